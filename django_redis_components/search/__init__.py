@@ -39,8 +39,28 @@ See also: ``docs/components/search.md``; `django_redis_components.autocomplete` 
 
 from __future__ import annotations
 
-from django_redis_components.search.index import SearchIndex
+from django_redis_components.search.index import Document, SearchIndex
+from django_redis_components.search.model_search import (
+    ModelSearch,
+    SearchDrift,
+    SearchError,
+    register,
+    registered,
+    unregister,
+)
 from django_redis_components.search.page import Hit, SearchPage
 from django_redis_components.search.query import ParsedQuery
 
-__all__ = ["Hit", "ParsedQuery", "SearchIndex", "SearchPage"]
+__all__ = [
+    "Document",
+    "Hit",
+    "ModelSearch",
+    "ParsedQuery",
+    "SearchDrift",
+    "SearchError",
+    "SearchIndex",
+    "SearchPage",
+    "register",
+    "registered",
+    "unregister",
+]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, Read, arun, run
+from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.text import fold
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.search.arguments import (
+    MAX_SORTS,
+    Order,
+    SortValue,
+    check_id,
+    check_weight,
+    check_whole,
+    facet_of,
+    facet_values,
+    orders_of,
+    sections_of,
+    sort_score,
+)
 from django_redis_components.search.page import Hit, SearchPage
 from django_redis_components.search.query import ParsedQuery, parse
 from django_redis_components.search.scripts import INDEX, REMOVE, SEARCH
@@ -23,23 +36,27 @@ from django_redis_components.search.tokens import STOP_WORDS, terms, words
 VERSION = "v1"
 #: Words of a document that are indexed, and different terms.
 MAX_WORDS, MAX_TERMS = 10_000, 3_000
-#: Sort values and facets of a document, and values of one facet.
-MAX_SORTS, MAX_FACETS = 16, 64
 #: Documents of a page, and pages.
 MAX_PAGE_SIZE, MAX_PAGES = 200, 1_000
 #: Documents that one search ranks.
 MAX_CANDIDATES = 5_000
-#: Bytes of a text by which documents are sorted. The score is a number below 2^53.
-SORTED_BYTES = 6
+
+#: Elements that one HSCAN looks at.
+SCAN_COUNT = 500
 
 #: Types of an id; it is returned as a string.
 Id = str | int | UUID
 #: A text, or texts by field.
 Text = str | Mapping[str, str]
-#: A number, or a text whose first six bytes are compared.
-SortValue = int | float | str
-#: The order of documents: a name, with "-" for the largest first; or weights by name.
-Order = str | Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """A document; see `SearchIndex.index`."""
+
+    text: Text
+    facets: Mapping[str, str | Iterable[str]]
+    sort_values: Mapping[str, SortValue]
 
 
 class SearchIndex:
@@ -71,7 +88,7 @@ class SearchIndex:
     ) -> None:
         self.name = keys.validate_name(name, "index name")
         self.using = using
-        self.fields = {field: _weight(weight, field) for field, weight in (fields or {}).items()}
+        self.fields = {field: check_weight(weight, field) for field, weight in (fields or {}).items()}
         if language is not None and language not in STOP_WORDS:
             raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(STOP_WORDS))}, or None.")
         given = STOP_WORDS[language] if language else frozenset[str]()
@@ -177,24 +194,60 @@ class SearchIndex:
     def _base(self) -> str:
         return keys.key("search", self.name, VERSION)
 
+    def write_many(self, documents: Mapping[str, Document | None]) -> None:
+        """Write documents by id, in one round trip; remove those that are None."""
+        calls = [
+            REMOVE(base=self._base(), id=check_id(id_)) if document is None else self._encode(id_, document)[1]
+            for id_, document in documents.items()
+        ]
+        if calls:
+            run(connections.client(self.using), _send(calls))
+
+    def read_records(self, ids: Iterable[str]) -> dict[str, bytes | None]:
+        """Return the stored records of ids, to compare them with `record`; None for an unknown id."""
+        wanted = list(ids)
+        if not wanted:
+            return {}
+        records = connections.client(self.using).execute(Read("HMGET", f"{self._base()}:docs", *wanted))
+        return dict(zip(wanted, records, strict=True))
+
+    def record(self, document: Document) -> bytes:
+        """Return what is stored of the words and facets of a document."""
+        return self._encode("-", document)[0].encode("utf-8", "replace")
+
+    def scan_ids(self) -> Iterator[list[str]]:
+        """Yield the ids of all documents, some at a time. An id may be yielded twice."""
+        cursor, client = 0, connections.client(self.using)
+        while True:
+            reply = client.execute(Read("HSCAN", f"{self._base()}:docs", cursor, "COUNT", SCAN_COUNT))
+            cursor = int(reply[0])
+            yield [id_.decode(errors="replace") for id_ in reply[1][::2]]
+            if not cursor:
+                return
+
     def _index(
         self, id: Id, text: Text, facets: Mapping[str, str | Iterable[str]] | None, sort_values: Mapping[str, SortValue]
     ) -> Flow[None]:
-        frequencies, length, order = self._count_terms(text)
-        if len(sort_values) > MAX_SORTS:
-            raise ValueError(f"{len(sort_values)} sort values: at most {MAX_SORTS} are accepted.")
+        yield self._encode(id, Document(text, facets or {}, sort_values))[1]
+
+    def _encode(self, id: Id, document: Document) -> tuple[str, Call]:
+        """Return the record of a document, and the call that writes it."""
+        frequencies, length, order = self._count_terms(document.text)
+        if len(document.sort_values) > MAX_SORTS:
+            raise ValueError(f"{len(document.sort_values)} sort values: at most {MAX_SORTS} are accepted.")
         sorts = {
-            keys.validate_name(name, "name of a sort value"): sort_score(sort_values[name], name)
-            for name in sort_values
+            keys.validate_name(name, "name of a sort value"): sort_score(value, name)
+            for name, value in document.sort_values.items()
         }
-        placed = sorted(_facet_values(facets or {}))
+        placed = sorted(facet_values(document.facets))
         parts = (f"{length:g}", *map("\1".join, (sorted(frequencies), sorted(sorts), placed)), " ".join(order))
         record = "\0".join(parts)
         pairs = [part for name, score in sorts.items() for part in (name, repr(score))]
         pairs += [part for term, frequency in frequencies.items() for part in (term, f"{frequency:g}")]
-        yield INDEX(
+        call = INDEX(
             base=self._base(), id=check_id(id), record=record, length=f"{length:g}", counts=len(sorts), pairs=pairs
         )
+        return record, call
 
     def _count_terms(self, text: Text) -> tuple[Mapping[str, float], float, list[str]]:
         """Return the weighted frequencies of terms, the weighted length, and the words in order."""
@@ -238,14 +291,14 @@ class SearchIndex:
         page: int,
         page_size: int,
     ) -> Flow[SearchPage]:
-        _check_whole(page, "page", MAX_PAGES)
-        _check_whole(page_size, "page_size", MAX_PAGE_SIZE)
-        parsed, orders = self.parse(query, prefix=prefix), _orders(order_by)
-        chosen = [_facet(name, value) for name, value in filters.items()]
+        check_whole(page, "page", MAX_PAGES)
+        check_whole(page_size, "page_size", MAX_PAGE_SIZE)
+        parsed, orders = self.parse(query, prefix=prefix), orders_of(order_by)
+        chosen = [facet_of(name, value) for name, value in filters.items()]
         counted = [keys.validate_name(name, "facet") for name in facets]
         if not parsed.groups:
             return SearchPage((), 0, False, page, page_size, {name: {} for name in counted})
-        sections = _sections(parsed, chosen, orders, counted)
+        sections = sections_of(parsed, chosen, orders, counted)
         total, partial, found, counts = yield SEARCH(
             base=self._base(),
             result=hashlib.blake2b(repr((parsed, sorted(chosen), orders)).encode(), digest_size=16).hexdigest(),
@@ -263,79 +316,8 @@ class SearchIndex:
         return SearchPage(hits, total, bool(partial), page, page_size, dict(map(_facet_counts, counts)))
 
 
-def sort_score(value: SortValue, name: str = "value") -> float:
-    """Return the score of a sort value: a number, or that of the first six bytes of a text, which keeps their order.
-
-    Raises:
-        TypeError, ValueError: it is neither, or not finite.
-    """
-    if isinstance(value, str):
-        score = 0
-        start = fold(value).encode("utf-8", "replace")[:SORTED_BYTES]
-        for at in range(SORTED_BYTES):
-            score = score * 257 + (start[at] + 1 if at < len(start) else 0)
-        return float(score)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}={value!r}: expected a number or a string.")
-    if not math.isfinite(value):
-        raise ValueError(f"{name}={value!r}: expected a finite number.")
-    return float(value)
-
-
-def check_id(value: object) -> str:
-    """Return an id as a string.
-
-    Raises:
-        TypeError, ValueError: it is not accepted.
-    """
-    if isinstance(value, int | UUID) and not isinstance(value, bool):
-        value = str(value)
-    return keys.validate_name(value, "id")
-
-
-def _sections(parsed: ParsedQuery, filters: list[str], orders: list[str], counted: list[str]) -> list[Any]:
-    """Return the counted lists that the script reads."""
-    sections: list[Any] = []
-    for groups in (parsed.groups, parsed.excluded):
-        sections.append(len(groups))
-        for group in groups:
-            sections += [len(group), *group]
-    for items in (filters, list(parsed.phrases), orders, counted):
-        sections += [len(items), *items]
-    return sections
-
-
-def _orders(order_by: Order) -> list[str]:
-    """Return names and weights, alternating; the largest weighted sum comes first."""
-    if isinstance(order_by, str):
-        name = order_by.removeprefix("-")
-        if name == "relevance":
-            return ["relevance", "1"]
-        return [keys.validate_name(name, "name of a sort value"), "1" if order_by.startswith("-") else "-1"]
-    if not isinstance(order_by, Mapping) or not order_by:
-        raise TypeError(f"order_by={order_by!r}: expected a name, or weights by name.")
-    return [
-        part
-        for name, weight in order_by.items()
-        for part in (keys.validate_name(name, "name of a sort value"), repr(sort_score(weight, f"weight of {name}")))
-    ]
-
-
-def _facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
-    found = [
-        _facet(name, value)
-        for name, values in facets.items()
-        for value in ([values] if isinstance(values, str) else values)
-    ]
-    if len(found) > MAX_FACETS:
-        raise ValueError(f"{len(found)} values of facets: at most {MAX_FACETS} are accepted.")
-    return list(dict.fromkeys(found))
-
-
-def _facet(name: str, value: object) -> str:
-    if "=" in keys.validate_name(name, "facet"):
-        raise ValueError(f"facet {name!r}: '=' is not accepted.")
-    return f"{name}={keys.validate_name(value, f'value of the facet {name}')}"
+def _send(calls: Sequence[Call]) -> Flow[None]:
+    yield Batch(calls)
 
 
 def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:
@@ -344,14 +326,3 @@ def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:
         value.decode(errors="replace"): int(count) for value, count in zip(values[::2], values[1::2], strict=True)
     }
     return name.decode(), dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-
-
-def _weight(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1_000:
-        raise ValueError(f"fields[{field!r}]={value!r}: expected a weight above 0, at most 1000.")
-    return float(value)
-
-
-def _check_whole(value: object, what: str, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {most}.")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from django_redis_components.autocomplete import unregister
+from django_redis_components.autocomplete import unregister, widgets
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.search import registered as searches
+from django_redis_components.search import unregister as unregister_search
 from tests.architecture import examples
 from tests.architecture.sources import LAYERS, PACKAGE, ROOT, components
 from tests.support import Store
@@ -36,11 +38,14 @@ HEADINGS = [
 @pytest.fixture(autouse=True)
 def _unregistered_indexes() -> Iterator[None]:
     """Unregister the indexes of examples: those of models would follow the changes of other tests."""
-    before = {one.name for one in registered()}
+    before, used = {one.name for one in registered()}, set(widgets.used_indexes)
     yield
+    widgets.used_indexes.intersection_update(used)
     for one in registered():
         if one.name not in before:
             unregister(one.name)
+    for search in searches():
+        unregister_search(search.name)
 
 
 COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))

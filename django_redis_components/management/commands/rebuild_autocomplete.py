@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -13,11 +10,9 @@ from django.core.management.base import CommandError, CommandParser
 from django_redis_components.autocomplete.model_drift import Drift, Place, find_drift, repair
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered
-from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand
+from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
 from django_redis_components.management.tables import Table
-
-#: Differences of each kind that are listed.
-SHOWN = 5
 
 
 class Command(OperatorCommand):
@@ -32,11 +27,7 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("names", nargs="*", metavar="NAME", help="names of indexes (default: those of all models)")
-        action = parser.add_mutually_exclusive_group()
-        action.add_argument("--check", action="store_true", help="compare the indexes with the database; write nothing")
-        action.add_argument("--repair", action="store_true", help="compare them, and write what differs")
-        add_common(parser, with_connection=False)
+        add_arguments(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Rebuild or compare each index."""
@@ -52,14 +43,14 @@ class Command(OperatorCommand):
 
     def _rebuild(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         started_at = time.monotonic()
-        with _progress(index) as progress:
+        with progress_of(index.name, index.queryset()) as progress:
             entries = index.rebuild(progress)
         seconds = time.monotonic() - started_at
         data = {"name": index.name, "entries": entries, "seconds": round(seconds, 3)}
         return {"INDEX": index.name, "ENTRIES": f"{entries:,}", "SECONDS": f"{seconds:.1f}", "data": data}
 
     def _compare(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
-        with _progress(index) as progress:
+        with progress_of(index.name, index.queryset()) as progress:
             drift = find_drift(index, progress)
         if options["repair"]:
             repair(index, drift)
@@ -88,18 +79,4 @@ def _examples(drift: Drift) -> str:
 
 
 def _listed(places: list[Place]) -> str:
-    shown = ", ".join(f"{scope}/{id_}" if scope else id_ for scope, id_ in places[:SHOWN])
-    return f"{shown}, …" if len(places) > SHOWN else shown
-
-
-@contextlib.contextmanager
-def _progress(index: ModelIndex) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar on a terminal, if tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda count: None
-        return
-    total = index.queryset().count() if sys.stderr.isatty() else None
-    with tqdm(total=total, desc=index.name, unit=" objects", disable=None, file=sys.stderr) as bar:
-        yield bar.update
+    return shown([f"{scope}/{id_}" if scope else id_ for scope, id_ in places])

@@ -1,0 +1,79 @@
+"""`manage.py rebuild_search`: indexes the objects of models again, or compares indexes with the database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand
+from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
+from django_redis_components.management.tables import Table
+from django_redis_components.search import ModelSearch, registered
+
+
+class Command(OperatorCommand):
+    """Index the objects of models again, or compare indexes with the database."""
+
+    help = (
+        "Index all objects of models again, and remove documents without an object. With --check, compare indexes and"
+        " database instead; with --repair, also write what differs. Exit codes: 0 done, or no differences;"
+        " 1 differences were found, or an index was not rebuilt; 2 invalid arguments; 3 Redis is unavailable."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments."""
+        add_arguments(parser)
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Rebuild or compare each index."""
+        searches = _chosen(options["names"])
+        if not (options["check"] or options["repair"]):
+            counts = [_rebuild(search) for search in searches]
+            rows = [(search.name, f"{count:,}") for search, count in zip(searches, counts, strict=True)]
+            data = [{"name": search.name, "objects": count} for search, count in zip(searches, counts, strict=True)]
+            return CommandResult({"indexes": data}, table=Table(("INDEX", "OBJECTS"), rows, frozenset({"OBJECTS"})))
+        found = [_compare(search, repair=options["repair"]) for search in searches]
+        kinds = ("missing", "stale", "extra")
+        headers = ("INDEX", "OBJECTS", *map(str.upper, kinds), "FOR EXAMPLE")
+        rows = [
+            (one["name"], f"{one['objects']:,}", *(f"{len(one[kind]):,}" for kind in kinds), _examples(one))
+            for one in found
+        ]
+        data = [one | {kind: len(one[kind]) for kind in kinds} for one in found]
+        differ = options["check"] and any(one[kind] for one in found for kind in kinds)
+        hint = "Repair them: manage.py rebuild_search --repair" if differ else ""
+        table = Table(headers, rows, frozenset(headers[1:-1]))
+        return CommandResult({"indexes": data}, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
+
+
+def _rebuild(search: ModelSearch) -> int:
+    with progress_of(search.name, search.queryset()) as progress:
+        return search.rebuild(progress)
+
+
+def _compare(search: ModelSearch, *, repair: bool) -> dict[str, Any]:
+    with progress_of(search.name, search.queryset()) as progress:
+        drift = search.find_drift(progress)
+    if repair:
+        search.repair(drift)
+    return {
+        "name": search.name,
+        "objects": drift.objects,
+        "missing": drift.missing,
+        "stale": drift.stale,
+        "extra": drift.extra,
+        "repaired": repair,
+    }
+
+
+def _examples(found: dict[str, Any]) -> str:
+    return "; ".join(f"{kind} {shown(found[kind])}" for kind in ("missing", "stale", "extra") if found[kind])
+
+
+def _chosen(names: list[str]) -> list[ModelSearch]:
+    known = {one.name: one for one in registered()}
+    if unknown := [name for name in names if name not in known]:
+        listed = ", ".join(known) or "none"
+        raise CommandError(f"Unknown index {unknown[0]!r}. Indexes of models: {listed}.", returncode=2)
+    return [known[name] for name in names or known]

@@ -1,0 +1,42 @@
+"""What the commands that rebuild indexes of models share."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from django.core.management.base import CommandParser
+from django.db.models import QuerySet
+
+from django_redis_components.management.base import add_common
+
+#: Differences of each kind that are listed.
+SHOWN = 5
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of indexes (default: those of all models)")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--check", action="store_true", help="compare the indexes with the database; write nothing")
+    action.add_argument("--repair", action="store_true", help="compare them, and write what differs")
+    add_common(parser, with_connection=False)
+
+
+def shown(ids: Sequence[str]) -> str:
+    """Return the first ids as text."""
+    return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
+
+
+@contextlib.contextmanager
+def progress_of(name: str, objects: QuerySet) -> Iterator[Callable[[int], object]]:  # type: ignore[type-arg]
+    """Show a progress bar on a terminal, if tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda count: None
+        return
+    total = objects.count() if sys.stderr.isatty() else None
+    with tqdm(total=total, desc=name, unit=" objects", disable=None, file=sys.stderr) as bar:
+        yield bar.update

@@ -1,0 +1,112 @@
+"""Checking and encoding the arguments of an index. Without Redis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django_redis_components.core import keys
+from django_redis_components.core.text import fold
+from django_redis_components.search.query import ParsedQuery
+
+#: Sort values and facets of a document, and values of one facet.
+MAX_SORTS, MAX_FACETS = 16, 64
+#: Bytes of a text by which documents are sorted. The score is a number below 2^53.
+SORTED_BYTES = 6
+
+#: A number, or a text whose first six bytes are compared.
+SortValue = int | float | str
+#: The order of documents: a name, with "-" for the largest first; or weights by name.
+Order = str | Mapping[str, float]
+
+
+def sort_score(value: SortValue, name: str = "value") -> float:
+    """Return the score of a sort value: a number, or that of the first six bytes of a text, which keeps their order.
+
+    Raises:
+        TypeError, ValueError: it is neither, or not finite.
+    """
+    if isinstance(value, str):
+        score = 0
+        start = fold(value).encode("utf-8", "replace")[:SORTED_BYTES]
+        for at in range(SORTED_BYTES):
+            score = score * 257 + (start[at] + 1 if at < len(start) else 0)
+        return float(score)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}={value!r}: expected a number or a string.")
+    if not math.isfinite(value):
+        raise ValueError(f"{name}={value!r}: expected a finite number.")
+    return float(value)
+
+
+def check_id(value: object) -> str:
+    """Return an id as a string.
+
+    Raises:
+        TypeError, ValueError: it is not accepted.
+    """
+    if isinstance(value, int | UUID) and not isinstance(value, bool):
+        value = str(value)
+    return keys.validate_name(value, "id")
+
+
+def sections_of(parsed: ParsedQuery, filters: list[str], orders: list[str], counted: list[str]) -> list[Any]:
+    """Return the counted lists that the script reads."""
+    sections: list[Any] = []
+    for groups in (parsed.groups, parsed.excluded):
+        sections.append(len(groups))
+        for group in groups:
+            sections += [len(group), *group]
+    for items in (filters, list(parsed.phrases), orders, counted):
+        sections += [len(items), *items]
+    return sections
+
+
+def orders_of(order_by: Order) -> list[str]:
+    """Return names and weights, alternating; the largest weighted sum comes first."""
+    if isinstance(order_by, str):
+        name = order_by.removeprefix("-")
+        if name == "relevance":
+            return ["relevance", "1"]
+        return [keys.validate_name(name, "name of a sort value"), "1" if order_by.startswith("-") else "-1"]
+    if not isinstance(order_by, Mapping) or not order_by:
+        raise TypeError(f"order_by={order_by!r}: expected a name, or weights by name.")
+    return [
+        part
+        for name, weight in order_by.items()
+        for part in (keys.validate_name(name, "name of a sort value"), repr(sort_score(weight, f"weight of {name}")))
+    ]
+
+
+def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
+    """Return the values of facets as they are stored: name=value."""
+    found = [
+        facet_of(name, value)
+        for name, values in facets.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    if len(found) > MAX_FACETS:
+        raise ValueError(f"{len(found)} values of facets: at most {MAX_FACETS} are accepted.")
+    return list(dict.fromkeys(found))
+
+
+def facet_of(name: str, value: object) -> str:
+    """Return a value of a facet as it is stored: name=value."""
+    if "=" in keys.validate_name(name, "facet"):
+        raise ValueError(f"facet {name!r}: '=' is not accepted.")
+    return f"{name}={keys.validate_name(value, f'value of the facet {name}')}"
+
+
+def check_weight(value: object, field: str) -> float:
+    """Return the weight of a field."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1_000:
+        raise ValueError(f"fields[{field!r}]={value!r}: expected a weight above 0, at most 1000.")
+    return float(value)
+
+
+def check_whole(value: object, what: str, most: int) -> None:
+    """Raise ValueError unless a value is an integer from 1 to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {most}.")

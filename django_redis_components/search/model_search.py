@@ -1,0 +1,278 @@
+"""A search index of a model's objects, kept in step with the database."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models, router
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.model_changes import CHUNK, ModelChanges, chunks, primary_keys_of, write_newest
+from django_redis_components.search.arguments import SortValue, check_id
+from django_redis_components.search.index import Document, SearchIndex
+from django_redis_components.search.page import SearchPage
+
+logger = logging.getLogger("django_redis_components.search")
+
+_searches: dict[str, ModelSearch] = {}
+
+
+class SearchError(RedisComponentsError):
+    """Base class of the exceptions of search."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchDrift:
+    """The differences between a search index and its model, as ids.
+
+    Attributes:
+        objects: objects that were compared.
+        missing: objects without a document.
+        stale: documents whose words or facets differ from their objects. Sort values are not compared.
+        extra: documents without an object.
+    """
+
+    objects: int
+    missing: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.stale or self.extra)
+
+
+class ModelSearch:
+    """A search index of a model. Declare a subclass, and register it.
+
+    Attributes:
+        model: the model.
+        name: name of the index; by default that of the model, such as ``"shop.item"``.
+        text: weights of attributes or methods with text, by name.
+        facets: names of attributes or methods with a value, or several.
+        sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds.
+        fields, relations: as for `ModelIndex` of autocomplete.
+        language, synonyms: as for `SearchIndex`.
+
+    Objects are indexed after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
+    that send no signals. ``manage.py rebuild_search --check`` finds what was missed.
+
+    Raises:
+        TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
+    """
+
+    model: type[models.Model]
+    name: str = ""
+    text: Mapping[str, float]
+    facets: Sequence[str] = ()
+    sort_values: Sequence[str] = ()
+    fields: Sequence[str] = ()
+    relations: Sequence[str] = ()
+    language: str | None = "en"
+    synonyms: Mapping[str, Sequence[str]] | None = None
+
+    def __init__(self, *, using: str = "default") -> None:
+        kind = type(self)
+        model = getattr(kind, "model", None)
+        if not (isinstance(model, type) and issubclass(model, models.Model)):
+            raise TypeError(f"{kind.__name__}.model is {model!r}: expected a model.")
+        if not isinstance(getattr(kind, "text", None), Mapping) or not kind.text:
+            raise TypeError(f"{kind.__name__}.text: expected weights by name, such as {{'title': 3}}.")
+        for what in ("facets", "sort_values", "fields", "relations"):
+            if isinstance(getattr(self, what), str):
+                raise TypeError(f"{kind.__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+        self.name = kind.name or model._meta.label_lower
+        self.index = SearchIndex(
+            self.name, fields=self.text, language=self.language, synonyms=self.synonyms, using=using
+        )
+        uid = f"django_redis_components.search.{self.name}"
+        self.changes = ModelChanges(uid, model, self.fields, self.relations, self._try_update)
+
+    def __repr__(self) -> str:
+        return f"<ModelSearch {self.name}>"
+
+    def queryset(self) -> models.QuerySet[Any]:
+        """The objects that are indexed; all by default."""
+        return self.model._default_manager.all()
+
+    def document(self, obj: Any) -> Document | None:
+        """Return what is indexed of an object; None for no document."""
+        if obj is None:
+            return None
+        return Document(
+            {name: _text(_value(obj, name)) for name in self.text},
+            {name: [_facet(each) for each in _values(_value(obj, name))] for name in self.facets},
+            {name: _sort_value(_value(obj, name)) for name in self.sort_values},
+        )
+
+    def search(self, query: str, **options: Any) -> SearchPage:
+        """See `SearchIndex.search`."""
+        return self.index.search(query, **options)
+
+    async def asearch(self, query: str, **options: Any) -> SearchPage:
+        """See `SearchIndex.search`."""
+        return await self.index.asearch(query, **options)
+
+    def objects(self, page: SearchPage) -> list[Any]:
+        """Return the objects of a page in its order, by one query. Those that were deleted meanwhile are left out."""
+        keys = {id_: key for id_ in page.ids if (key := self._key_of(id_)) is not None}
+        found = self.queryset().in_bulk(keys.values())
+        return [found[key] for key in keys.values() if key in found]
+
+    def update(self, *objects: Any, using: str | None = None) -> None:
+        """Index objects as the database has them now; remove the documents of deleted objects.
+
+        Args:
+            objects: objects of the model, primary keys, or querysets.
+            using: the database to read; by default the one that the router writes to.
+        """
+        for keys in chunks(primary_keys_of(objects)):
+            self._update(keys, using or router.db_for_write(self.model))
+
+    def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
+        """Index all objects again, and remove documents without an object; return the number of objects.
+
+        Searches find documents meanwhile. Changes during the rebuild are kept.
+        """
+        count = 0
+        for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
+            self._update(some, router.db_for_write(self.model))
+            count += len(some)
+            progress(len(some))
+        for ids in self.index.scan_ids():
+            self._update_ids(ids)
+        return count
+
+    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
+        """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
+        missing, stale, extra, count = [], [], [], 0
+        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+            wrong = self._differing({check_id(obj.pk): obj for obj in some})
+            again = self._differing(self._objects_of(wrong))
+            missing += [id_ for id_, stored in again.items() if stored is None]
+            stale += [id_ for id_, stored in again.items() if stored is not None]
+            count += len(some)
+            progress(len(some))
+        for ids in self.index.scan_ids():
+            found = self._objects_of(ids)
+            extra += [id_ for id_ in ids if found[id_] is None]
+        return SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+
+    def repair(self, drift: SearchDrift) -> None:
+        """Index what the drift names as the database has it now."""
+        self._update_ids([*drift.missing, *drift.stale, *drift.extra])
+
+    def _try_update(self, keys: list[Any], using: str) -> None:
+        try:
+            for some in chunks(iter(keys)):
+                self._update(some, using)
+        except (RedisError, RedisComponentsError) as exc:
+            shown = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
+            logger.warning(
+                "Search %s misses a change of %s %s: %s. manage.py rebuild_search --repair repairs it.",
+                self.name,
+                self.model._meta.label,
+                shown,
+                exc,
+            )
+
+    def _update(self, keys: Sequence[Any], using: str) -> None:
+        objects = self.queryset().using(using)
+        if not write_newest(keys, objects.in_bulk, self.document, self._write):
+            raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
+
+    def _write(self, documents: Mapping[Any, Document | None]) -> None:
+        self.index.write_many({check_id(key): document for key, document in documents.items()})
+
+    def _update_ids(self, ids: Iterable[str]) -> None:
+        """Index the objects of ids, and remove the documents of those that have none."""
+        found = self._objects_of(list(ids))
+        self.update(*(obj for obj in found.values() if obj is not None))
+        for id_, obj in found.items():
+            if obj is None:
+                self.index.remove(id_)
+
+    def _objects_of(self, ids: Iterable[str]) -> dict[str, Any]:
+        keys = {id_: self._key_of(id_) for id_ in ids}
+        objects = self.queryset().using(router.db_for_write(self.model))
+        found: dict[Any, Any] = {}
+        for some in chunks(iter({key for key in keys.values() if key is not None})):
+            found.update(objects.in_bulk(some))
+        return {id_: found.get(key) for id_, key in keys.items()}
+
+    def _differing(self, objects: Mapping[str, Any]) -> dict[str, bytes | None]:
+        """Return the stored records that differ from those of the objects, by id."""
+        stored = self.index.read_records(objects)
+        return {
+            id_: stored[id_]
+            for id_, obj in objects.items()
+            if stored[id_] != (self.index.record(document) if (document := self.document(obj)) else None)
+        }
+
+    def _key_of(self, id_: str) -> Any:
+        """Return the primary key of an id; None if no object can have it."""
+        primary_key = self.model._meta.pk
+        try:
+            key = primary_key.to_python(id_)
+            primary_key.run_validators(key)
+        except ValidationError:
+            return None
+        return key
+
+
+def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
+    """Register a search index of a model, and follow the model; call it in `AppConfig.ready()`.
+
+    A second registration of a name replaces the first.
+    """
+    search = kind(**options)
+    unregister(search.name)
+    _searches[search.name] = search
+    search.changes.connect()
+    return search
+
+
+def unregister(name: str) -> None:
+    """Remove a name. An unknown name is ignored."""
+    if search := _searches.pop(name, None):
+        search.changes.disconnect()
+
+
+def registered() -> list[ModelSearch]:
+    """Return all registered indexes, ordered by name."""
+    return [_searches[name] for name in sorted(_searches)]
+
+
+def _value(obj: Any, name: str) -> Any:
+    found = getattr(obj, name)
+    return found() if callable(found) else found
+
+
+def _values(value: Any) -> Iterable[Any]:
+    if value in (None, ""):
+        return ()
+    return value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _facet(value: Any) -> str:
+    """Return a value of a facet as it can be stored: control characters and braces become spaces."""
+    text = "".join(each if each.isprintable() and each not in "{}" else " " for each in str(value))
+    return text.encode()[:200].decode(errors="ignore").strip() or "-"
+
+
+def _sort_value(value: Any) -> SortValue:
+    if hasattr(value, "timestamp"):
+        return float(value.timestamp())
+    if hasattr(value, "toordinal"):
+        return float(value.toordinal() * 86_400)
+    if value is None:
+        return 0
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else float(value)

@@ -1,0 +1,200 @@
+"""A search index of a model: what is indexed when, and what a check finds and a repair mends."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from django_redis_components.search import ModelSearch, SearchDrift, register, registered, unregister
+from tests.support import Store, run_async, run_together
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+
+
+class Users(ModelSearch):
+    model = User
+    text = {"get_full_name": 3, "email": 1}
+    facets = ("is_staff", "group_names")
+    sort_values = ("date_joined", "username")
+    fields = ("first_name", "last_name", "email", "is_staff", "is_active", "username")
+    relations = ("groups",)
+
+    def queryset(self) -> Any:
+        return User.objects.filter(is_active=True).prefetch_related("groups")
+
+
+User.group_names = lambda self: [group.name for group in self.groups.all()]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def users(store: Store) -> Iterator[Users]:
+    yield register(Users)  # type: ignore[misc]
+    for one in registered():
+        unregister(one.name)
+
+
+def named(name: str, year: int = 2026, **fields: Any) -> User:
+    first, _, last = name.partition(" ")
+    joined = datetime(year, 1, 1, tzinfo=UTC)
+    return User.objects.create(username=name, first_name=first, last_name=last, date_joined=joined, **fields)
+
+
+@pytest.mark.contract
+def test_objects_are_indexed_after_the_commit(users: Users) -> None:
+    with transaction.atomic():
+        anna = named("Anna Meyer", email="am@example.org")
+        assert users.search("anna").total == 0
+
+    assert users.search("meyer anna").ids == users.search("example").ids == [str(anna.pk)]
+    anna.last_name = "Bell"
+    anna.save()
+    assert [users.search(word).total for word in ("meyer", "bell")] == [0, 1]
+    anna.is_active = False
+    anna.save(update_fields=["is_active"])
+    assert users.search("anna").total == 0
+    anna.delete()
+    assert users.index.count() == 0
+
+
+def test_facets_follow_relations_and_objects_are_read_in_order(users: Users) -> None:
+    old, new = named("Anna Old", 2020), named("Anna New", 2025, is_staff=True)
+    red = Group.objects.create(name="red {team}")
+    old.groups.add(red)
+
+    page = users.search("anna", order_by="-date_joined", facets=["is_staff", "group_names"])
+
+    assert users.objects(page) == [new, old]
+    assert page.facets == {"is_staff": {"False": 1, "True": 1}, "group_names": {"red  team": 1}}
+    assert users.objects(users.search("anna", order_by="username")) == [new, old]
+    red.user_set.clear()
+    assert users.search("anna", facets=["group_names"]).facets == {"group_names": {}}
+    assert run_async(lambda: users.asearch("anna", filters={"is_staff": "True"})).ids == [str(new.pk)]
+
+
+@pytest.mark.contract
+def test_drift_is_found_named_and_repaired(users: Users) -> None:
+    anna, bert, carl = named("Anna Meyer"), named("Bert Bell"), named("Carl Crane")
+    User.objects.filter(pk=anna.pk).update(last_name="Maier")
+    users.index.remove(bert.pk)
+    User.objects.filter(pk=carl.pk).delete()
+    users.index.index(carl.pk, {"get_full_name": "Carl Crane", "email": ""})
+    users.index.index("no-number", {"get_full_name": "Ghost", "email": ""})
+
+    drift = users.find_drift()
+
+    assert (drift.objects, drift.missing, drift.stale) == (2, (str(bert.pk),), (str(anna.pk),))
+    assert set(drift.extra) == {str(carl.pk), "no-number"}
+    users.repair(drift)
+    assert not users.find_drift()
+    assert [users.search(word).total for word in ("maier", "meyer", "ghost", "crane", "bell")] == [1, 0, 0, 0, 1]
+
+
+def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None:
+    User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n} all") for n in range(700))
+    steps: list[int] = []
+
+    users.update(User.objects.filter(username="u7"))
+    assert users.search("all").total == 1
+    users.index.index(4_000_000, {"get_full_name": "all", "email": ""})
+    assert users.rebuild(steps.append) == 700
+
+    assert (sum(steps), users.index.count(), users.search("all", page_size=1).total) == (700, 700, 700)
+    assert not users.find_drift()
+
+
+def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
+    people = [named(f"Name{n} X") for n in range(3)]
+
+    def edit(editor: int) -> None:
+        for step in range(5):
+            person = User.objects.get(pk=people[(editor + step) % 3].pk)
+            person.last_name = f"By{editor} step{step}"
+            person.save()
+        connection.close()
+
+    run_together(8, edit)
+
+    assert users.find_drift() == SearchDrift(3)
+
+
+def test_redis_away_is_logged_and_the_change_committed(
+    users: Users, caplog: pytest.LogCaptureFixture, settings: Any
+) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}
+    }
+
+    anna = named("Anna Meyer")
+
+    assert User.objects.filter(pk=anna.pk).exists()
+    assert f"Search auth.user misses a change of auth.User {anna.pk}: " in caplog.text
+    assert "manage.py rebuild_search --repair repairs it." in caplog.text
+
+
+def command(*arguments: str) -> dict[str, Any]:
+    out = io.StringIO()
+    call_command("rebuild_search", *arguments, "--json", stdout=out)
+    result: dict[str, Any] = json.loads(out.getvalue())
+    return result
+
+
+def test_command_rebuilds_compares_and_repairs(users: Users) -> None:
+    User.objects.bulk_create([User(username="anna", first_name="Anna")])
+    out = io.StringIO()
+
+    with pytest.raises(SystemExit) as exit_code:
+        call_command("rebuild_search", "--check", stdout=out)
+
+    assert exit_code.value.code == 1
+    assert "Repair them: manage.py rebuild_search --repair" in out.getvalue()
+    assert command("--repair") == {
+        "indexes": [{"name": "auth.user", "objects": 1, "missing": 1, "stale": 0, "extra": 0, "repaired": True}]
+    }
+    assert command("--check")["indexes"][0]["missing"] == 0
+    assert command() == {"indexes": [{"name": "auth.user", "objects": 1}]}
+    with pytest.raises(CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user\.$"):
+        command("x")
+
+
+def test_dates_numbers_and_missing_values_are_sorted() -> None:
+    class Sorted(Users):
+        sort_values = ("born", "price", "nothing", "seen")
+
+    user = User(first_name="Anna")
+    user.born, user.price, user.nothing = date(2026, 1, 2), Decimal("7.5"), None  # type: ignore[attr-defined]
+    user.seen = datetime(2026, 1, 2, tzinfo=UTC)  # type: ignore[attr-defined]
+    user.group_names = list  # type: ignore[attr-defined]
+
+    document = Sorted().document(user)
+
+    assert document is not None
+    assert document.sort_values == {
+        "born": date(2026, 1, 2).toordinal() * 86_400.0,
+        "price": 7.5,
+        "nothing": 0,
+        "seen": user.seen.timestamp(),  # type: ignore[attr-defined]
+    }
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({}, "Wrong.model is None: expected a model."),
+        ({"model": User}, "Wrong.text: expected weights by name, such as {'title': 3}."),
+        ({"model": User, "text": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
+        ({"model": User, "text": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
+    ],
+)
+def test_invalid_declarations_raise(attributes: dict[str, Any], problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(problem)}$"):
+        type("Wrong", (ModelSearch,), attributes)()
