@@ -12,7 +12,8 @@ class MarketConfig(AppConfig):
 
     def ready(self) -> None:
         from django_redis_components.dashboard import register_panel
-        from example_project.market import contacts, panels
+        from example_project.market import contacts, panels, searching
 
         contacts.register()
+        searching.register()
         register_panel(panels.SalesPanel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import entrance, items, mine, rush, writing
+from example_project.market.views import entrance, items, mine, rush, searching, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -16,6 +16,7 @@ urlpatterns = [
     path("mine/", mine.MyThingsView.as_view(), name="mine"),
     path("write/", writing.WriteView.as_view(), name="write"),
     path("mails/", writing.mails, name="mails"),
+    path("search/", searching.SearchView.as_view(), name="search"),
     path("rush/", rush.rush, name="rush"),
     path("rush/state/", rush.state, name="rush-state"),
     path("rush/<int:pk>/kill/", rush.kill, name="rush-kill"),

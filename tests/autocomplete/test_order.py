@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support import Store, run_async
 
 ALPHABET = "abА王"
 TYPED = [*"ab王Аx", "", "aa", "ab", "王a", "aab", "abab", "b王", "ba b", "a b", "b a", "b ab a"]
+#: Random prefixes that are completed while others write.
+PREFIXES = 150
 #: As documented: the weight decides among all entries for short prefixes, else among the first terms of each place.
 WEIGHED_CHARS, WEIGHED_MEMBERS = 2, 50
 #: Terms of the rarest word that are looked at.
@@ -163,3 +166,32 @@ def test_exact_match_precedes_any_number_of_heavier_entries(redis_server: Store)
     )
 
     assert [one.id for one in index.complete("王", 2)] == ["namesake199", "namesake198"]
+
+
+@pytest.mark.unmeasured
+def test_random_prefixes_have_the_order_of_the_model_while_others_write(redis_server: Store) -> None:
+    source = random.Random(11)
+    given = random_entries(source, 200)
+    index = PrefixIndex("contacts")
+    index.rebuild(given)
+    checked = threading.Event()
+
+    def write(writer: int) -> None:
+        own = random.Random(writer)
+        while not checked.is_set():
+            entry = random_entries(own, 1)[0]
+            index.add(f"w{writer}-{own.randrange(20)}", entry.text, entry.terms, entry.weight)
+            index.remove(f"w{writer}-{own.randrange(20)}")
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    try:
+        for _ in range(PREFIXES):
+            typed = "".join(source.choice(ALPHABET) for _ in range(source.randint(0, 2)))
+            found = [one.id for one in index.complete(typed, 1_000) if not one.id.startswith("w")]
+            assert found == expected(given, typed), typed
+    finally:
+        checked.set()
+        for writer in writers:
+            writer.join()

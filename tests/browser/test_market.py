@@ -14,7 +14,7 @@ from tests.support.demo import PASSWORD, Demo
 RUSH_S = 90
 
 #: Pages that everybody may see, and pages for members.
-OPEN_PAGES = ["/", "/rush/", "/?show=sold", "/items/1/", "/login/", "/mails/"]
+OPEN_PAGES = ["/", "/rush/", "/search/?q=a", "/?show=sold", "/items/1/", "/login/", "/mails/"]
 MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/"]
 
 
@@ -238,3 +238,20 @@ def test_the_seller_of_an_item_is_chosen_in_the_admin(open_page, demo, check_axe
 
         expect(page.locator(".messagelist")).to_contain_text("was changed successfully")
         expect(page.get_by_role("combobox", name="Seller:")).to_have_value("Émile Zola")
+
+
+def test_results_appear_while_a_visitor_types(page, demo, check_axe):
+    page.goto(f"{demo.base}/search/")
+    page.get_by_label("Words").focus()
+
+    page.keyboard.type("lant")
+
+    expect(page.get_by_role("link", name="Lantern that never smokes")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("item")
+    expect(page).to_have_url(re.compile(r"/search/\?q=lant&order=relevance$"))
+    check_axe(page)
+    page.get_by_role("link", name=re.compile(r"^Lights \(")).click()
+    expect(page.get_by_role("link", name="Lantern that never smokes")).to_be_visible()
+    expect(page.get_by_label("Words")).to_have_value("lant")
+    page.get_by_label("Order").select_option("Lowest price")
+    expect(page).to_have_url(re.compile("order=cheap"))

@@ -224,7 +224,18 @@ def test_unexpected_parameters_cause_no_server_error(demo, list_item):
 
     for value in HOSTILE:
         text = quote(value.encode("utf-8", "replace"), safe="")
-        addresses = [f"{path}={text}" for path in ("/?page", "/?show", "/mails/?page", "/write/?to", "/login/?next")]
+        addresses = [
+            f"{path}={text}"
+            for path in (
+                "/?page",
+                "/?show",
+                "/search/?q",
+                "/search/?q=ring&kind",
+                "/mails/?page",
+                "/write/?to",
+                "/login/?next",
+            )
+        ]
         addresses += [f"/items/{text}/", f"/redis/autocomplete/contacts/?term=a&page={text}"]
         addresses += [f"/redis/autocomplete/contacts/?term={text}", f"/redis/autocomplete/{text}/"]
         answers |= {address: visitor.get(address).status for address in addresses}
@@ -270,3 +281,22 @@ def _more(before: tuple[int, int], after: tuple[int, int]) -> tuple[int, int]:
     assert after[0] >= before[0]
     assert after[1] > before[1]
     return after
+
+
+def test_items_are_found_by_their_words_kind_and_order(demo, list_item):
+    visitor = demo.visitor()
+    list_item("Gargoyle whistle")
+    list_item("Whistle for gargoyles, loud")
+
+    found = eventually(lambda: _titles(visitor.get("/search/?q=gargoyle").text))
+
+    assert set(found) == {"Gargoyle whistle", "Whistle for gargoyles, loud"}
+    assert _titles(visitor.get("/search/?q=gargoyle+-loud").text) == ["Gargoyle whistle"]
+    assert _titles(visitor.get("/search/?q=gargoyle&order=new").text)[0] == "Whistle for gargoyles, loud"
+    assert _titles(visitor.get("/search/?q=gargoyle&kind=blade").text) == []
+    assert len(_titles(visitor.get("/search/?q=garg&kind=ring&part=1").text)) == 2
+    assert _titles(visitor.get("/search/?q=the").text) == _titles(visitor.get("/search/").text) == []
+
+
+def _titles(page: str) -> list[str]:
+    return re.findall(r'<h2><a href="/items/\d+/">(.*?)</a></h2>', page)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
-from example_project.market import contacts, deals
+from example_project.market import contacts, deals, searching
 from example_project.market.content.goods import OPENING
 from example_project.market.content.names import members
 from example_project.market.models import Item, Member
@@ -45,6 +45,7 @@ class Opening:
             Member.objects.create_superuser(ADMIN, f"{ADMIN}@example.test", PASSWORD, name="Administrator")
         new_items = 0 if Item.objects.exists() else self._list_goods()
         contacts.rebuild()
+        searching.items().rebuild()
         return Created(new_members, new_items)
 
     def _list_goods(self) -> int:
