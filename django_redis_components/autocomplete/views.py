@@ -27,9 +27,12 @@ from django_redis_components.core import conf
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.text import match_span
 
 #: Maximum page number; each page is read from the first entry on.
 MAX_PAGES = 10
+#: Typed characters that are looked for in the texts of suggestions, to mark them there.
+MAX_MARKED_CHARS = 40
 #: `Retry-After` in seconds while Redis is unavailable.
 RETRY_AFTER_S = 5
 #: Maximum wait for a Cluster slot in migration, in seconds.
@@ -76,10 +79,10 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     """Return suggestions for a term.
 
     Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
-    Response: ``{"results": [{"id", "text", "group"?}], "pagination": {"more": bool}, "status": str}``; the group is
-    "recent". Errors: ``{"error": str}`` with 400 (invalid page, length or scope), 403 (not permitted, or
-    the scope is missing, was modified or has expired), 404 (no such index) or 503 (Redis is unavailable or the
-    settings are invalid).
+    Response: ``{"results": [{"id", "text", "group"?, "match"?}], "pagination": {"more": bool}, "status": str}``; the
+    group is "recent", the match start and end of the typed characters in the text. Errors: ``{"error": str}`` with
+    400 (invalid page, length or scope), 403 (not permitted, or the scope is missing, was modified or has expired), 404
+    (no such index) or 503 (Redis is unavailable or the settings are invalid).
     """
     try:
         with slot_wait_limit(SLOT_WAIT_S):
@@ -142,7 +145,8 @@ def _response(query: _Query, found: list[Suggestion]) -> JsonResponse:
     first, last = (query.page - 1) * query.limit, query.page * query.limit
     more = query.is_long_enough and len(found) > last and query.page < MAX_PAGES
     shown = found[first:last]
-    rows = [_row(one) for one in shown]
+    folded = folded_prefix(query.typed) if len(query.typed) <= MAX_MARKED_CHARS else ""
+    rows = [_row(one, folded) for one in shown]
     return JsonResponse({"results": rows, "pagination": {"more": more}, "status": _status(len(shown))})
 
 
@@ -198,8 +202,10 @@ def _status(count: int) -> str:
     return ngettext("%(count)d suggestion", "%(count)d suggestions", count) % {"count": count}
 
 
-def _row(one: Suggestion) -> dict[str, str]:
-    row = {"id": one.id, "text": one.text}
+def _row(one: Suggestion, folded: str) -> dict[str, object]:
+    row: dict[str, object] = {"id": one.id, "text": one.text}
     if one.recent:
         row["group"] = "recent"
+    if span := match_span(one.text, folded):
+        row["match"] = span
     return row

@@ -110,6 +110,25 @@ def folded_places(text: str, limit: int) -> dict[str, int]:
     return found
 
 
+def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | None:
+    """Return start and end, in characters, of the first place of a text that starts with a folded prefix; None without.
+
+    ``match_span("Émile Zola", "zo") == (6, 8)``
+
+    Args:
+        limit: places that are looked at.
+    """
+    if not folded:
+        return None
+    for start in list(dict.fromkeys([0, *word_starts(text)]))[:limit]:
+        if not fold(text[start:]).startswith(folded):
+            continue
+        for end in range(start + 1, len(text) + 1):
+            if fold(text[start:end]).startswith(folded):
+                return start, end
+    return None
+
+
 def is_han(character: str) -> bool:
     """Return whether a character is a Han character or its repetition mark."""
     return character == "々" or (character > "\u2e7f" and unicodedata.name(character, "").startswith("CJK "))

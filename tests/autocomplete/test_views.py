@@ -47,7 +47,7 @@ def test_response_has_the_format_of_the_admin(client: Client, index: PrefixIndex
     assert response.status_code == 200
     assert response["Content-Type"] == "application/json"
     assert response.json() == {
-        "results": [{"id": "1", "text": "Anna"}, {"id": "2", "text": "Anton"}],
+        "results": [{"id": "1", "text": "Anna", "match": [0, 2]}, {"id": "2", "text": "Anton", "match": [0, 2]}],
         "pagination": {"more": False},
         "status": "2 suggestions",
     }
@@ -69,7 +69,10 @@ def test_recents_carry_their_group(client: Client, index: PrefixIndex) -> None:
 
     results = client.get(URL, {"term": "an"}).json()["results"]
 
-    assert results == [{"id": "2", "text": "Anton", "group": "recent"}, {"id": "1", "text": "Anna"}]
+    assert results == [
+        {"id": "2", "text": "Anton", "group": "recent", "match": [0, 2]},
+        {"id": "1", "text": "Anna", "match": [0, 2]},
+    ]
 
 
 def test_empty_term_shows_recents_only(client: Client, index: PrefixIndex) -> None:
@@ -111,7 +114,7 @@ def test_minimum_length_and_limit_default_to_the_settings(
     register("contacts", permission=anybody)
 
     assert client.get(URL, {"term": "a"}).json()["results"] == []
-    assert client.get(URL, {"term": "an"}).json()["results"] == [{"id": "1", "text": "Anna"}]
+    assert client.get(URL, {"term": "an"}).json()["results"] == [{"id": "1", "text": "Anna", "match": [0, 2]}]
 
 
 def test_pages_follow_each_other_without_gap_or_repetition(client: Client, redis_server: Store) -> None:

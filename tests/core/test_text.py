@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from django_redis_components.core.text import FOLDING_VERSION, fold, folded_words, word_starts
+from django_redis_components.core.text import FOLDING_VERSION, fold, folded_words, match_span, word_starts
 
 
 @pytest.mark.parametrize(
@@ -175,3 +175,27 @@ def test_word_starts_are_offsets_into_the_text() -> None:
 def test_folding_version_is_an_integer() -> None:
     """It is part of keys: a change of the steps needs a new one."""
     assert FOLDING_VERSION == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "span"),
+    [
+        ("Émile Zola", "emi", (0, 3)),
+        ("Émile Zola", "zo", (6, 8)),
+        ("Straße", "strass", (0, 5)),
+        ("Straße", "stras", (0, 5)),
+        ("E\u0301mile", "e", (0, 1)),
+        ("李安娜", "安", (1, 2)),
+        ("한국", fold("하"), (0, 1)),
+        ("👩‍🚀 Astra", "as", (4, 6)),
+        ("O'Neil", "neil", (2, 6)),
+        ("Anna", "x", None),
+        ("Anna", "nna", None),
+        ("Anna", "", None),
+        ("", "a", None),
+    ],
+)
+def test_match_span_is_where_a_place_of_the_text_starts_with_the_prefix(
+    text: str, typed: str, span: tuple[int, int] | None
+) -> None:
+    assert match_span(text, typed) == span

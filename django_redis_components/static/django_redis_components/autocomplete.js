@@ -315,7 +315,11 @@
         #option(result, number) {
             const id = `${this.#list.id}-${number}`;
             const option = make("div", "drc-option", { role: "option", id, "aria-selected": "false", dir: "auto" });
-            option.textContent = result.text;
+            const characters = [...result.text];
+            const [start, end] = result.match ?? [0, 0];
+            const match = make("mark", "drc-match");
+            match.textContent = characters.slice(start, end).join("");
+            option.append(characters.slice(0, start).join(""), match, characters.slice(end).join(""));
             return option;
         }
 
