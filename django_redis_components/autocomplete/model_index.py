@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import models, router
 from django.http import HttpRequest
-from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete import model_sync
 from django_redis_components.autocomplete.entries import (
@@ -24,10 +21,17 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.registry import Source
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.model_changes import CHUNK, ModelChanges, chunks, primary_keys_of, write_newest
+from django_redis_components.core.model_changes import (
+    CHUNK,
+    ModelChanges,
+    chunks,
+    key_of,
+    primary_keys_of,
+    value_of,
+    values_of,
+    write_newest,
+)
 from django_redis_components.core.protocol import run
-
-logger = logging.getLogger("django_redis_components.autocomplete")
 
 #: An object's entries by scope; the scope is "" in an index without scopes.
 Placed = dict[str, Entry]
@@ -74,8 +78,14 @@ class ModelIndex(Source):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(type(self).name or model._meta.label_lower, **{"scoped": scoped, **options})
-        uid = f"django_redis_components.autocomplete.{self.name}"
-        self._changes = ModelChanges(uid, model, self.fields, self.relations, self._try_update)
+        self._changes = ModelChanges(
+            f"Index {self.name}",
+            model,
+            self.fields,
+            self.relations,
+            self._update,
+            "manage.py rebuild_autocomplete --repair",
+        )
 
     def queryset(self) -> models.QuerySet[Any]:
         """The objects of the index; all by default."""
@@ -98,10 +108,10 @@ class ModelIndex(Source):
 
         Text is made to fit: control characters become spaces, and what is too long is cut off.
         """
-        text = printable(str(_value(obj, self.text) if self.text else obj))[:MAX_TEXT_CHARS].strip()
-        terms = [printable(str(value)) for name in self.terms for value in _values(obj, name)]
+        text = printable(str(value_of(obj, self.text) if self.text else obj))[:MAX_TEXT_CHARS].strip()
+        terms = [printable(str(value)) for name in self.terms for value in values_of(obj, name)]
         terms = [term[:MAX_TEXT_CHARS].strip() for term in terms]
-        weight = int(_value(obj, self.weight) or 0) if self.weight else 0
+        weight = int(value_of(obj, self.weight) or 0) if self.weight else 0
         entry = Entry(
             obj.pk,
             text,
@@ -127,13 +137,7 @@ class ModelIndex(Source):
 
     def key_of(self, id_: str) -> Any:
         """Return the primary key of an id; None if no object can have it."""
-        primary_key = self.model._meta.pk
-        try:
-            key = primary_key.to_python(id_) if id_ else None
-            primary_key.run_validators(key)  # of an integer: whether the database can store it
-        except ValidationError:
-            return None
-        return key
+        return key_of(self.model, id_)
 
     def update(self, *objects: Any, using: str | None = None) -> None:
         """Write the entries of objects as the database has them now; remove those of deleted objects.
@@ -183,28 +187,20 @@ class ModelIndex(Source):
         """Follow them no longer; `unregister` calls it."""
         self._changes.disconnect()
 
-    def _try_update(self, keys: list[Any], using: str) -> None:
-        try:
-            for some in chunks(iter(keys)):
-                self._update(some, using)
-        except (RedisError, AutocompleteError) as exc:
-            shown = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
-            logger.warning(
-                "Index %s misses a change of %s %s: %s. manage.py rebuild_autocomplete --repair repairs it.",
-                self.name,
-                self.model._meta.label,
-                shown,
-                exc,
-            )
-
     def _update(self, keys: Sequence[Any], using: str) -> None:
-        objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.placed, self.write):
+        written: dict[Any, set[str]] = {}
+
+        def write(placed: Mapping[Any, Placed]) -> None:
+            self.write(placed, written)
+            for key, entries in placed.items():
+                written.setdefault(key, set()).update(entries)
+
+        if not write_newest(keys, self.queryset().using(using).in_bulk, self.placed, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
-    def write(self, placed: Mapping[Any, Placed]) -> None:
-        """Write the entries of objects, by primary key."""
-        run(connections.client(self.using), model_sync.write(self, placed))
+    def write(self, placed: Mapping[Any, Placed], written: Mapping[Any, Collection[str]]) -> None:
+        """Write the entries of objects, by primary key, and remove those of other scopes, also of `written` ones."""
+        run(connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
@@ -227,16 +223,3 @@ class ModelIndex(Source):
             for obj in self.queryset().in_bulk(some).values():
                 if entry := self.placed(obj).get(scope):
                     yield entry
-
-
-def _value(obj: Any, name: str) -> Any:
-    found = getattr(obj, name)
-    return found() if callable(found) else found
-
-
-def _values(obj: Any, name: str) -> Iterable[Any]:
-    """Return the terms of an attribute: one, or several."""
-    found = _value(obj, name)
-    if found in (None, ""):
-        return ()
-    return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)

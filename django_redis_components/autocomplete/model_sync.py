@@ -8,12 +8,13 @@ removes what a process that was killed in between has left.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django_redis_components.autocomplete.entries import Entry, check_id
 from django_redis_components.autocomplete.index import PrefixIndex, add_call, record_read, remove_call
 from django_redis_components.autocomplete.registry import Source
+from django_redis_components.autocomplete.scripts import CHANGE_SCOPES
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 
@@ -23,41 +24,38 @@ SCAN_COUNT = 500
 CHECK_TTL_MS = 90 * 86_400 * 1_000
 
 
-def write(source: Source, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[None]:
-    """Write the entries of objects by primary key and scope, and remove those of other scopes."""
+def write(
+    source: Source, placed: Mapping[Any, Mapping[str, Entry]], written: Mapping[Any, Collection[str]]
+) -> Flow[None]:
+    """Write the entries of objects by primary key and scope, and remove those of other scopes.
+
+    Args:
+        written: scopes that the caller has written of an object before; another writer may have forgotten them.
+    """
     ids = {key: check_id(key) for key in placed}
     if not source.scoped:
         yield Batch([_call(source, "", ids[key], entries.get("")) for key, entries in placed.items()])
         return
     name = scopes_key(source.name)
-    replies = yield Read("HMGET", name, *ids.values())
-    known = {key: set(_split(reply)) for key, reply in zip(ids, replies, strict=True)}
-    gone = {key: known[key] - entries.keys() for key, entries in placed.items()}
-    wanted = {ids[key]: _joined(known[key] | entries.keys()) for key, entries in placed.items()}
-    if intended := {id_: text for id_, text in wanted.items() if text}:
-        yield Command("HSET", name, *_pairs(intended), retry=True)
+    known = yield _change(name, {ids[key]: (entries, ()) for key, entries in placed.items()})
+    gone = {
+        key: ({*_split(before), *written.get(key, ())}) - entries.keys()
+        for (key, entries), before in zip(placed.items(), known, strict=True)
+    }
     calls = [
         _call(source, scope, ids[key], entry) for key, entries in placed.items() for scope, entry in entries.items()
     ]
     calls += [_call(source, scope, ids[key], None) for key, scopes in gone.items() for scope in scopes]
     if calls:
         yield Batch(calls)
-    after = {ids[key]: _joined(entries.keys()) for key, entries in placed.items() if gone[key]}
-    if kept := {id_: text for id_, text in after.items() if text}:
-        yield Command("HSET", name, *_pairs(kept), retry=True)
-    if emptied := [id_ for id_, text in after.items() if not text]:
-        yield Command("HDEL", name, *emptied, retry=True)
+    if removed := {ids[key]: ((), scopes) for key, scopes in gone.items() if scopes}:
+        yield _change(name, removed)
 
 
 def note_scopes(name: str, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[None]:
-    """Store the scopes of objects of which none are known."""
-    calls = [
-        Command("HSETNX", scopes_key(name), check_id(key), _joined(entries), retry=True)
-        for key, entries in placed.items()
-        if entries
-    ]
-    if calls:
-        yield Batch(calls)
+    """Add the scopes of objects to those that are stored."""
+    if changes := {check_id(key): (entries, ()) for key, entries in placed.items() if entries}:
+        yield _change(name=scopes_key(name), changes=changes)
 
 
 def read_scopes(name: str) -> Flow[set[str]]:
@@ -141,12 +139,13 @@ def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:
     return remove_call(part, id_) if entry is None else add_call(part, entry)
 
 
-def _pairs(texts: Mapping[str, str]) -> Iterator[str]:
-    for id_, text in texts.items():
-        yield from (id_, text)
+def _change(name: str, changes: Mapping[str, tuple[Iterable[str], Iterable[str]]]) -> Call:
+    """Return the call that adds and removes scopes, by id."""
+    parts = [part for id_, (added, removed) in changes.items() for part in (id_, _joined(added), _joined(removed))]
+    return CHANGE_SCOPES(scopes=name, changes=parts)
 
 
-def _joined(scopes: Any) -> str:
+def _joined(scopes: Iterable[str]) -> str:
     return "\0".join(sorted(scopes))
 
 

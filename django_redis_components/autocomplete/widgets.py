@@ -53,7 +53,7 @@ class AutocompleteInput(forms.Widget):
     """
 
     template_name = "django_redis_components/autocomplete/input.html"
-    #: None: the admin and Django's fields for models set choices, which are in Redis here.
+    #: Django's fields for models set it; what can be chosen is in Redis.
     choices: Any = ()
     needs_multipart_form = False
 

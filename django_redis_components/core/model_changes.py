@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
 
 #: Objects that are read from the database at a time.
 CHUNK = 500
 #: How often objects are read again that change while they are written.
 MAX_ATTEMPTS = 10
 
+logger = logging.getLogger("django_redis_components")
+
 
 class ModelChanges:
     """Calls a function with primary keys after the commit of each `save`, `delete` and change of a relation.
 
     Args:
-        uid: identifies the receivers.
+        uid: identifies the receivers, and names what is kept in step in the log: "Index shop.item".
         model: the model.
         fields: a `save` with `update_fields` that has none of them is ignored; () for all.
         relations: names of many-to-many fields.
-        changed: is called with primary keys and the alias of the database.
+        update: is called with primary keys, some at a time, and the alias of the database. While Redis is unavailable
+            the change is logged.
+        repair: the command that repairs what was missed, for the log.
 
     Raises:
         FieldDoesNotExist, ValueError: the model has no such field or relation.
@@ -36,13 +45,15 @@ class ModelChanges:
         model: type[models.Model],
         fields: Sequence[str],
         relations: Sequence[str],
-        changed: Callable[[list[Any], str], None],
+        update: Callable[[list[Any], str], None],
+        repair: str,
     ) -> None:
         self._uid = uid
         self._model = model
         self._fields = frozenset(fields)
         self._relations = tuple(relations)
-        self._changed = changed
+        self._update = update
+        self._repair = repair
         for name in (*fields, *relations):
             field = model._meta.get_field(name)
             if name in relations and not field.many_to_many:
@@ -86,7 +97,18 @@ class ModelChanges:
             self._on_commit(list(related.values_list("pk", flat=True)), using)
 
     def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
-        transaction.on_commit(partial(self._changed, list(primary_keys), using), using=using, robust=True)
+        transaction.on_commit(partial(self._write, list(primary_keys), using), using=using, robust=True)
+
+    def _write(self, primary_keys: list[Any], using: str) -> None:
+        try:
+            for some in chunks(iter(primary_keys)):
+                self._update(some, using)
+        except (RedisError, RedisComponentsError) as exc:
+            shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
+            logger.warning(
+                "%s misses a change of %s %s: %s. %s repairs it.",
+                self._uid, self._model._meta.label, shown, exc, self._repair,
+            )  # fmt: skip
 
 
 def write_newest(
@@ -114,6 +136,31 @@ def write_newest(
         if not primary_keys:
             return True
     return False
+
+
+def key_of(model: type[models.Model], id_: str) -> Any:
+    """Return the primary key of an id; None if no object can have it."""
+    primary_key = model._meta.pk
+    try:
+        key = primary_key.to_python(id_) if id_ else None
+        primary_key.run_validators(key)  # of an integer: whether the database can store it
+    except ValidationError:
+        return None
+    return key
+
+
+def value_of(obj: Any, name: str) -> Any:
+    """Return the value of an attribute, or what a method returns."""
+    found = getattr(obj, name)
+    return found() if callable(found) else found
+
+
+def values_of(obj: Any, name: str) -> Iterable[Any]:
+    """Return the values of an attribute or method with one or several; none for None and ""."""
+    found = value_of(obj, name)
+    if found in (None, ""):
+        return ()
+    return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)
 
 
 def primary_keys_of(objects: Iterable[Any]) -> Iterator[Any]:

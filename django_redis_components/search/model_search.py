@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import models, router
-from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.model_changes import CHUNK, ModelChanges, chunks, primary_keys_of, write_newest
+from django_redis_components.core.model_changes import (
+    CHUNK,
+    ModelChanges,
+    chunks,
+    key_of,
+    primary_keys_of,
+    value_of,
+    values_of,
+    write_newest,
+)
 from django_redis_components.search.arguments import SortValue, check_id
 from django_redis_components.search.index import Document, SearchIndex
 from django_redis_components.search.page import SearchPage
-
-logger = logging.getLogger("django_redis_components.search")
 
 _searches: dict[str, ModelSearch] = {}
 
@@ -89,8 +93,14 @@ class ModelSearch:
         self.index = SearchIndex(
             self.name, fields=self.text, language=self.language, synonyms=self.synonyms, using=using
         )
-        uid = f"django_redis_components.search.{self.name}"
-        self.changes = ModelChanges(uid, model, self.fields, self.relations, self._try_update)
+        self.changes = ModelChanges(
+            f"Search {self.name}",
+            model,
+            self.fields,
+            self.relations,
+            self._update,
+            "manage.py rebuild_search --repair",
+        )
 
     def __repr__(self) -> str:
         return f"<ModelSearch {self.name}>"
@@ -104,9 +114,9 @@ class ModelSearch:
         if obj is None:
             return None
         return Document(
-            {name: _text(_value(obj, name)) for name in self.text},
-            {name: [_facet(each) for each in _values(_value(obj, name))] for name in self.facets},
-            {name: _sort_value(_value(obj, name)) for name in self.sort_values},
+            {name: _text(value_of(obj, name)) for name in self.text},
+            {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
+            {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
@@ -119,7 +129,7 @@ class ModelSearch:
 
     def objects(self, page: SearchPage) -> list[Any]:
         """Return the objects of a page in its order, by one query. Those that were deleted meanwhile are left out."""
-        keys = {id_: key for id_ in page.ids if (key := self._key_of(id_)) is not None}
+        keys = {id_: key for id_ in page.ids if (key := key_of(self.model, id_)) is not None}
         found = self.queryset().in_bulk(keys.values())
         return [found[key] for key in keys.values() if key in found]
 
@@ -144,7 +154,7 @@ class ModelSearch:
             count += len(some)
             progress(len(some))
         for ids in self.index.scan_ids():
-            self._update_ids(ids)
+            self._update_ids(id_ for id_, obj in self._objects_of(ids).items() if obj is None)
         return count
 
     def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
@@ -166,20 +176,6 @@ class ModelSearch:
         """Index what the drift names as the database has it now."""
         self._update_ids([*drift.missing, *drift.stale, *drift.extra])
 
-    def _try_update(self, keys: list[Any], using: str) -> None:
-        try:
-            for some in chunks(iter(keys)):
-                self._update(some, using)
-        except (RedisError, RedisComponentsError) as exc:
-            shown = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
-            logger.warning(
-                "Search %s misses a change of %s %s: %s. manage.py rebuild_search --repair repairs it.",
-                self.name,
-                self.model._meta.label,
-                shown,
-                exc,
-            )
-
     def _update(self, keys: Sequence[Any], using: str) -> None:
         objects = self.queryset().using(using)
         if not write_newest(keys, objects.in_bulk, self.document, self._write):
@@ -189,15 +185,13 @@ class ModelSearch:
         self.index.write_many({check_id(key): document for key, document in documents.items()})
 
     def _update_ids(self, ids: Iterable[str]) -> None:
-        """Index the objects of ids, and remove the documents of those that have none."""
-        found = self._objects_of(list(ids))
-        self.update(*(obj for obj in found.values() if obj is not None))
-        for id_, obj in found.items():
-            if obj is None:
-                self.index.remove(id_)
+        """Index the objects of ids as the database has them now, and remove the documents of the others."""
+        keys = {id_: key_of(self.model, id_) for id_ in ids}
+        self.update(*(key for key in keys.values() if key is not None))
+        self.index.write_many({id_: None for id_, key in keys.items() if key is None})
 
     def _objects_of(self, ids: Iterable[str]) -> dict[str, Any]:
-        keys = {id_: self._key_of(id_) for id_ in ids}
+        keys = {id_: key_of(self.model, id_) for id_ in ids}
         objects = self.queryset().using(router.db_for_write(self.model))
         found: dict[Any, Any] = {}
         for some in chunks(iter({key for key in keys.values() if key is not None})):
@@ -212,16 +206,6 @@ class ModelSearch:
             for id_, obj in objects.items()
             if stored[id_] != (self.index.record(document) if (document := self.document(obj)) else None)
         }
-
-    def _key_of(self, id_: str) -> Any:
-        """Return the primary key of an id; None if no object can have it."""
-        primary_key = self.model._meta.pk
-        try:
-            key = primary_key.to_python(id_)
-            primary_key.run_validators(key)
-        except ValidationError:
-            return None
-        return key
 
 
 def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
@@ -245,17 +229,6 @@ def unregister(name: str) -> None:
 def registered() -> list[ModelSearch]:
     """Return all registered indexes, ordered by name."""
     return [_searches[name] for name in sorted(_searches)]
-
-
-def _value(obj: Any, name: str) -> Any:
-    found = getattr(obj, name)
-    return found() if callable(found) else found
-
-
-def _values(value: Any) -> Iterable[Any]:
-    if value in (None, ""):
-        return ()
-    return value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
 
 
 def _text(value: Any) -> str:

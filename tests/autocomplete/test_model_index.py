@@ -160,6 +160,36 @@ def test_objects_have_an_entry_in_each_of_their_scopes(members: Members) -> None
     assert clean(members)
 
 
+def test_objects_that_move_between_scopes_concurrently_are_in_their_last_ones_only(members: Members) -> None:
+    groups = [Group.objects.create(name=f"g{number}") for number in range(4)]
+    people = [named(f"Name{number}") for number in range(3)]
+
+    def move(mover: int) -> None:
+        for step in range(8):
+            people[(mover + step) % len(people)].groups.set([groups[(mover * 3 + step) % len(groups)]])
+        connection.close()
+
+    run_together(6, move)
+
+    for group in groups:
+        wanted = sorted(User.objects.filter(groups=group).values_list("username", flat=True))
+        assert sorted(found(members, "", group.pk)) == wanted
+    assert clean(members)
+
+
+def test_object_leaves_a_scope_that_only_a_rebuild_has_noticed(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna = named("Anna")
+    anna.groups.add(red)
+    User.groups.through.objects.filter(user=anna).update(group=blue)  # no signal
+
+    members.rebuild()
+    assert (found(members, "", red.pk), found(members, "", blue.pk)) == ([], ["anna"])
+    anna.groups.clear()
+
+    assert found(members, "", blue.pk) == []
+
+
 def test_several_scopes_are_rebuilt_and_scopes_without_objects_are_emptied(members: Members) -> None:
     groups = [Group.objects.create(name=f"g{n}") for n in range(5)]
     people = User.objects.bulk_create(User(username=f"u{n}") for n in range(50))
@@ -247,7 +277,7 @@ def kill_before_indexing(url: str, prefix: str) -> None:
 
     settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
     index = register(Users)
-    index.write = lambda placed: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[attr-defined]
+    index.write = lambda placed, written: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[attr-defined]
     User.objects.create(username="lost", first_name="Lost", last_name="Change")
 
 

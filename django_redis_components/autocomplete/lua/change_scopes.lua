@@ -1,0 +1,37 @@
+-- Change the stored scopes of objects, each in one step: concurrent writers of an object keep the scopes of each other.
+-- Precondition: no scope contains NUL.
+-- KEYS[1] scopes  hash id -> scopes, separated by NUL
+-- ARGV[1..] changes  id, scopes to add and scopes to remove (each separated by NUL), alternating
+-- Returns the scopes of each object before, separated by NUL
+-- Cost: O(scopes of the objects)
+local scopes = KEYS[1]
+
+local function each_of(joined)
+  return string.gmatch(joined, "[^%z]+")
+end
+
+local before = {}
+for at = 1, #ARGV, 3 do
+  local id, added, removed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local known = redis.call("HGET", scopes, id) or ""
+  local wanted, after = {}, {}
+  for _, joined in ipairs({ known, added }) do
+    for scope in each_of(joined) do
+      wanted[scope] = true
+    end
+  end
+  for scope in each_of(removed) do
+    wanted[scope] = nil
+  end
+  for scope in pairs(wanted) do
+    after[#after + 1] = scope
+  end
+  table.sort(after)
+  if #after > 0 then
+    redis.call("HSET", scopes, id, table.concat(after, "\0"))
+  else
+    redis.call("HDEL", scopes, id)
+  end
+  before[#before + 1] = known
+end
+return before
