@@ -13,6 +13,7 @@ Stop words are left out. What remains may be nothing: such a query finds nothing
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
 
@@ -61,7 +62,8 @@ def parse(
     if not isinstance(text, str):
         raise TypeError(f"query={text!r}: expected a string.")
     groups: list[list[str]] = []
-    excluded, phrases = [], []
+    excluded: list[tuple[str, ...]] = []
+    phrases: list[str] = []
     last_is_open = False
     parts = _PART.findall(text[:MAX_QUERY_CHARS].replace("“", '"').replace("”", '"'))
     for number, (sign, phrase, plain) in enumerate(parts):
@@ -69,7 +71,8 @@ def parse(
         is_last = number == len(parts) - 1 and prefix and not phrase and sign != "-"
         kept = [word for word in found if word not in stop_words or (is_last and word == found[-1])]
         if sign == "-":
-            excluded += [tuple(query_terms(word)) for word in kept] if not phrase else [tuple(dict.fromkeys(kept))]
+            terms = [query_terms(word) for word in kept]
+            excluded += [tuple(dict.fromkeys(itertools.chain(*terms)))] if phrase else map(tuple, terms)
             continue
         if phrase and len(found) > 1:
             phrases.append(" ".join(found))

@@ -46,6 +46,8 @@ def ids(index: SearchIndex, query: str, **options: Any) -> list[int]:
         ('"black cat"', {1}),
         ('"quick cat" black', {2}),
         ('black -"quick cat"', {3}),
+        ("京 -北京大学", {6}),
+        ('京 -"北京大学"', {6}),
         ("c++", {4}),
         ("c#", {4}),
         ("京", {5, 6}),
@@ -221,6 +223,7 @@ def test_last_word_may_be_the_beginning_of_a_word(items: SearchIndex) -> None:
     assert set(ids(items, "bla ca", prefix=True)) == set()
     assert set(ids(items, "ca", prefix=True)) == {1, 2, 3, 7}
     assert set(ids(items, "t", prefix=True)) == {4}, "stop words are not indexed"
+    assert set(SearchIndex("items", synonyms={"kit": ["dog"]}).search("kit", prefix=True).ids) == {"2", "3"}
     assert ids(items, "kit") == []
 
 

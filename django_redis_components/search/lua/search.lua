@@ -52,11 +52,16 @@ end
 local documents = redis.call("HLEN", base .. ":docs")
 local is_partial = false
 
-local function expand(term)
+-- Return the words that begin with the first term of a group, and its other terms, which are synonyms.
+local function expand(group)
+  local term = group[1]
   local found = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. term, "(" .. term .. "\255", "LIMIT", 0, MAX_EXPANSIONS + 1)
   if #found > MAX_EXPANSIONS then
     is_partial = true
     found[#found] = nil
+  end
+  for number = 2, #group do
+    found[#found + 1] = group[number]
   end
   return found
 end
@@ -165,7 +170,7 @@ local function compute()
   for number, group in ipairs(groups) do
     local terms = group
     if prefix and number == #groups then
-      terms = expand(group[1])
+      terms = expand(group)
     end
     local posting = postings(terms)
     if posting.card == 0 then
