@@ -121,7 +121,7 @@ class Completion:
 
     def _words(self) -> list[bytes]:
         words = list(dict.fromkeys(self._start.split(b" ")))[:MAX_WORDS]
-        return words if len(words) > 1 else []
+        return words if b" " in self._start else []
 
     def _match_words(self, words: list[bytes]) -> Call:
         return MATCH_WORDS(

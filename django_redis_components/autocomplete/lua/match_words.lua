@@ -1,5 +1,5 @@
 -- Return members whose entries have a term for each of several words, in any order.
--- Precondition: 2 to 8 words.
+-- Precondition: 1 to 8 different words.
 -- KEYS[1] lex  zset of members
 -- KEYS[2] entries  hash id -> record
 -- ARGV[1] limit  maximum number of members
