@@ -13,7 +13,7 @@ from django_redis_components.autocomplete import model_sync
 from django_redis_components.autocomplete.entries import check_id
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.core.client import connections
-from django_redis_components.core.model_changes import CHUNK, chunks
+from django_redis_components.core.model_changes import CHUNK, chunks, store_check
 from django_redis_components.core.protocol import run
 
 #: An entry: the scope ("" for none) and the id.
@@ -78,7 +78,7 @@ def repair(index: ModelIndex, drift: Drift) -> None:
 
 def _store(index: ModelIndex, objects: int, differences: int) -> None:
     """Store the result for the dashboard."""
-    run(connections.client(index.using), model_sync.store_check(index.name, objects, differences))
+    run(connections.client(index.using), store_check("autocomplete", index.name, objects, differences))
 
 
 def _compare(index: ModelIndex, objects: Sequence[Any], drift: Drift) -> None:

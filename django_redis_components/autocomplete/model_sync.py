@@ -2,12 +2,12 @@
 
 An object may have entries in several indexes, one for each scope. A hash has the scopes of each object: before its
 entries are written, all scopes that it had or gets; afterwards those that it has. So the next write of an object
-removes what a process that was killed in between has left.
+removes what a process that was killed in between has left. A set has all scopes that were ever written, where a check
+looks for what is left in the others.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -16,12 +16,10 @@ from django_redis_components.autocomplete.index import PrefixIndex, add_call, re
 from django_redis_components.autocomplete.registry import Source
 from django_redis_components.autocomplete.scripts import CHANGE_SCOPES
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.core.protocol import Batch, Call, Flow, Read
 
-#: Elements that one HSCAN looks at.
+#: Elements that one HSCAN or SSCAN looks at.
 SCAN_COUNT = 500
-#: Milliseconds for which the result of a comparison is kept.
-CHECK_TTL_MS = 90 * 86_400 * 1_000
 
 
 def write(
@@ -36,8 +34,7 @@ def write(
     if not source.scoped:
         yield Batch([_call(source, "", ids[key], entries.get("")) for key, entries in placed.items()])
         return
-    name = scopes_key(source.name)
-    known = yield _change(name, {ids[key]: (entries, ()) for key, entries in placed.items()})
+    known = yield _change(source.name, {ids[key]: (entries, ()) for key, entries in placed.items()})
     gone = {
         key: ({*_split(before), *written.get(key, ())}) - entries.keys()
         for (key, entries), before in zip(placed.items(), known, strict=True)
@@ -49,23 +46,22 @@ def write(
     if calls:
         yield Batch(calls)
     if removed := {ids[key]: ((), scopes) for key, scopes in gone.items() if scopes}:
-        yield _change(name, removed)
+        yield _change(source.name, removed)
 
 
 def note_scopes(name: str, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[None]:
     """Add the scopes of objects to those that are stored."""
     if changes := {check_id(key): (entries, ()) for key, entries in placed.items() if entries}:
-        yield _change(name=scopes_key(name), changes=changes)
+        yield _change(name, changes)
 
 
 def read_scopes(name: str) -> Flow[set[str]]:
-    """Return all scopes of all objects."""
+    """Return all scopes that were ever written."""
     found: set[str] = set()
     cursor: Any = 0
     while True:
-        cursor, elements = yield Read("HSCAN", scopes_key(name), cursor, "COUNT", SCAN_COUNT)
-        for joined in elements[1::2]:
-            found.update(_split(joined))
+        cursor, members = yield Read("SSCAN", all_scopes_key(name), cursor, "COUNT", SCAN_COUNT)
+        found.update(scope.decode(errors="replace") for scope in members)
         if int(cursor) == 0:
             return found
 
@@ -85,41 +81,6 @@ def read_ids(source: Source, scope: str, cursor: int) -> Flow[tuple[int, list[st
     return int(following), [id_.decode(errors="replace") for id_ in elements[::2]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckRecord:
-    """The result of the last comparison of an index with its model.
-
-    Attributes:
-        age: seconds since then.
-        objects: objects that were compared.
-        differences: entries that were missing, stale or extra, and were not repaired.
-    """
-
-    age: float
-    objects: int
-    differences: int
-
-
-def store_check(name: str, objects: int, differences: int) -> Flow[None]:
-    """Store the result of a comparison."""
-    key = _check_key(name)
-    yield Batch(
-        [
-            Command("HSET", key, "objects", objects, "differences", differences, retry=True),
-            Command("PEXPIRE", key, CHECK_TTL_MS, retry=True),
-        ]
-    )
-
-
-def read_check(name: str) -> Flow[CheckRecord | None]:
-    """Return the result of the last comparison, or None if it was longer ago than 90 days."""
-    key = _check_key(name)
-    fields, left_ms = yield Batch([Read("HMGET", key, "objects", "differences"), Read("PTTL", key)])
-    if None in fields or left_ms < 0:
-        return None
-    return CheckRecord((CHECK_TTL_MS - left_ms) / 1_000, *map(int, fields))
-
-
 def part_of(source: Source, scope: str) -> PrefixIndex:
     """Return the index of a scope, "" for an index without scopes."""
     return source.index(scope or None)
@@ -130,8 +91,9 @@ def scopes_key(name: str) -> str:
     return keys.key("autocomplete", name, "scopes")
 
 
-def _check_key(name: str) -> str:
-    return keys.key("autocomplete", name, "check")
+def all_scopes_key(name: str) -> str:
+    """Return the key of the set of all scopes that were ever written."""
+    return keys.key("autocomplete", name, "all_scopes")
 
 
 def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:
@@ -142,7 +104,7 @@ def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:
 def _change(name: str, changes: Mapping[str, tuple[Iterable[str], Iterable[str]]]) -> Call:
     """Return the call that adds and removes scopes, by id."""
     parts = [part for id_, (added, removed) in changes.items() for part in (id_, _joined(added), _joined(removed))]
-    return CHANGE_SCOPES(scopes=name, changes=parts)
+    return CHANGE_SCOPES(scopes=scopes_key(name), all_scopes=all_scopes_key(name), changes=parts)
 
 
 def _joined(scopes: Iterable[str]) -> str:

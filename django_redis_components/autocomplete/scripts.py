@@ -38,7 +38,9 @@ FIND_VARIANTS = LuaScript(
     "autocomplete", "find_variants", keys=("lex",), args=("limit", "max_lookups", "characters*"), idempotent=True
 )
 
-CHANGE_SCOPES = LuaScript("autocomplete", "change_scopes", keys=("scopes",), args=("changes*",), idempotent=True)
+CHANGE_SCOPES = LuaScript(
+    "autocomplete", "change_scopes", keys=("scopes", "all_scopes"), args=("changes*",), idempotent=True
+)
 
 RECENT_TOUCH = LuaScript(
     "autocomplete", "recent_touch", keys=("recents",), args=("id", "text", "limit", "ttl_ms"), idempotent=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,12 +14,16 @@ from django.db import models, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from redis.exceptions import RedisError
 
+from django_redis_components.core import keys
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Objects that are read from the database at a time.
 CHUNK = 500
 #: How often objects are read again that change while they are written.
 MAX_ATTEMPTS = 10
+#: Milliseconds for which the result of a comparison is kept.
+CHECK_TTL_MS = 90 * 86_400 * 1_000
 
 logger = logging.getLogger("django_redis_components")
 
@@ -176,3 +181,38 @@ def chunks(source: Iterator[Any], size: int = CHUNK) -> Iterator[list[Any]]:
     """Yield lists of up to `size` items."""
     while chunk := list(islice(source, size)):
         yield chunk
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """The result of the last comparison of an index with its model.
+
+    Attributes:
+        age: seconds since then.
+        objects: objects that were compared.
+        differences: entries that were missing, stale or extra, and were not repaired.
+    """
+
+    age: float
+    objects: int
+    differences: int
+
+
+def store_check(component: str, name: str, objects: int, differences: int) -> Flow[None]:
+    """Store the result of a comparison of an index, for the dashboard."""
+    key = keys.key(component, name, "check")
+    yield Batch(
+        [
+            Command("HSET", key, "objects", objects, "differences", differences, retry=True),
+            Command("PEXPIRE", key, CHECK_TTL_MS, retry=True),
+        ]
+    )
+
+
+def read_check(component: str, name: str) -> Flow[CheckRecord | None]:
+    """Return the result of the last comparison, or None if it was longer ago than 90 days."""
+    key = keys.key(component, name, "check")
+    fields, left_ms = yield Batch([Read("HMGET", key, "objects", "differences"), Read("PTTL", key)])
+    if None in fields or left_ms < 0:
+        return None
+    return CheckRecord((CHECK_TTL_MS - left_ms) / 1_000, *map(int, fields))

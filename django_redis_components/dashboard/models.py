@@ -153,12 +153,12 @@ class Analytics(UnmanagedModel):
 
 
 class Autocomplete(UnmanagedModel):
-    """The page of autocomplete indexes."""
+    """The page of the indexes of autocomplete and search."""
 
     class Meta(UnmanagedModel.Meta):
         abstract = False
-        verbose_name = _("autocomplete")
-        verbose_name_plural = _("Autocomplete")
+        verbose_name = _("autocomplete and search")
+        verbose_name_plural = _("Autocomplete and search")
 
 
 class Lock(UnmanagedModel):

@@ -5,7 +5,7 @@ Guarantees:
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
   the last `index` of its id, and no word of an earlier one.
 - A search is one round trip. It ranks at most 5,000 documents, and says so if more match.
-- The pages of a result come from one stored result, which expires; no other key has a TTL.
+- The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
 
 Keys, all in the slot of ``{name}``:
 
@@ -16,9 +16,13 @@ Keys, all in the slot of ``{name}``:
 ``drc:search:{name}:v1:s:<name>``      zset    documents by sort value; as the document
 ``drc:search:{name}:v1:f:<facet>``     set     documents with the value of the facet; as the document
 ``drc:search:{name}:v1:v:<facet>``     zset    values of a facet by documents; as the documents
+``drc:search:{name}:v1:geo``             zset    places of documents; as the document
 ``drc:search:{name}:v1:stats``         hash    sum of the lengths of documents; kept
 ``drc:search:{name}:v1:gen``           string  number of changes; kept
 ``drc:search:{name}:v1:r:<hash>…``     zset    a stored result, and a hash about it; `result_ttl`
+``drc:search:{name}:v1:slow:<week>``     zset    slow queries; 14 days
+``drc:search:{name}:v1:empty:<week>``    zset    queries that found nothing, by number; 14 days
+``drc:search:{name}:check``              hash    the last comparison with the model; 90 days
 =====================================  ======  =======================================================
 
 Example::
@@ -39,7 +43,9 @@ See also: ``docs/components/search.md``; `django_redis_components.autocomplete` 
 
 from __future__ import annotations
 
-from django_redis_components.search.index import Document, SearchIndex
+from django_redis_components.search.documents import Document
+from django_redis_components.search.highlighting import TextPart
+from django_redis_components.search.index import SearchIndex, SearchSize
 from django_redis_components.search.model_search import (
     ModelSearch,
     SearchDrift,
@@ -50,16 +56,20 @@ from django_redis_components.search.model_search import (
 )
 from django_redis_components.search.page import Hit, SearchPage
 from django_redis_components.search.query import ParsedQuery
+from django_redis_components.search.query_log import QueryStats
 
 __all__ = [
     "Document",
     "Hit",
     "ModelSearch",
     "ParsedQuery",
+    "QueryStats",
     "SearchDrift",
     "SearchError",
     "SearchIndex",
     "SearchPage",
+    "SearchSize",
+    "TextPart",
     "register",
     "registered",
     "unregister",

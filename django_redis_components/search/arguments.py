@@ -18,6 +18,12 @@ SORTED_BYTES = 6
 
 #: A number, or a text whose first six bytes are compared.
 SortValue = int | float | str
+#: Longitude and latitude in degrees, in this order, as in GEOADD.
+Place = tuple[float, float]
+#: Largest absolute values of a place, of GEOADD, and of a distance in kilometers.
+MAX_LONGITUDE, MAX_LATITUDE, MAX_KILOMETERS = 180, 85, 20_000
+#: Names of orders that are no sort values.
+RESERVED = ("relevance", "distance")
 #: The order of documents: a name, with "-" for the largest first; or weights by name.
 Order = str | Mapping[str, float]
 
@@ -64,20 +70,58 @@ def sections_of(parsed: ParsedQuery, filters: list[str], orders: list[str], coun
     return sections
 
 
-def orders_of(order_by: Order) -> list[str]:
+def orders_of(order_by: Order, *, has_place: bool = False) -> list[str]:
     """Return names and weights, alternating; the largest weighted sum comes first."""
     if isinstance(order_by, str):
         name = order_by.removeprefix("-")
-        if name == "relevance":
-            return ["relevance", "1"]
-        return [keys.validate_name(name, "name of a sort value"), "1" if order_by.startswith("-") else "-1"]
-    if not isinstance(order_by, Mapping) or not order_by:
+        sign = 1 if order_by == "relevance" or order_by.startswith("-") else -1
+        weights: Mapping[str, float] = {name: sign}
+    elif isinstance(order_by, Mapping) and order_by:
+        weights = order_by
+    else:
         raise TypeError(f"order_by={order_by!r}: expected a name, or weights by name.")
+    if "distance" in weights and not has_place:
+        raise ValueError(f"order_by={order_by!r}: expected near=(longitude, latitude), for the distance from there.")
     return [
         part
-        for name, weight in order_by.items()
+        for name, weight in weights.items()
         for part in (keys.validate_name(name, "name of a sort value"), repr(sort_score(weight, f"weight of {name}")))
     ]
+
+
+def is_ascending(order_by: Order) -> bool:
+    """Return whether the smallest value comes first."""
+    return isinstance(order_by, str) and order_by != "relevance" and not order_by.startswith("-")
+
+
+def sort_name(name: str) -> str:
+    """Return the name of a sort value."""
+    if name in RESERVED:
+        raise ValueError(f"sort value {name!r}: the name means an order of search; choose another.")
+    return keys.validate_name(name, "name of a sort value")
+
+
+def check_place(place: object, what: str) -> Place:
+    """Return longitude and latitude.
+
+    Raises:
+        TypeError, ValueError: they are not accepted.
+    """
+    expected = f"expected (longitude, latitude) in degrees, at most {MAX_LONGITUDE} and {MAX_LATITUDE}"
+    numbers = list(place) if isinstance(place, tuple | list) else []
+    if len(numbers) != 2 or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
+        raise TypeError(f"{what}={place!r}: {expected}.")
+    longitude, latitude = map(float, numbers)
+    if not (abs(longitude) <= MAX_LONGITUDE and abs(latitude) <= MAX_LATITUDE):
+        raise ValueError(f"{what}={place!r}: {expected}.")
+    return longitude, latitude
+
+
+def check_kilometers(value: object) -> float:
+    """Return the radius of a search."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_KILOMETERS:
+        raise ValueError(f"within={value!r}: expected kilometers above 0, at most {MAX_KILOMETERS}.")
+    return float(value)
 
 
 def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:

@@ -3,60 +3,54 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.text import fold
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.search.arguments import (
-    MAX_SORTS,
     Order,
+    Place,
     SortValue,
     check_id,
     check_weight,
-    check_whole,
-    facet_of,
-    facet_values,
-    orders_of,
-    sections_of,
-    sort_score,
 )
-from django_redis_components.search.page import Hit, SearchPage
+from django_redis_components.search.documents import CountedWords, Document, EncodedDocument, Text, differences, encode
+from django_redis_components.search.page import SearchPage
 from django_redis_components.search.query import ParsedQuery, parse
-from django_redis_components.search.scripts import INDEX, REMOVE, SEARCH
+from django_redis_components.search.query_log import QueryStats, log_query, read_stats
+from django_redis_components.search.request import SearchRequest
+from django_redis_components.search.scripts import REMOVE
 from django_redis_components.search.tokens import STOP_WORDS, terms, words
 
-#: Part of the keys: a change of the terms or of the records needs a new number.
+#: TextPart of the keys: a change of the terms or of the records needs a new number.
 VERSION = "v1"
 #: Words of a document that are indexed, and different terms.
 MAX_WORDS, MAX_TERMS = 10_000, 3_000
-#: Documents of a page, and pages.
-MAX_PAGE_SIZE, MAX_PAGES = 200, 1_000
-#: Documents that one search ranks.
-MAX_CANDIDATES = 5_000
-
 #: Elements that one HSCAN looks at.
 SCAN_COUNT = 500
 
 #: Types of an id; it is returned as a string.
 Id = str | int | UUID
-#: A text, or texts by field.
-Text = str | Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Document:
-    """A document; see `SearchIndex.index`."""
+class SearchSize:
+    """The size of an index.
 
-    text: Text
-    facets: Mapping[str, str | Iterable[str]]
-    sort_values: Mapping[str, SortValue]
+    Attributes:
+        terms: different terms of all documents.
+        words: of all documents, with the weights of their fields.
+    """
+
+    documents: int
+    terms: int
+    words: int
 
 
 class SearchIndex:
@@ -69,6 +63,7 @@ class SearchIndex:
         stop_words: further words that are left out.
         synonyms: words that are searched too, by word: ``{"car": ["automobile"]}``.
         result_ttl: seconds for which a result is stored after its last use, for its further pages.
+        log_queries: whether slow queries and those that find nothing are kept for `query_stats`.
         using: connection alias.
 
     Raises:
@@ -84,6 +79,7 @@ class SearchIndex:
         stop_words: Iterable[str] = (),
         synonyms: Mapping[str, Sequence[str]] | None = None,
         result_ttl: Seconds = 60,
+        log_queries: bool = True,
         using: str = "default",
     ) -> None:
         self.name = keys.validate_name(name, "index name")
@@ -95,12 +91,19 @@ class SearchIndex:
         self._stop_words = given | {fold(word) for word in stop_words}
         self._synonyms = {fold(word): [fold(other) for other in others] for word, others in (synonyms or {}).items()}
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
+        self._logs_queries = check_flag(log_queries, "log_queries")
 
     def __repr__(self) -> str:
         return f"<SearchIndex {self.name}>"
 
     def index(
-        self, id: Id, text: Text, *, facets: Mapping[str, str | Iterable[str]] | None = None, **sort_values: SortValue
+        self,
+        id: Id,
+        text: Text,
+        *,
+        facets: Mapping[str, str | Iterable[str]] | None = None,
+        location: Place | None = None,
+        **sort_values: SortValue,
     ) -> None:
         """Add or replace a document.
 
@@ -108,18 +111,27 @@ class SearchIndex:
             id: string, integer or UUID.
             text: the text, or a text for each of the index's fields. The first 10,000 words are indexed.
             facets: values by facet: ``{"kind": "blade", "color": ["red", "blue"]}``.
+            location: longitude and latitude in degrees.
             sort_values: numbers, or texts whose first six bytes decide, that `search` can order by.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        run(connections.client(self.using), self._index(id, text, facets, sort_values))
+        run(connections.client(self.using), self._index(id, Document(text, facets or {}, sort_values, location)))
 
     async def aindex(
-        self, id: Id, text: Text, *, facets: Mapping[str, str | Iterable[str]] | None = None, **sort_values: SortValue
+        self,
+        id: Id,
+        text: Text,
+        *,
+        facets: Mapping[str, str | Iterable[str]] | None = None,
+        location: Place | None = None,
+        **sort_values: SortValue,
     ) -> None:
         """See `index`."""
-        await arun(connections.aclient(self.using), self._index(id, text, facets, sort_values))
+        await arun(
+            connections.aclient(self.using), self._index(id, Document(text, facets or {}, sort_values, location))
+        )
 
     def remove(self, id: Id) -> None:
         """Remove a document. An unknown id is ignored."""
@@ -137,6 +149,8 @@ class SearchIndex:
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
+        near: Place | None = None,
+        within: float = 50,
         page: int = 1,
         page_size: int = 20,
     ) -> SearchPage:
@@ -146,23 +160,26 @@ class SearchIndex:
         double quotes are next to each other. A query of stop words only finds nothing.
 
         The result is stored for `result_ttl` seconds: its pages after the first come from it. The first page is
-        computed again if a document has changed. Of a word that is in more than 5,000 documents only the first are
-        ranked: those with the highest relevance, or the first by the order; `SearchPage.is_partial` says so.
+        computed again if a document has changed. Of words that are all in more than 5,000 documents only the 5,000 with
+        the highest relevance are ranked; by another order, of words in more than 10,000 documents those that are among
+        the first 5,000 of all documents, or near the place. `SearchPage.is_partial` says so.
 
         Args:
-            order_by: "relevance", the name of a sort value, or "-" and the name for the largest first; or weights of
-                several that are added up, the largest sum first: ``{"relevance": 10, "votes": 1}``.
+            order_by: "relevance", the name of a sort value, "distance", or "-" and the name for the largest first; or
+                weights of several that are added up, the largest sum first: ``{"relevance": 10, "votes": 1}``.
             filters: values of facets that a document must have.
             facets: facets whose values are counted in the result.
             prefix: whether the last word may be the beginning of a word: for results while the user types.
+            near: longitude and latitude of a place; only documents around it are found.
+            within: kilometers around the place.
             page: from 1 to 1,000.
             page_size: from 1 to 200.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        flow = self._search(query, order_by, filters or {}, facets, prefix, page, page_size)
-        return run(connections.client(self.using), flow)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        return run(connections.client(self.using), self._search(request))
 
     async def asearch(
         self,
@@ -172,12 +189,22 @@ class SearchIndex:
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
+        near: Place | None = None,
+        within: float = 50,
         page: int = 1,
         page_size: int = 20,
     ) -> SearchPage:
         """See `search`."""
-        flow = self._search(query, order_by, filters or {}, facets, prefix, page, page_size)
-        return await arun(connections.aclient(self.using), flow)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        return await arun(connections.aclient(self.using), self._search(request))
+
+    def size(self) -> SearchSize:
+        """Return the number of documents, different terms and words."""
+        return run(connections.client(self.using), self._size())
+
+    async def asize(self) -> SearchSize:
+        """See `size`."""
+        return await arun(connections.aclient(self.using), self._size())
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -186,6 +213,17 @@ class SearchIndex:
     async def acount(self) -> int:
         """See `count`."""
         return await arun(connections.aclient(self.using), self._count())
+
+    def query_stats(self) -> QueryStats:
+        """Return the slowest queries, and those that found nothing, of this week and the last.
+
+        Searches with `prefix` or `filters` that find nothing are not counted.
+        """
+        return run(connections.client(self.using), read_stats(self._base()))
+
+    async def aquery_stats(self) -> QueryStats:
+        """See `query_stats`."""
+        return await arun(connections.aclient(self.using), read_stats(self._base()))
 
     def parse(self, query: str, *, prefix: bool = False) -> ParsedQuery:
         """Return what a query means, for tests and for explanations."""
@@ -196,24 +234,22 @@ class SearchIndex:
 
     def write_many(self, documents: Mapping[str, Document | None]) -> None:
         """Write documents by id, in one round trip; remove those that are None."""
+        base = self._base()
         calls = [
-            REMOVE(base=self._base(), id=check_id(id_)) if document is None else self._encode(id_, document)[1]
+            self._encode(id_, document).call(base) if document else REMOVE(base=base, id=check_id(id_))
             for id_, document in documents.items()
         ]
         if calls:
             run(connections.client(self.using), _send(calls))
 
-    def read_records(self, ids: Iterable[str]) -> dict[str, bytes | None]:
-        """Return the stored records of ids, to compare them with `record`; None for an unknown id."""
-        wanted = list(ids)
-        if not wanted:
-            return {}
-        records = connections.client(self.using).execute(Read("HMGET", f"{self._base()}:docs", *wanted))
-        return dict(zip(wanted, records, strict=True))
+    def find_differences(self, documents: Mapping[str, Document | None]) -> dict[str, bool]:
+        """Compare documents by id, None for one that should not exist, with what is stored.
 
-    def record(self, document: Document) -> bytes:
-        """Return what is stored of the words and facets of a document."""
-        return self._encode("-", document)[0].encode("utf-8", "replace")
+        Returns:
+            The ids that differ, each with whether a document is stored.
+        """
+        expected = {id_: self._encode(id_, document) if document else None for id_, document in documents.items()}
+        return run(connections.client(self.using), differences(self._base(), expected))
 
     def scan_ids(self) -> Iterator[list[str]]:
         """Yield the ids of all documents, some at a time. An id may be yielded twice."""
@@ -225,32 +261,13 @@ class SearchIndex:
             if not cursor:
                 return
 
-    def _index(
-        self, id: Id, text: Text, facets: Mapping[str, str | Iterable[str]] | None, sort_values: Mapping[str, SortValue]
-    ) -> Flow[None]:
-        yield self._encode(id, Document(text, facets or {}, sort_values))[1]
+    def _index(self, id: Id, document: Document) -> Flow[None]:
+        yield self._encode(id, document).call(self._base())
 
-    def _encode(self, id: Id, document: Document) -> tuple[str, Call]:
-        """Return the record of a document, and the call that writes it."""
-        frequencies, length, order = self._count_terms(document.text)
-        if len(document.sort_values) > MAX_SORTS:
-            raise ValueError(f"{len(document.sort_values)} sort values: at most {MAX_SORTS} are accepted.")
-        sorts = {
-            keys.validate_name(name, "name of a sort value"): sort_score(value, name)
-            for name, value in document.sort_values.items()
-        }
-        placed = sorted(facet_values(document.facets))
-        parts = (f"{length:g}", *map("\1".join, (sorted(frequencies), sorted(sorts), placed)), " ".join(order))
-        record = "\0".join(parts)
-        pairs = [part for name, score in sorts.items() for part in (name, repr(score))]
-        pairs += [part for term, frequency in frequencies.items() for part in (term, f"{frequency:g}")]
-        call = INDEX(
-            base=self._base(), id=check_id(id), record=record, length=f"{length:g}", counts=len(sorts), pairs=pairs
-        )
-        return record, call
+    def _encode(self, id: Id, document: Document) -> EncodedDocument:
+        return encode(id, document, self._count_words(document.text))
 
-    def _count_terms(self, text: Text) -> tuple[Mapping[str, float], float, list[str]]:
-        """Return the weighted frequencies of terms, the weighted length, and the words in order."""
+    def _count_words(self, text: Text) -> CountedWords:
         frequencies: Counter[str] = Counter()
         length = 0.0
         order: list[str] = []
@@ -263,7 +280,7 @@ class SearchIndex:
                 if word not in self._stop_words:
                     for term in terms(word):
                         frequencies[term] += weight  # type: ignore[assignment]
-        return dict(frequencies.most_common(MAX_TERMS)), length, order
+        return CountedWords(dict(frequencies.most_common(MAX_TERMS)), length, order)
 
     def _parts(self, text: Text) -> Mapping[str, str]:
         parts = {"": text} if isinstance(text, str) else text
@@ -281,48 +298,40 @@ class SearchIndex:
         number: int = yield Read("HLEN", f"{self._base()}:docs")
         return number
 
-    def _search(
-        self,
-        query: str,
-        order_by: Order,
-        filters: Mapping[str, str],
-        facets: Sequence[str],
-        prefix: bool,
-        page: int,
-        page_size: int,
-    ) -> Flow[SearchPage]:
-        check_whole(page, "page", MAX_PAGES)
-        check_whole(page_size, "page_size", MAX_PAGE_SIZE)
-        parsed, orders = self.parse(query, prefix=prefix), orders_of(order_by)
-        chosen = [facet_of(name, value) for name, value in filters.items()]
-        counted = [keys.validate_name(name, "facet") for name in facets]
+    def _size(self) -> Flow[SearchSize]:
+        base = self._base()
+        documents, terms_, [length] = yield Batch(
+            [
+                Read("HLEN", f"{base}:docs"),
+                Read("ZCARD", f"{base}:vocabulary"),
+                Read("HMGET", f"{base}:stats", "length"),
+            ]
+        )
+        return SearchSize(documents, terms_, round(float(length or 0)))
+
+    def _search(self, request: SearchRequest) -> Flow[SearchPage]:
+        parsed = self.parse(request.query, prefix=request.prefix)
+        call = request.call(self._base(), parsed, self._ttl_ms)
         if not parsed.groups:
-            return SearchPage((), 0, False, page, page_size, {name: {} for name in counted})
-        sections = sections_of(parsed, chosen, orders, counted)
-        total, partial, found, counts = yield SEARCH(
-            base=self._base(),
-            result=hashlib.blake2b(repr((parsed, sorted(chosen), orders)).encode(), digest_size=16).hexdigest(),
-            reuse=int(page > 1),
-            ttl_ms=self._ttl_ms,
-            first=(page - 1) * page_size,
-            count=page_size,
-            max_candidates=MAX_CANDIDATES,
-            prefix=int(parsed.prefix),
-            sections=sections,
-        )
-        hits = tuple(
-            Hit(id_.decode(errors="replace"), float(score)) for id_, score in zip(found[::2], found[1::2], strict=True)
-        )
-        return SearchPage(hits, total, bool(partial), page, page_size, dict(map(_facet_counts, counts)))
+            return request.empty(parsed)
+        started_at = time.perf_counter()
+        page = request.result(parsed, (yield call))
+        if self._logs_queries:
+            found_nothing = not page.total and not request.prefix and not request.filters
+            seconds = time.perf_counter() - started_at
+            yield from log_query(self._base(), request.query, seconds, found_nothing=found_nothing)
+        return page
 
 
 def _send(calls: Sequence[Call]) -> Flow[None]:
     yield Batch(calls)
 
 
-def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:
-    name, values = reply
-    counts = {
-        value.decode(errors="replace"): int(count) for value, count in zip(values[::2], values[1::2], strict=True)
-    }
-    return name.decode(), dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+def size_flow(index: SearchIndex) -> Flow[SearchSize]:
+    """Return the flow that measures an index in one round trip of 3 commands."""
+    return index._size()
+
+
+def stats_flow(index: SearchIndex) -> Flow[QueryStats]:
+    """Return the flow that reads the logged queries of an index in one round trip of 4 commands."""
+    return read_stats(index._base())

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import models, router
 
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -15,12 +16,15 @@ from django_redis_components.core.model_changes import (
     chunks,
     key_of,
     primary_keys_of,
+    store_check,
     value_of,
     values_of,
     write_newest,
 )
-from django_redis_components.search.arguments import SortValue, check_id
-from django_redis_components.search.index import Document, SearchIndex
+from django_redis_components.core.protocol import run
+from django_redis_components.search.arguments import Place, SortValue, check_id
+from django_redis_components.search.documents import Document
+from django_redis_components.search.index import SearchIndex
 from django_redis_components.search.page import SearchPage
 
 _searches: dict[str, ModelSearch] = {}
@@ -37,7 +41,7 @@ class SearchDrift:
     Attributes:
         objects: objects that were compared.
         missing: objects without a document.
-        stale: documents whose words or facets differ from their objects. Sort values are not compared.
+        stale: documents whose words, facets, sort values or location differ from their objects.
         extra: documents without an object.
     """
 
@@ -59,6 +63,7 @@ class ModelSearch:
         text: weights of attributes or methods with text, by name.
         facets: names of attributes or methods with a value, or several.
         sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds.
+        location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None.
         fields, relations: as for `ModelIndex` of autocomplete.
         language, synonyms: as for `SearchIndex`.
 
@@ -74,6 +79,7 @@ class ModelSearch:
     text: Mapping[str, float]
     facets: Sequence[str] = ()
     sort_values: Sequence[str] = ()
+    location: str = ""
     fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     language: str | None = "en"
@@ -117,6 +123,7 @@ class ModelSearch:
             {name: _text(value_of(obj, name)) for name in self.text},
             {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
             {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
+            _place(value_of(obj, self.location)) if self.location else None,
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
@@ -163,18 +170,21 @@ class ModelSearch:
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
             wrong = self._differing({check_id(obj.pk): obj for obj in some})
             again = self._differing(self._objects_of(wrong))
-            missing += [id_ for id_, stored in again.items() if stored is None]
-            stale += [id_ for id_, stored in again.items() if stored is not None]
+            missing += [id_ for id_, is_stored in again.items() if not is_stored]
+            stale += [id_ for id_, is_stored in again.items() if is_stored]
             count += len(some)
             progress(len(some))
         for ids in self.index.scan_ids():
             found = self._objects_of(ids)
             extra += [id_ for id_ in ids if found[id_] is None]
-        return SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+        drift = SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+        self._store_check(count, len(drift.missing) + len(drift.stale) + len(drift.extra))
+        return drift
 
     def repair(self, drift: SearchDrift) -> None:
         """Index what the drift names as the database has it now."""
         self._update_ids([*drift.missing, *drift.stale, *drift.extra])
+        self._store_check(drift.objects, 0)
 
     def _update(self, keys: Sequence[Any], using: str) -> None:
         objects = self.queryset().using(using)
@@ -198,14 +208,12 @@ class ModelSearch:
             found.update(objects.in_bulk(some))
         return {id_: found.get(key) for id_, key in keys.items()}
 
-    def _differing(self, objects: Mapping[str, Any]) -> dict[str, bytes | None]:
-        """Return the stored records that differ from those of the objects, by id."""
-        stored = self.index.read_records(objects)
-        return {
-            id_: stored[id_]
-            for id_, obj in objects.items()
-            if stored[id_] != (self.index.record(document) if (document := self.document(obj)) else None)
-        }
+    def _differing(self, objects: Mapping[str, Any]) -> dict[str, bool]:
+        """Return the ids whose documents differ from their objects, each with whether it has a document."""
+        return self.index.find_differences({id_: self.document(obj) for id_, obj in objects.items()})
+
+    def _store_check(self, objects: int, differences: int) -> None:
+        run(connections.client(self.index.using), store_check("search", self.name, objects, differences))
 
 
 def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
@@ -249,3 +257,10 @@ def _sort_value(value: Any) -> SortValue:
     if value is None:
         return 0
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else float(value)
+
+
+def _place(value: Any) -> Place | None:
+    if value is None:
+        return None
+    longitude, latitude = (value.x, value.y) if hasattr(value, "x") else value
+    return None if None in (longitude, latitude) else (float(longitude), float(latitude))

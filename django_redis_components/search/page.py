@@ -6,13 +6,17 @@ import dataclasses
 from collections.abc import Iterator
 from math import ceil
 
+from django_redis_components.search.highlighting import TextPart, highlight
+from django_redis_components.search.query import ParsedQuery
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hit:
     """A document that was found.
 
     Attributes:
-        score: the value that it was ordered by: relevance, or the weighted sum of the orders.
+        score: the value that it was ordered by: relevance, the sort value, the distance in kilometers, or the weighted
+            sum of several.
     """
 
     id: str
@@ -30,6 +34,7 @@ class SearchPage:
         number: of the page, from 1.
         size: documents of a page.
         facets: for each facet that was asked for, its values with the number of documents, at most 50.
+        query: what was searched.
     """
 
     hits: tuple[Hit, ...]
@@ -38,6 +43,7 @@ class SearchPage:
     number: int
     size: int
     facets: dict[str, dict[str, int]]
+    query: ParsedQuery
 
     @property
     def ids(self) -> list[str]:
@@ -53,6 +59,14 @@ class SearchPage:
     def has_next(self) -> bool:
         """Whether there is another page."""
         return self.number < self.pages
+
+    def highlight(self, text: str, max_chars: int | None = None) -> tuple[TextPart, ...]:
+        """Return the parts of a text, those that match the query marked.
+
+        Args:
+            max_chars: length of a snippet around the matches; None for the whole text.
+        """
+        return highlight(text, self.query, max_chars)
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

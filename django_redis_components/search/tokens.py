@@ -46,16 +46,21 @@ def words(text: str) -> list[str]:
 
     ``words("Émile's C++, 北京!") == ["emile", "s", "c++", "北京"]``
     """
-    found: list[str] = []
-    for match in _WORD.finditer(unicodedata.normalize("NFC", text)):
-        folded = (fold(part)[:MAX_TERM_CHARS].rstrip() for part in _runs(match[0].replace("_", " ")))
-        found += [word for word in folded if word]
-    return found
+    return [word for _, _, word in word_spans(unicodedata.normalize("NFC", text))]
+
+
+def word_spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and folded form of the words of a text in NFC."""
+    for match in _WORD.finditer(text):
+        for start, end in _runs(match[0].replace("_", " ")):
+            word = fold(match[0][start:end])[:MAX_TERM_CHARS].rstrip()
+            if word:
+                yield match.start() + start, match.start() + end, word
 
 
 def terms(word: str) -> list[str]:
     """Return the terms of a word that is indexed: itself, or the characters and bigrams of a run without spaces."""
-    if not _is_spaceless(word):
+    if not is_spaceless(word):
         return [word]
     characters = list(unicodedata.normalize("NFC", word))
     return [*characters, *map("".join, itertools.pairwise(characters))]
@@ -63,23 +68,24 @@ def terms(word: str) -> list[str]:
 
 def query_terms(word: str) -> list[str]:
     """Return the terms of a word that is searched: all must be in a document."""
-    characters = list(unicodedata.normalize("NFC", word)) if _is_spaceless(word) else []
+    characters = list(unicodedata.normalize("NFC", word)) if is_spaceless(word) else []
     if len(characters) < 2:
         return [word]
     return ["".join(pair) for pair in itertools.pairwise(characters)]
 
 
-def _runs(word: str) -> Iterator[str]:
-    """Split a word where runs of characters without spaces begin and end."""
-    for part in word.split():
-        start = 0
-        for at in range(1, len(part) + 1):
-            if at == len(part) or _is_spaceless(part[at]) != _is_spaceless(part[start]):
-                yield part[start:at]
-                start = at
+def _runs(word: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the parts of a word: it is split at spaces, and around runs without spaces."""
+    start = 0
+    for at in range(1, len(word) + 1):
+        if at == len(word) or " " in word[at - 1 : at + 1] or is_spaceless(word[at]) != is_spaceless(word[start]):
+            if word[start] != " ":
+                yield start, at
+            start = at
 
 
-def _is_spaceless(word: str) -> bool:
+def is_spaceless(word: str) -> bool:
+    """Return whether a word is a run of characters without spaces."""
     return bool(word) and _has_no_spaces(word[0])
 
 

@@ -1,14 +1,15 @@
-"""``{% load redis_components %}``: the autocomplete widget without a form."""
+"""``{% load redis_components %}``: the autocomplete widget without a form, and marked search results."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from django_redis_components.autocomplete.widgets import AutocompleteInput, media
+from django_redis_components.search import SearchPage, TextPart
 
 register = template.Library()
 
@@ -40,6 +41,23 @@ def autocomplete(
 def autocomplete_media(context: template.Context) -> SafeString:
     """The stylesheet and the script of ``{% autocomplete %}``, for the page's head."""
     return _media_once(context)
+
+
+@register.simple_tag
+def highlight(page: SearchPage, text: str, max_chars: int | None = None) -> SafeString:
+    """A text with the words of a search in ``<mark>``: ``{% highlight page item.description max_chars=200 %}``.
+
+    Args:
+        page: what `SearchIndex.search` returned.
+        max_chars: length of a snippet around the matches; None for the whole text.
+    """
+    parts = page.highlight(str(text), max_chars)
+    return format_html_join("", "{}{}{}", (_marked(part) for part in parts))
+
+
+def _marked(part: TextPart) -> tuple[SafeString, str, SafeString]:
+    start, end = ("<mark>", "</mark>") if part.is_match else ("", "")
+    return SafeString(start), part.text, SafeString(end)
 
 
 def _media_once(context: template.Context) -> SafeString:

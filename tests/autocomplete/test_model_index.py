@@ -254,6 +254,20 @@ def test_drift_of_scopes_is_found_and_repaired(members: Members) -> None:
     assert clean(members)
 
 
+def test_entry_left_in_a_scope_that_no_object_has_any_more_is_found_and_removed(members: Members) -> None:
+    anna, red = named("Anna"), Group.objects.create(name="red")
+    anna.groups.add(red)
+    anna.groups.remove(red)
+    members.index(red.pk).add(anna.pk, "Anna")  # as by a writer that was killed after another one forgot the scope
+
+    drift = find_drift(members)
+
+    assert (drift.extra, drift.missing, drift.stale) == ([(str(red.pk), str(anna.pk))], [], [])
+    repair(members, drift)
+    assert clean(members)
+    assert found(members, "an", red.pk) == []
+
+
 def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
     people = [named(f"Name{n} X") for n in range(5)]
 

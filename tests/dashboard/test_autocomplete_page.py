@@ -1,4 +1,4 @@
-"""The page of autocomplete: registered indexes and their size."""
+"""The page of autocomplete and search: registered indexes, their size and drift, and the queries of search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from django_redis_components import autocomplete
+from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
 from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
@@ -179,3 +179,63 @@ def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Clie
     repair(index, drift)
 
     assert re.search(r"auth\.group 3 .* none, .* ago", text(viewer))
+
+
+class GroupSearch(search.ModelSearch):
+    model = Group
+    name = "groups"
+    text = {"name": 1}
+
+
+@pytest.fixture
+def groups(redis_server: Store) -> Iterator[search.ModelSearch]:
+    yield search.register(GroupSearch)
+    search.unregister("groups")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
+    groups: search.ModelSearch, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_redis_components.search.query_log.SLOW_S", 0.0)
+    Group.objects.create(name="black cats")
+    groups.search("cats")
+    for _ in range(3):
+        groups.search("<b>dragon</b>")
+    Group.objects.bulk_create([Group(name="unseen")])
+    assert "groups 1 2 not compared yet" in text(viewer)
+
+    groups.find_drift()
+    shown = text(viewer)
+
+    assert "groups 1 2 1 difference, " in shown
+    assert re.search(r"Slowest queries of groups Query Longest .*cats [<\d]", shown)
+    assert re.search(r"Queries of groups without a result Query Searches .*dragon\S* 3 ", shown)
+    assert "<b>dragon" not in viewer.get(AUTOCOMPLETE).content.decode()
+    data = viewer.get(AUTOCOMPLETE, {"format": "json"}).json()["panels"]["search"]
+    assert data[0]["size"] == {"documents": 1, "terms": 2, "words": 2}
+    assert data[0]["queries"]["without_result"] == [["<b>dragon</b>", 3]]
+
+
+def test_unreadable_search_index_does_not_hide_the_others(
+    redis_server: Store, groups: search.ModelSearch, viewer: Client
+) -> None:
+    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v1:docs", "no hash")
+    autocomplete.register("contacts")
+
+    shown = text(viewer)
+
+    assert "groups – – not compared yet WRONGTYPE" in shown
+    assert "contacts 0 0" in shown
+
+
+def test_without_search_indexes_the_panel_says_so(redis_server: Store, viewer: Client) -> None:
+    before = search.registered()
+    for one in before:
+        search.unregister(one.name)
+
+    try:
+        assert "No search index of a model is registered in this process." in text(viewer)
+    finally:
+        for one in before:
+            search.register(type(one))

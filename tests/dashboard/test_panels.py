@@ -183,13 +183,16 @@ def test_panel_without_permission_is_neither_read_nor_shown(redis_server: Store,
 
 
 def test_page_without_permitted_panels_says_so(redis_server: Store) -> None:
-    unregister_panel("indexes")
     from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
+    from django_redis_components.dashboard.panels.search import SearchPanel
 
+    unregister_panel("indexes")
+    unregister_panel("search")
     try:
         shown = text(browser("view_autocomplete"), "/admin/django_redis_components/autocomplete/")
     finally:
         register_panel(IndexesPanel)
+        register_panel(SearchPanel)
 
     assert "There is no panel that you may view." in shown
 

@@ -99,6 +99,50 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     assert [users.search(word).total for word in ("maier", "meyer", "ghost", "crane", "bell")] == [1, 0, 0, 0, 1]
 
 
+def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Located(Users):
+        name = "located"
+        location = "place"
+
+    place: Any = (13.4, 52.5)
+    monkeypatch.setattr(User, "place", property(lambda self: place), raising=False)
+    located = register(Located)
+    anna = named("Anna Meyer")
+    assert located.search("anna", near=(13.4, 52.5), within=1).ids == [str(anna.pk)]
+    assert not located.find_drift()
+
+    User.objects.filter(pk=anna.pk).update(date_joined=datetime(2020, 1, 1, tzinfo=UTC))
+    assert located.find_drift().stale == (str(anna.pk),)
+    located.repair(located.find_drift())
+    place = (13.5, 52.5)
+    assert located.find_drift().stale == (str(anna.pk),)
+    place = None
+    assert located.find_drift().stale == (str(anna.pk),)
+    located.repair(located.find_drift())
+    assert not located.find_drift()
+    assert located.search("anna", near=(13.4, 52.5), within=1).total == 0
+    unregister("located")
+
+
+def test_places_may_be_points_of_geodjango() -> None:
+    from types import SimpleNamespace
+
+    class Located(Users):
+        location = "place"
+
+    def place_of(place: Any) -> Any:
+        user = User(username="x", date_joined=datetime(2020, 1, 1, tzinfo=UTC))
+        user.group_names = list  # type: ignore[attr-defined]
+        user.place = place  # type: ignore[attr-defined]
+        document = Located().document(user)
+        return document.location if document else None
+
+    assert place_of(SimpleNamespace(x=13.4, y=Decimal("52.5"))) == (13.4, 52.5)
+    assert place_of((Decimal(1), 2)) == (1.0, 2.0)
+    assert place_of(None) is None
+    assert place_of((None, None)) is None
+
+
 def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None:
     User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n} all") for n in range(700))
     steps: list[int] = []

@@ -30,6 +30,12 @@ def items(store: Store) -> SearchIndex:
     return index
 
 
+def primary_keys(store: Store) -> list[bytes]:
+    """Return the keys but those of stored results and of the log of queries, which expire."""
+    keys = store.keys()
+    return [key for key in keys if not any(part in key for part in (b":r:", b":slow:", b":empty:"))]
+
+
 def ids(index: SearchIndex, query: str, **options: Any) -> list[int]:
     return [int(id_) for id_ in index.search(query, **options).ids]
 
@@ -97,7 +103,7 @@ def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> No
     assert index.search("dog", order_by="-price").hits[0].score == 0
     assert index.search("dog", filters={"kind": "animal"}).total == 0
     base = f"{store.prefix}:search:{{items}}:v1"
-    names = {key.decode().removeprefix(base) for key in store.keys() if b":r:" not in key}  # noqa: SIM118 - a Store is no dict
+    names = {key.decode().removeprefix(base) for key in primary_keys(store)}
     assert names == {
         ":docs",
         ":stats",
@@ -211,10 +217,10 @@ def test_pages_come_from_one_stored_result_and_nothing_else_expires(store: Store
     assert [*first.ids, *second.ids, *third.ids] == [str(number) for number in range(24, -1, -1)]
     assert (first.total, first.pages, first.has_next, third.has_next) == (25, 3, True, False)
     assert index.search("cat", order_by="-updated", page_size=10).ids[0] == "99"
-    lives = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
-    assert all(0 < life <= 30_000 for key, life in lives.items() if b":r:" in key)
-    assert {life for key, life in lives.items() if b":r:" not in key} == {-1}
-    assert sum(b":r:" in key for key in lives) == 2, "temporary keys are deleted"
+    results = [key for key in store.keys() if b":r:" in key]  # noqa: SIM118 - a Store is no dict
+    assert all(0 < store.raw.pttl(key) <= 30_000 for key in results)
+    assert {store.raw.pttl(key) for key in primary_keys(store)} == {-1}
+    assert len(results) == 2, "temporary keys are deleted"
 
 
 def test_last_word_may_be_the_beginning_of_a_word(items: SearchIndex) -> None:
@@ -228,19 +234,33 @@ def test_last_word_may_be_the_beginning_of_a_word(items: SearchIndex) -> None:
 
 
 def test_common_word_is_bounded_and_says_so(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django_redis_components.search import index as module
+    from django_redis_components.search import request as module
 
-    monkeypatch.setattr(module, "MAX_CANDIDATES", 50)
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 25)
     index = SearchIndex("items")
     for number in range(120):
         index.index(number, "common rare" if number % 40 == 0 else "common", updated=number)
 
     page = index.search("common", order_by="-updated", page_size=100)
-    assert (page.total, page.is_partial, page.ids[0]) == (50, True, "119")
+    assert (page.total, page.is_partial, page.ids[0]) == (25, True, "119")
     assert index.search("common", order_by="updated").ids[0] == "0"
-    assert (index.search("common").total, index.search("common").is_partial) == (50, True)
+    assert (index.search("common").total, index.search("common").is_partial) == (25, True)
     assert (index.search("common rare").total, index.search("common rare").is_partial) == (3, False)
     assert index.search("comm", prefix=True).is_partial
+
+
+def test_words_of_up_to_twice_the_bound_are_sorted_whole(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_redis_components.search import request as module
+
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 25)
+    index = SearchIndex("items")
+    for number in range(300):
+        index.index(number, "word" if number < 45 else "other", updated=number)
+
+    newest = index.search("word", order_by="-updated", page_size=100)
+    assert (newest.total, newest.is_partial, newest.ids[0]) == (45, False, "44")
+    assert index.search("other", order_by="updated").total == 0, "not among the first 25"
+    assert index.search("other", order_by="updated").is_partial
 
 
 def test_random_queries_equal_a_model(redis_server: Store) -> None:
@@ -314,6 +334,30 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         (lambda: SearchIndex("a").index(1, "x", facets={"a=b": "c"}), "facet 'a=b': '=' is not accepted."),
         (lambda: SearchIndex("a").index("", "x"), "id is empty: expected 1 to 200 bytes of text."),
         (lambda: SearchIndex("a").search(None), "query=None: expected a string."),
+        (
+            lambda: SearchIndex("a").index(1, "x", distance=1),
+            "sort value 'distance': the name means an order of search; choose another.",
+        ),
+        (
+            lambda: SearchIndex("a").index(1, "x", location=(181, 0)),
+            "location=(181, 0): expected (longitude, latitude) in degrees, at most 180 and 85.",
+        ),
+        (
+            lambda: SearchIndex("a").search("x", near="Berlin"),
+            "near='Berlin': expected (longitude, latitude) in degrees, at most 180 and 85.",
+        ),
+        (
+            lambda: SearchIndex("a").search("x", near=(1, float("nan"))),
+            "near=(1, nan): expected (longitude, latitude) in degrees, at most 180 and 85.",
+        ),
+        (
+            lambda: SearchIndex("a").search("x", near=(1, 1), within=0),
+            "within=0: expected kilometers above 0, at most 20000.",
+        ),
+        (
+            lambda: SearchIndex("a").search("x", order_by="distance"),
+            "order_by='distance': expected near=(longitude, latitude), for the distance from there.",
+        ),
         (lambda: SearchIndex("a").search("x", page=0), "page=0: expected an integer from 1 to 1000."),
         (lambda: SearchIndex("a").search("x", page_size=201), "page_size=201: expected an integer from 1 to 200."),
         (lambda: SearchIndex("a").search("x", order_by={}), "order_by={}: expected a name, or weights by name."),

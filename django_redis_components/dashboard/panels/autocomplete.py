@@ -7,18 +7,19 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.autocomplete import ModelIndex, Source
 from django_redis_components.autocomplete.index import IndexSize, size_flow
-from django_redis_components.autocomplete.model_sync import CheckRecord, read_check
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core import conf
+from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import NO_VALUE
-from django_redis_components.dashboard.formats import age, number
+from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.panel import Panel
+from django_redis_components.dashboard.panels.drift import drift_text
 
 #: Indexes that are measured. Each takes 6 commands.
 MAX_INDEXES = 30
@@ -59,7 +60,7 @@ class IndexesPanel(Panel):
     """The indexes that this process has registered."""
 
     name = "indexes"
-    title = gettext_lazy("Indexes")
+    title = gettext_lazy("Autocomplete indexes")
     page = "autocomplete"
     order = 10
     template_name = "django_redis_components/dashboard/panels/indexes.html"
@@ -73,7 +74,9 @@ class IndexesPanel(Panel):
         sources, alias = registered(), self.using()
         measured = [each for each in sources if not each.scoped and each.using == alias][:MAX_INDEXES]
         compared = [each for each in sources if isinstance(each, ModelIndex) and each.using == alias][:MAX_INDEXES]
-        flows = [size_flow(each.index()) for each in measured] + [read_check(each.name) for each in compared]
+        flows = [size_flow(each.index()) for each in measured] + [
+            read_check("autocomplete", each.name) for each in compared
+        ]
         outcomes = yield from gather(flows)
         sizes = dict(zip((each.name for each in measured), outcomes[: len(measured)], strict=True))
         checks = dict(zip((each.name for each in compared), outcomes[len(measured) :], strict=True))
@@ -108,23 +111,10 @@ def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
 
 
 def _line(row: IndexRow) -> IndexLine:
-    drift, is_bad = _drift(row), bool(row.check and row.check.differences)
+    drift, is_bad = drift_text(row.check) if row.is_model else NO_VALUE, bool(row.check and row.check.differences)
     size = row.size
     if size is None:
         return IndexLine(row.name, NO_VALUE, NO_VALUE, NO_VALUE, drift, is_bad, row.note)
     memory = NO_VALUE if size.bytes is None else filesizeformat(size.bytes)
     note = _("a rebuild is running") if size.is_rebuilding else ""
     return IndexLine(row.name, number(size.entries), number(size.terms), memory, drift, is_bad, note)
-
-
-def _drift(row: IndexRow) -> str:
-    if not row.is_model:
-        return NO_VALUE
-    if row.check is None:
-        return _("not compared yet")
-    since = age(row.check.age)
-    if not row.check.differences:
-        return _("none, %(age)s ago") % {"age": since}
-    count = row.check.differences
-    text = ngettext("%(count)s difference, %(age)s ago", "%(count)s differences, %(age)s ago", count)
-    return text % {"count": number(count), "age": since}

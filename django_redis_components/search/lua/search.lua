@@ -1,7 +1,7 @@
 -- Find documents, store them in their order for a short time, and return one page and facets.
 -- Precondition: at most 16 groups.
 -- KEYS[1] base  prefix of the keys of the index
--- DERIVED base:docs base:gen base:vocabulary base:w:<term> base:s:<sort> base:f:<facet> base:v:<name> base:r:<result>
+-- DERIVED base:docs base:gen base:vocabulary base:geo base:w:<term> base:s:<sort> base:f:<facet> base:v:<name> base:r:<result>
 -- ARGV[1] result  name of the stored result: a hash of the query and its order
 -- ARGV[2] reuse  1: use a stored result although documents have changed since
 -- ARGV[3] ttl_ms  milliseconds for which a result is stored after its last use
@@ -9,7 +9,10 @@
 -- ARGV[5] count  number of documents to return
 -- ARGV[6] max_candidates  documents that are ranked at most
 -- ARGV[7] prefix  1: the last group is the beginning of a word
--- ARGV[8..] sections  counted lists: groups and excluded groups (each a counted list of terms), facets to filter by, phrases,
+-- ARGV[8] longitude  degrees of the place to search near; empty for none
+-- ARGV[9] latitude  degrees
+-- ARGV[10] within_km  kilometers around the place
+-- ARGV[11..] sections  counted lists: groups and excluded groups (each a counted list of terms), facets to filter by, phrases,
 --   orders (name and weight, alternating), names of facets to count
 -- Returns total, whether not all documents were ranked, ids and scores alternating, facets (name, values and counts)
 -- Cost: O(max_candidates) times O(groups) times O(log n)
@@ -17,10 +20,14 @@ local base = KEYS[1]
 local result, reuse, ttl_ms = base .. ":r:" .. ARGV[1], ARGV[2] == "1", ARGV[3]
 local first, count, max_candidates = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local prefix = ARGV[7] == "1"
+local longitude, latitude, within_km = ARGV[8], ARGV[9], tonumber(ARGV[10])
 -- @include postings
+-- @include places
 local MAX_EXPANSIONS, MAX_PHRASE_CANDIDATES, MAX_VALUES = 20, 2000, 50
+-- A set of so many times max_candidates documents is looked at whole if the order is not that of its scores.
+local WHOLE_FACTOR = 2
 
-local at = 8
+local at = 11
 local function next_list()
   local items = {}
   for number = 1, tonumber(ARGV[at]) do
@@ -90,25 +97,28 @@ local function postings(terms)
   return { key = all, weight = 1, card = combine("ZUNIONSTORE", all, keys, weights, "MAX") }
 end
 
--- Replace the largest possible set by the documents that come first by the order, or by their score.
+-- Replace a set of too many documents by those near the place, that come first by the order, or that have the best scores.
 local function limited(found)
-  if found.card <= max_candidates then
+  local name, weight = orders[1], tonumber(orders[2])
+  local by_score = name == "relevance" and longitude == ""
+  if found.card <= (by_score and max_candidates or WHOLE_FACTOR * max_candidates) then
     return found
   end
-  is_partial = true
-  local top = new_key()
-  local name, weight = orders[1], tonumber(orders[2] or 1)
-  if name == "relevance" or not name then
+  local top, both = new_key(), new_key()
+  if by_score then
+    is_partial = true
     redis.call("ZRANGESTORE", top, found.key, 0, max_candidates - 1, "REV")
     return { key = top, weight = found.weight, card = max_candidates }
-  end
-  local sorted = base .. ":s:" .. name
-  if weight < 0 then
-    redis.call("ZRANGESTORE", top, sorted, 0, max_candidates - 1)
+  elseif longitude ~= "" then
+    local near = store_nearest(base .. ":geo", top, longitude, latitude, within_km, max_candidates)
+    is_partial = is_partial or near >= max_candidates
+  elseif weight < 0 then
+    is_partial = true
+    redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, max_candidates - 1)
   else
-    redis.call("ZRANGESTORE", top, sorted, 0, max_candidates - 1, "REV")
+    is_partial = true
+    redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, max_candidates - 1, "REV")
   end
-  local both = new_key()
   local card = combine("ZINTERSTORE", both, { top, found.key }, { 0, 1 }, "SUM")
   return { key = both, weight = found.weight, card = card }
 end
@@ -148,12 +158,14 @@ local function keep_phrases()
 end
 
 -- Add up the orders with their weights. A document without a value has 0.
-local function apply_orders()
+local function apply_orders(distances)
   local keys, weights = { result }, { 0 }
   for number = 1, #orders, 2 do
     local name, weight = orders[number], orders[number + 1]
     local key = result
-    if name ~= "relevance" then
+    if name == "distance" then
+      key = distances
+    elseif name ~= "relevance" then
       key = new_key()
       combine("ZINTERSTORE", key, { result, base .. ":s:" .. name }, { 0, 1 }, "SUM")
     end
@@ -196,9 +208,13 @@ local function compute()
   for _, terms in ipairs(excluded) do
     exclude(terms)
   end
+  local distances = new_key()
+  if longitude ~= "" then
+    keep_near(base .. ":geo", result, distances, longitude, latitude, within_km)
+  end
   keep_phrases()
   if redis.call("EXISTS", result) == 1 and not (orders[1] == "relevance" and #orders == 2) then
-    apply_orders()
+    apply_orders(distances)
   end
 end
 
@@ -217,16 +233,8 @@ redis.call("PEXPIRE", result, ttl_ms)
 redis.call("PEXPIRE", about, ttl_ms)
 local page = redis.call("ZRANGE", result, first, first + count - 1, "REV", "WITHSCORES")
 local facets = {}
-for _, name in ipairs(counted) do
-  local values = {}
-  for _, value in ipairs(redis.call("ZRANGE", base .. ":v:" .. name, 0, MAX_VALUES - 1, "REV")) do
-    local number = redis.call("ZINTERCARD", 2, result, base .. ":f:" .. name .. "=" .. value)
-    if number > 0 then
-      values[#values + 1] = value
-      values[#values + 1] = number
-    end
-  end
-  facets[#facets + 1] = { name, values }
+for number, name in ipairs(counted) do
+  facets[number] = { name, count_values(base, name, result, MAX_VALUES) }
 end
 if #temporary > 0 then
   redis.call("UNLINK", unpack(temporary))

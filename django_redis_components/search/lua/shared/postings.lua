@@ -17,3 +17,16 @@ local function combine(command, into, keys, weights, aggregate)
   args[#args + 1] = aggregate
   return redis.call(command, unpack(args))
 end
+
+-- Return the most frequent values of a facet with their numbers in a result, alternating.
+local function count_values(base, name, result, limit)
+  local values = {}
+  for _, value in ipairs(redis.call("ZRANGE", base .. ":v:" .. name, 0, limit - 1, "REV")) do
+    local number = redis.call("ZINTERCARD", 2, result, base .. ":f:" .. name .. "=" .. value)
+    if number > 0 then
+      values[#values + 1] = value
+      values[#values + 1] = number
+    end
+  end
+  return values
+end

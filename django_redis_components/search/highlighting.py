@@ -1,0 +1,122 @@
+"""Marking the words of a query in a text. Without Redis."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import unicodedata
+
+from django_redis_components.search.query import ParsedQuery
+from django_redis_components.search.tokens import is_spaceless, terms, word_spans
+
+#: Characters of a text that are looked at.
+MAX_TEXT_CHARS = 100_000
+#: TextPart of a snippet that may stand before its first marked word.
+BEFORE = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a text.
+
+    Attributes:
+        is_match: whether it matches the query.
+    """
+
+    text: str
+    is_match: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Match:
+    """A marked range, and the group of the query that it matches."""
+
+    start: int
+    end: int
+    group: int
+
+
+def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> tuple[TextPart, ...]:
+    """Return the parts of a text, those that match a query marked.
+
+    Args:
+        max_chars: length of a snippet: the part of the text with the most different words of the query, cut between
+            words, with an ellipsis where text was left out. None for the whole text.
+    """
+    text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
+    matches = _matches(text, parsed)
+    start, end = (0, len(text)) if max_chars is None else _window(text, matches, max_chars)
+    parts: list[TextPart] = [TextPart("… ", False)] if start else []
+    at = start
+    for first, last in _merged(matches, start, end):
+        parts += [TextPart(text[at:first], False), TextPart(text[first:last], True)]
+        at = last
+    parts += [TextPart(text[at:end], False), TextPart(" …" if end < len(text) else "", False)]
+    return tuple(part for part in parts if part.text)
+
+
+def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
+    """Return the matches in their order; they may overlap."""
+    groups: dict[str, int] = {}
+    for number, group in enumerate(parsed.groups):
+        for term in group:
+            groups.setdefault(term, number)
+    last = len(parsed.groups) - 1
+    start_of_word = parsed.groups[last][0] if parsed.prefix else None
+    found: list[_Match] = []
+    for start, end, word in word_spans(text):
+        if is_spaceless(word):
+            found += _in_run(text[start:end], start, word, groups)
+        elif word in groups:
+            found.append(_Match(start, end, groups[word]))
+        elif start_of_word and word.startswith(start_of_word):
+            found.append(_Match(start, end, last))
+    return found
+
+
+def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[_Match]:
+    """Return the matches in a run of characters without spaces: single characters and pairs."""
+    characters = unicodedata.normalize("NFC", word)
+    if len(characters) != len(run):  # folding changed the length: mark the run
+        return [_Match(start, start + len(run), groups[term]) for term in terms(word) if term in groups][:1]
+    found = [_Match(start + at, start + at + 1, groups[one]) for at, one in enumerate(characters) if one in groups]
+    for at, pair in enumerate(map("".join, itertools.pairwise(characters))):
+        if pair in groups:
+            found.append(_Match(start + at, start + at + 2, groups[pair]))
+    return sorted(found, key=lambda match: match.start)
+
+
+def _window(text: str, matches: list[_Match], max_chars: int) -> tuple[int, int]:
+    """Return start and end of the snippet."""
+    if len(text) <= max_chars:
+        return 0, len(text)
+    best, most = 0, 0
+    for number, first in enumerate(matches):
+        within = {match.group for match in _within(matches, number, first.start + max_chars - max_chars // BEFORE)}
+        if len(within) > most:
+            best, most = first.start, len(within)
+    start = min(max(0, best - max_chars // BEFORE), len(text) - max_chars)
+    if start and (space := text.find(" ", start, best)) >= 0:
+        start = space + 1
+    end = min(start + max_chars, len(text))
+    if end < len(text) and (space := text.rfind(" ", start + max_chars // 2, end + 1)) > 0:
+        end = space
+    return start, end
+
+
+def _within(matches: list[_Match], number: int, end: int) -> list[_Match]:
+    return list(itertools.takewhile(lambda match: match.end <= end, matches[number : number + 200]))
+
+
+def _merged(matches: list[_Match], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the marked ranges of a snippet; those that touch are one."""
+    ranges: list[tuple[int, int]] = []
+    for match in matches:
+        first, last = max(match.start, start), min(match.end, end)
+        if first >= last:
+            continue
+        if ranges and first <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+        else:
+            ranges.append((first, last))
+    return ranges

@@ -1,0 +1,97 @@
+"""One search: its checked arguments, the call of the script, and the page of its reply."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django_redis_components.core import keys
+from django_redis_components.core.protocol import Call
+from django_redis_components.search.arguments import (
+    Order,
+    Place,
+    check_kilometers,
+    check_place,
+    check_whole,
+    facet_of,
+    is_ascending,
+    orders_of,
+    sections_of,
+)
+from django_redis_components.search.page import Hit, SearchPage
+from django_redis_components.search.query import ParsedQuery
+from django_redis_components.search.scripts import SEARCH
+
+#: Documents of a page, and pages.
+MAX_PAGE_SIZE, MAX_PAGES = 200, 1_000
+#: Documents that one search ranks.
+MAX_CANDIDATES = 5_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The arguments of `SearchIndex.search`."""
+
+    query: str
+    order_by: Order
+    filters: Mapping[str, str] | None
+    facets: Sequence[str]
+    prefix: bool
+    near: Place | None
+    within: float
+    page: int
+    page_size: int
+
+    def call(self, base: str, parsed: ParsedQuery, ttl_ms: int) -> Call:
+        """Return the call of the script.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted.
+        """
+        check_whole(self.page, "page", MAX_PAGES)
+        check_whole(self.page_size, "page_size", MAX_PAGE_SIZE)
+        orders = orders_of(self.order_by, has_place=self.near is not None)
+        filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
+        facets = [keys.validate_name(name, "facet") for name in self.facets]
+        longitude, latitude = ("", "") if self.near is None else map(repr, check_place(self.near, "near"))
+        within_km = repr(check_kilometers(self.within))
+        identity = repr((parsed, filters, orders, longitude, latitude, longitude and within_km))
+        return SEARCH(
+            base=base,
+            result=hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
+            reuse=int(self.page > 1),
+            ttl_ms=ttl_ms,
+            first=(self.page - 1) * self.page_size,
+            count=self.page_size,
+            max_candidates=MAX_CANDIDATES,
+            prefix=int(parsed.prefix),
+            longitude=longitude,
+            latitude=latitude,
+            within_km=within_km,
+            sections=sections_of(parsed, filters, orders, facets),
+        )
+
+    def empty(self, parsed: ParsedQuery) -> SearchPage:
+        """Return the page of a query without words."""
+        return SearchPage((), 0, False, self.page, self.page_size, {name: {} for name in self.facets}, parsed)
+
+    def result(self, parsed: ParsedQuery, reply: Any) -> SearchPage:
+        """Return the page of a reply."""
+        total, partial, found, counts = reply
+        sign = -1 if is_ascending(self.order_by) else 1
+        hits = tuple(
+            Hit(id_.decode(errors="replace"), sign * float(score) + 0.0)
+            for id_, score in zip(found[::2], found[1::2], strict=True)
+        )
+        facets = dict(map(_facet_counts, counts))
+        return SearchPage(hits, total, bool(partial), self.page, self.page_size, facets, parsed)
+
+
+def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:
+    name, values = reply
+    counts = {
+        value.decode(errors="replace"): int(count) for value, count in zip(values[::2], values[1::2], strict=True)
+    }
+    return name.decode(), dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -1,0 +1,89 @@
+"""Marking the words of a query in a text, and cutting snippets."""
+
+from __future__ import annotations
+
+import pytest
+from django.template import Context, Template
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_redis_components.search import SearchIndex, TextPart
+from django_redis_components.search.highlighting import highlight
+from tests.support import Store
+
+
+def marked(text: str, query: str, max_chars: int | None = None, *, prefix: bool = False) -> str:
+    index = SearchIndex("items", synonyms={"car": ["automobile"]})
+    parts = highlight(text, index.parse(query, prefix=prefix), max_chars)
+    return "".join(f"[{part.text}]" if part.is_match else part.text for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "expected"),
+    [
+        ("The black cat.", "cat", "The black [cat]."),
+        ("The black cat.", "the CAT black", "The [black] [cat]."),
+        ("Cats and a cat", "cat", "Cats and a [cat]"),
+        ("Émile's cafe\u0301", "emile CAFÉ", "[Émile]'s [café]"),
+        ("My automobile", "car", "My [automobile]"),
+        ("black dog, black cat", '"black cat" -dog', "[black] dog, [black] [cat]"),
+        ("C++ and C", "c++", "[C++] and C"),
+        ("snake_case_name", "case", "snake_[case]_name"),
+        ("北京大学在北京。", "北京", "[北京]大学在[北京]。"),
+        ("我在北京大学", "北京大学", "我在[北京大学]"),
+        ("東京タワー", "タワー", "東京[タワー]"),
+        ("Straße 5", "strasse", "[Straße] 5"),
+        ("nothing", "cat", "nothing"),
+        ("", "cat", ""),
+        ("cat", "", "cat"),
+    ],
+)
+def test_words_of_the_query_are_marked(text: str, query: str, expected: str) -> None:
+    assert marked(text, query) == expected
+
+
+def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
+    assert marked("Black kittens, kit", "bla kit", prefix=True) == "Black [kittens], [kit]"
+    assert marked("Black kittens, kit", "kit") == "Black kittens, [kit]"
+
+
+def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
+    text = "one lamp " + "word " * 60 + "a black and quiet cat sleeps here " + "word " * 60
+
+    snippet = marked(text, "lamp black cat", 60)
+
+    assert snippet.startswith("… ")
+    assert snippet.endswith(" …")
+    assert "[black] and quiet [cat]" in snippet
+    assert len(snippet) <= 60 + 4 + 4
+    assert marked(text, "lamp", 40).startswith("one [lamp] word")
+    assert marked(text, "absent", 20) == "one lamp word word …"
+    assert marked("short", "absent", 20) == "short"
+
+
+@given(st.text(), st.text(max_size=20), st.none() | st.integers(1, 60))
+def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: int | None) -> None:
+    import unicodedata
+
+    index = SearchIndex("items", log_queries=False)
+    parts = highlight(text, index.parse(query), max_chars)
+
+    whole = unicodedata.normalize("NFC", text)
+    joined = "".join(part.text for part in parts)
+    if max_chars is None:
+        assert joined == whole
+    else:
+        assert joined.removeprefix("… ").removesuffix(" …") in whole
+
+
+@pytest.mark.contract
+def test_page_marks_its_query_and_the_tag_escapes(store: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "a <b>cat</b>")
+    page = index.search("cat")
+
+    assert page.highlight("a <b>cat</b>") == (TextPart("a <b>", False), TextPart("cat", True), TextPart("</b>", False))
+    template = Template("{% load redis_components %}{% highlight page text %}|{% highlight page text max_chars=3 %}")
+    html = template.render(Context({"page": page, "text": "a <b>cat</b>"}))
+    assert html.startswith("a &lt;b&gt;<mark>cat</mark>&lt;/b&gt;|")
+    assert "<b>" not in html
