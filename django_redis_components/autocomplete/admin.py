@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Field, ForeignKey, ManyToManyField
@@ -16,12 +16,13 @@ class RedisAutocompleteMixin:
 
     Attributes:
         redis_autocomplete_fields: names of foreign keys and many-to-many fields. The model that each refers to must
-            have a registered `ModelIndex`, without scopes or with `scope_for`.
+            have a registered `ModelIndex`, without scopes, or with `scope_for` or `forward`. If it has several, a
+            mapping names the index of each field: ``{"author": "shop.author"}``.
 
     These fields have no links to add or change the related object.
     """
 
-    redis_autocomplete_fields: Sequence[str] = ()
+    redis_autocomplete_fields: Sequence[str] | Mapping[str, str] = ()
 
     def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **options: Any) -> Any:
         """Return the form field of a field of the model."""
@@ -36,6 +37,8 @@ class RedisAutocompleteMixin:
                 f"{type(self).__name__}.redis_autocomplete_fields: {db_field.name!r} is neither a foreign key nor a"
                 " many-to-many field."
             )
+        if isinstance(self.redis_autocomplete_fields, Mapping):
+            options.update(index=self.redis_autocomplete_fields[db_field.name], queryset=None)
         field: Any = db_field.formfield(form_class=kind, **options)
         field.scope = self.redis_autocomplete_scope(db_field, request, field)
         return field

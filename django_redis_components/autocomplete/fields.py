@@ -10,8 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id, check_text
-from django_redis_components.autocomplete.index import PrefixIndex
-from django_redis_components.autocomplete.registry import InvalidScope, ScopeNeeded, source
+from django_redis_components.autocomplete.registry import ScopeNeeded, source
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
 from django_redis_components.core.text import fold
 
@@ -73,12 +72,10 @@ class AutocompleteField(forms.Field):
         except ValueError:
             raise self._error("invalid") from None
         try:
-            found = self._look_up(source(self.index).index(self.scope), typed)
+            found = self._look_up(typed)
         except RedisError:
             if not self.free_text:
                 raise self._error("unavailable", text=typed.text) from None
-            found = []
-        except InvalidScope:  # no index can have this scope
             found = []
         if len(found) == 1:
             return found[0]
@@ -100,24 +97,27 @@ class AutocompleteField(forms.Field):
 
     def _text_of(self, id_: str) -> str:
         """Return the text of an id, or the id if it is unknown or Redis is unavailable."""
+        index_source = source(self.index)
         try:
-            known = source(self.index).index(self.scope).get_many([check_id(id_)])
+            known = index_source.index(self.scope).get_many([check_id(id_)])
         except ScopeNeeded:
-            raise
+            if not index_source.forward:
+                raise
+            return id_
         except (RedisError, ValueError):  # ValueError: an invalid id or scope
             return id_
         return known[id_].text if id_ in known else id_
 
-    def _look_up(self, index: PrefixIndex, typed: Typed) -> list[Suggestion]:
-        if typed.id:
-            try:
-                id_ = check_id(typed.id)
-            except ValueError:  # an invalid id: look up the text
-                return index.named(typed.text, 2)
-            chosen = index.get_many([id_]).get(id_)
-            if chosen and (fold(chosen.text) == fold(typed.text) or typed.text == id_):
-                return [chosen]
-        return index.named(typed.text, 2)
+    def _look_up(self, typed: Typed) -> list[Suggestion]:
+        index_source = source(self.index)
+        try:
+            id_ = check_id(typed.id) if typed.id else ""
+            chosen = index_source.index(self.scope).get_many([id_]).get(id_) if id_ else None
+        except ValueError:  # an invalid id or scope, or a missing one: look up the text
+            chosen = None
+        if chosen and (fold(chosen.text) == fold(typed.text) or typed.text == id_):
+            return [chosen]
+        return index_source.named(self.scope, typed.text, 2)
 
     def _error(self, code: str, **params: object) -> ValidationError:
         return ValidationError(self.error_messages[code], code=code, params=params)

@@ -14,7 +14,7 @@ from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggest
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.fields import ERROR_MESSAGES
 from django_redis_components.autocomplete.model_index import ModelIndex
-from django_redis_components.autocomplete.registry import InvalidScope, index_of_model, source
+from django_redis_components.autocomplete.registry import index_of_model, source
 from django_redis_components.autocomplete.widgets import (
     AutocompleteInput,
     AutocompleteSelectMultiple,
@@ -93,9 +93,7 @@ class _IndexedObjects:
         except ValueError:
             raise self._error("invalid") from None
         try:
-            named = self.index.index(self.scope).named(text, 2)
-        except InvalidScope:
-            named = []
+            named = self.index.named(self.scope, text, 2)
         except RedisError:
             raise self._error("unavailable", text=text) from None
         found = self._chosen(Typed(one.text, one.id) for one in named)
@@ -106,6 +104,8 @@ class _IndexedObjects:
         raise self._error("ambiguous" if found else "unknown", text=text)
 
     def _is_in_scope(self, obj: Model) -> bool:
+        if self.index.forward and self.scope is None:  # nothing was submitted yet
+            return True
         return not self.index.scoped or str(self.scope) in self.index.placed(obj)
 
     def _text_of(self, obj: Model) -> str:

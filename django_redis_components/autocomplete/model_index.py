@@ -49,6 +49,7 @@ class ModelIndex(Source):
         fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with `update_fields`
             that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
+        forward: names of other fields of the form that determine the scope; see `Source`.
 
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
     `Source`. By default users who may view the model may query the index.
@@ -68,6 +69,7 @@ class ModelIndex(Source):
     weight: str = ""
     fields: Sequence[str] = ()
     relations: Sequence[str] = ()
+    forward: Any = ()
 
     def __init__(self, **options: Any) -> None:
         model = getattr(type(self), "model", None)
@@ -77,7 +79,9 @@ class ModelIndex(Source):
             if isinstance(getattr(self, what), str):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
-        super().__init__(type(self).name or model._meta.label_lower, **{"scoped": scoped, **options})
+        super().__init__(
+            type(self).name or model._meta.label_lower, **{"scoped": scoped, "forward": type(self).forward, **options}
+        )
         self._changes = ModelChanges(
             f"Index {self.name}",
             model,

@@ -6,13 +6,14 @@ signed-in user.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpRequest
 
+from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
@@ -56,6 +57,8 @@ class Source:
             determines it.
         scope_for: returns the scope of a request (the user's tenant). A request for which it returns None or ""
             is rejected.
+        forward: names of other fields of the form whose values determine the scope (the chosen country for an index
+            of cities); `scope_from` says how. It needs no `scope_for`.
         recents: returns the recent choices of the request's user, or None.
         limit: suggestions per response, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
         min_length: characters before the index is queried, 0 to 20; the setting `MIN_LENGTH` by default.
@@ -72,6 +75,7 @@ class Source:
         permission: Permission | None = None,
         scoped: bool = False,
         scope_for: Callable[[HttpRequest], object] | None = None,
+        forward: Sequence[str] = (),
         recents: Callable[[HttpRequest], RecentList | None] | None = None,
         limit: int | None = None,
         min_length: int | None = None,
@@ -80,7 +84,8 @@ class Source:
         self.name = validate_name(name, "index name")
         if "/" in name:
             raise ValueError(f"index name {name!r}: slashes are not accepted, because the name is part of a URL.")
-        self.scoped = check_flag(scoped, "scoped") or scope_for is not None
+        self.forward = _field_names(forward)
+        self.scoped = check_flag(scoped, "scoped") or scope_for is not None or bool(self.forward)
         self.limit = _whole(limit, "limit", *LIMITS)
         self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)
         self.using = using
@@ -115,6 +120,26 @@ class Source:
         scope = _answer(self._scope_for, request)
         return "" if scope is None or isinstance(scope, bool) else str(scope)
 
+    def scope_from(self, **values: str) -> str:
+        """Return the scope for the values of the fields in `forward`, by name; "" while there is none.
+
+        By default the values, joined by colons. The values come from the browser: `permitted` decides on the scope.
+        """
+        return ":".join(values.values()) if all(values.values()) else ""
+
+    def named(self, scope: object, text: str, limit: int) -> list[Suggestion]:
+        """Return the entries of a scope with this text or term; none if the scope is impossible or not known yet.
+
+        Raises:
+            ScopeNeeded: the scope is missing, or the index has no scopes.
+        """
+        if self.forward and not scope:
+            return []
+        try:
+            return self.index(scope).named(text, limit)
+        except InvalidScope:
+            return []
+
     def index(self, scope: object = None) -> PrefixIndex:
         """Return the index of a scope.
 
@@ -142,8 +167,8 @@ class Source:
 
     @property
     def finds_scope(self) -> bool:
-        """Whether the request determines the scope, so that widgets need none."""
-        return self._scope_for is not None
+        """Whether the request or other fields determine the scope, so that widgets need none."""
+        return self._scope_for is not None or bool(self.forward)
 
     @property
     def has_recents(self) -> bool:
@@ -168,6 +193,12 @@ def _check_callback(what: str, function: Any) -> None:
     if not callable(function):
         raise TypeError(f"{what}={function!r}: expected a function.")
     refuse_coroutine_function(function, what)
+
+
+def _field_names(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise TypeError(f"forward={names!r}: expected a list of names of form fields.")
+    return tuple(names)
 
 
 def _whole(value: Any, what: str, low: int, high: int) -> int | None:

@@ -78,7 +78,8 @@ class _Query:
 def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     """Return suggestions for a term.
 
-    Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
+    Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes),
+    ``forward-<name>`` (the value of another field that determines the scope).
     Response: ``{"results": [{"id", "text", "group"?, "match"?}], "pagination": {"more": bool}, "status": str}``; the
     group is "recent", the match start and end of the typed characters in the text. Errors: ``{"error": str}`` with
     400 (invalid page, length or scope), 403 (not permitted, or the scope is missing, was modified or has expired), 404
@@ -151,6 +152,8 @@ def _response(query: _Query, found: list[Suggestion]) -> JsonResponse:
 
 
 def _error(exc: Exception, name: str) -> JsonResponse:
+    if isinstance(exc, RequestRejected) and exc.status == 200:
+        return JsonResponse({"results": [], "pagination": {"more": False}, "status": exc.text})
     if isinstance(exc, RequestRejected):
         return JsonResponse({"error": exc.text}, status=exc.status)
     logger.warning("Autocomplete of index %r failed: %s", name[:100], exc)
@@ -173,6 +176,11 @@ def _scope(request: HttpRequest, index_source: Source) -> str:
     """Return the scope of the request, "" for an index without scopes."""
     if not index_source.scoped:
         return ""
+    if index_source.forward:
+        values = {name: request.GET.get(f"forward-{name}", "") for name in index_source.forward}
+        if chosen := index_source.scope_from(**values):
+            return chosen
+        raise RequestRejected(200, gettext("First fill in the field that this one depends on."))
     scope = index_source.scope_for(request)
     if scope is None:
         scope = read_scope(index_source.name, request.GET.get("scope", ""))

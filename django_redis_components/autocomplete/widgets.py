@@ -71,6 +71,7 @@ class AutocompleteInput(forms.Widget):
 
     def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Typed | None:
         """Return the submitted value, or None if the form does not contain the field."""
+        self._forward(data, name)
         if name not in data:
             return None
         return Typed(str(data[name] or "").strip(), str(data.get(name + ID_SUFFIX) or "").strip())
@@ -88,11 +89,20 @@ class AutocompleteInput(forms.Widget):
             scope=self._signed_scope(index_source),
             min_length=index_source.least_length(),
             recents=index_source.has_recents,
+            forward=" ".join(index_source.forward),
         )
         return context
 
+    def _forward(self, data: Mapping[str, Any], name: str) -> None:
+        """Set the scope that the submitted values of other fields determine. Each form has widgets of its own."""
+        index_source = source(self.index)
+        if index_source.forward:
+            before, dash, _ = name.rpartition("-")
+            values = {other: _submitted(data, before + dash + other, other) for other in index_source.forward}
+            self.scope = index_source.scope_from(**values)
+
     def _signed_scope(self, index_source: Source) -> str:
-        if index_source.scoped and self.scope not in (None, ""):
+        if index_source.scoped and not index_source.forward and self.scope not in (None, ""):
             return sign_scope(self.index, self.scope)
         if not index_source.finds_scope:
             index_source.index(self.scope)  # raises if the scope is missing or invalid
@@ -128,6 +138,7 @@ class AutocompleteSelectMultiple(AutocompleteInput):
 
     def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:
         """Return the submitted ids and text."""
+        self._forward(data, name)
         ids = data.getlist(name) if isinstance(data, QueryDict) else data.get(name) or ()
         return TypedList(
             tuple(str(id_).strip() for id_ in ids if str(id_).strip()), str(data.get(name + TEXT_SUFFIX) or "").strip()
@@ -147,6 +158,15 @@ class AutocompleteSelectMultiple(AutocompleteInput):
         context = super().get_context(name, Typed(given.text, ""), attrs)
         context["widget"].update(text_name=name + TEXT_SUFFIX, chosen=given.suggestions, is_required=False)
         return context
+
+
+def _submitted(data: Mapping[str, Any], *names: str) -> str:
+    """Return the submitted value of the first name that the form has, or the id of what was chosen there."""
+    for name in names:
+        for key in (name + ID_SUFFIX, name):
+            if key in data:
+                return str(data[key] or "").strip()
+    return ""
 
 
 def media() -> forms.Media:

@@ -267,6 +267,103 @@ def test_objects_of_another_scope_cannot_be_chosen(groups: list[Group]) -> None:
     assert "data-scope=" in str(Form(scope="E")["group"])
 
 
+class ByFirstLetter(Scoped):
+    """Groups by the first letter that another field has."""
+
+    name = "by-letter"
+    forward = ("letter",)
+
+
+class DependentForm(forms.Form):
+    letter = forms.CharField(required=False)
+    group = AutocompleteModelField("by-letter", required=False)
+    groups = AutocompleteMultipleChoiceField("by-letter", required=False)
+
+
+widgets.used_indexes.discard("by-letter")
+
+
+@pytest.fixture
+def by_letter(groups: list[Group]) -> list[Group]:
+    register(ByFirstLetter)
+    for group in groups:
+        group.save()
+    return groups
+
+
+@pytest.mark.parametrize(
+    ("letter", "given", "problems"),
+    [
+        ("E", {"group": "Editors"}, set()),
+        ("E", {"group": "editors", "group-id": "1"}, set()),
+        ("A", {"group": "Editors"}, {"group"}),
+        ("A", {"group": "Editors", "group-id": "1"}, {"group"}),
+        ("", {"group": "Editors", "group-id": "1"}, {"group"}),
+        ("{", {"group": "Editors"}, {"group"}),
+        ("E", {"groups": "1"}, set()),
+        ("E", {"groups-text": "editors"}, set()),
+        ("A", {"groups": "1"}, {"groups"}),
+        ("", {"groups-text": "Editors"}, {"groups"}),
+        ("", {}, set()),
+    ],
+)
+def test_other_field_determines_what_may_be_chosen(
+    by_letter: list[Group], letter: str, given: dict[str, str], problems: set[str]
+) -> None:
+    data = {key: str(by_letter[0].pk) if value == "1" else value for key, value in given.items()}
+    for prefix in ("", "form-3-"):
+        posted = QueryDict(mutable=True)
+        posted.update({prefix + key: value for key, value in {"letter": letter, **data}.items()})
+
+        form = DependentForm(posted, prefix=prefix.rstrip("-") or None)
+
+        assert set(form.errors) == problems
+    html = str(DependentForm(posted, prefix=prefix.rstrip("-")))
+    assert 'data-forward="letter"' in html
+    assert "data-scope" not in html
+
+
+def test_initial_objects_are_shown_whatever_the_other_field_has(by_letter: list[Group]) -> None:
+    html = str(DependentForm(initial={"group": by_letter[0], "groups": by_letter[1:]}))
+
+    assert all(f"{group.name}" in html for group in by_letter)
+
+
+def test_field_without_a_model_depends_on_another_field_too(redis_server: Store) -> None:
+    class CityForm(forms.Form):
+        country = forms.CharField()
+        city = AutocompleteField("cities")
+
+    widgets.used_indexes.discard("cities")
+    cities = register("cities", forward=["country"])
+    cities.index("de").add(1, "Berlin")
+
+    assert CityForm({"country": "de", "city": "berlin"}).is_valid()
+    assert not CityForm({"country": "fr", "city": "Berlin", "city-id": "1"}).is_valid()
+    form = CityForm({"country": "", "city": "Berlin", "city-id": "1"})
+    assert form.errors["city"] == ["“Berlin” was not found. Choose one of the suggestions."]
+    assert CityForm({"country": "de", "city": "Berlin", "city-id": "1"}, initial={"city": "1"}).has_changed()
+    with pytest.raises(TypeError, match=r"^forward='country': expected a list of names of form fields\.$"):
+        register("cities", forward="country")
+
+
+def test_view_reads_the_scope_from_the_other_field(by_letter: list[Group], client: Any) -> None:
+    User.objects.create_superuser("root")
+    client.force_login(User.objects.get())
+
+    def suggested(**query: str) -> Any:
+        answer = client.get("/redis/autocomplete/by-letter/", query)
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    assert [one["text"] for one in suggested(term="ed", **{"forward-letter": "E"})["results"]] == ["Editors"]
+    assert suggested(term="ed", **{"forward-letter": "A"})["results"] == []
+    missing = {"results": [], "pagination": {"more": False}}
+    assert suggested(term="ed") == {**missing, "status": "First fill in the field that this one depends on."}
+    client.logout()
+    assert client.get("/redis/autocomplete/by-letter/", {"term": "ed", "forward-letter": "E"}).status_code == 403
+
+
 def test_formset_with_added_and_deleted_rows_is_saved(groups: list[Group]) -> None:
     Membership = User.groups.through  # noqa: N806 - a model
     anna = User.objects.create(username="anna")

@@ -41,6 +41,7 @@
         #options = [];
         #active = -1;
         #firstId = "";
+        #forwarded = ""; // what the other fields had that this one depends on
         #choosing = false;
         #wanted = null; // "first" or "last": which option an arrow key asked for before the answer came
         #listening = null;
@@ -77,6 +78,7 @@
                 return;
             }
             this.#firstId = this.#hidden.value;
+            this.#forwarded = String(this.#forward());
             this.#build();
             this.#listen(options);
             this.#showRemove();
@@ -121,6 +123,10 @@
             this.#remove.addEventListener("click", () => this.#clear(), options);
             this.#chips?.addEventListener("change", (event) => this.#onChip(event.target), options);
             input.form?.addEventListener("reset", () => setTimeout(() => this.#onReset()), options);
+            if (this.dataset.forward) {
+                input.form?.addEventListener("input", () => this.#onForward(), options);
+                input.form?.addEventListener("change", () => this.#onForward(), options);
+            }
         }
 
         /* ---- events ---- */
@@ -220,7 +226,24 @@
             }
         }
 
+        /* What was chosen belongs to the former values of the other fields. */
+        #onForward() {
+            const forwarded = String(this.#forward());
+            if (forwarded === this.#forwarded) {
+                return;
+            }
+            this.#forwarded = forwarded;
+            this.#stop();
+            this.#chips?.querySelectorAll("input:checked").forEach((box) => {
+                box.checked = false;
+            });
+            if (this.#input.value || this.#hidden.value) {
+                this.#set("", "");
+            }
+        }
+
         #onReset() {
+            this.#forwarded = String(this.#forward());
             this.#hidden.value = this.#firstId;
             this.#chips?.querySelectorAll("[data-added]").forEach((chip) => chip.remove());
             this.#stop();
@@ -269,11 +292,22 @@
             if (this.dataset.scope) {
                 url.searchParams.set("scope", this.dataset.scope);
             }
+            this.#forward().forEach(([name, value]) => url.searchParams.set(`forward-${name}`, value));
             const response = await fetch(url, { signal, headers: { Accept: "application/json" } });
             if (!response.ok) {
                 throw new Error(String(response.status));
             }
             return response.json();
+        }
+
+        /* Names and values of the fields that this one depends on: those of the same row, or else of the form. */
+        #forward() {
+            const names = this.dataset.forward?.split(" ") ?? [];
+            const own = this.dataset.multiple ?? this.#input.name;
+            const row = own.slice(0, own.lastIndexOf("-") + 1);
+            const data = names.length && this.#input.form ? new FormData(this.#input.form) : new FormData();
+            const valueOf = (name) => data.get(`${name}-id`) ?? data.get(name);
+            return names.map((name) => [name, valueOf(row + name) ?? valueOf(name) ?? ""]);
         }
 
         #stopAsking() {
