@@ -18,15 +18,15 @@ Guarantees:
 Keys (all keys of a name share a Cluster slot; ``v2.2`` is the version of the folding rules and of the entries):
 
 =============================================  ======  ============================================
-``<prefix>:autocomplete:{<name>}:recent``    list    400 days after the last touch (`ttl`)
-``…:{<name>}:v2.2:lex``                      zset    a member per term; kept until `clear`
-``…:{<name>}:v2.2:top``                      zset    entries with a weight; kept until `clear`
-``…:{<name>}:v2.2:entries``                  hash    id -> record; kept until `clear`
-``…:{<name>}:v2.2:build`` and ``build_…``    4 keys  15 minutes after the last chunk of a rebuild
-``…:{<name>}:v2.2:built``                    string  10 minutes; token of the last rebuild
-``<prefix>:autocomplete:{<name>}:scopes``    hash    id -> scopes, of a model; until it has none
-``<prefix>:autocomplete:{<name>}:all_scopes``  set   all scopes that were ever written; kept
-``<prefix>:autocomplete:{<name>}:check``     hash    90 days; the last comparison with the model
+``<prefix>:autocomplete:{<name>}:recent``      list    400 days after the last touch (`ttl`)
+``…:{<name>}:v2.2:lex``                        zset    a member per term; kept until `clear`
+``…:{<name>}:v2.2:top``                        zset    entries with a weight; kept until `clear`
+``…:{<name>}:v2.2:entries``                    hash    id -> record; kept until `clear`
+``…:{<name>}:v2.2:build`` and ``build_…``      4 keys  15 minutes after the last chunk of a rebuild
+``…:{<name>}:v2.2:built``                      string  10 minutes; token of the last rebuild
+``<prefix>:autocomplete:{<name>}:scopes``      hash    id -> scopes, of a model; until it has none
+``<prefix>:autocomplete:{<name>}:all_scopes``  set     all scopes that were ever written; kept
+``<prefix>:autocomplete:{<name>}:check``       hash    90 days; the last comparison with the model
 =============================================  ======  ============================================
 
 While Redis is unavailable, calls raise `redis.exceptions.RedisError`.

@@ -299,4 +299,5 @@ def test_items_are_found_by_their_words_kind_and_order(demo, list_item):
 
 
 def _titles(page: str) -> list[str]:
-    return re.findall(r'<h2><a href="/items/\d+/">(.*?)</a></h2>', page)
+    titles = re.findall(r'<h2><a href="/items/\d+/">(.*?)</a></h2>', page)
+    return [re.sub(r"</?mark>", "", title) for title in titles]
