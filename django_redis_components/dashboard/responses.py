@@ -199,7 +199,7 @@ def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
         Lock: _("Locks and semaphores"),
         RateLimit: _("Rate limits"),
         Analytics: _("Analytics"),
-        Autocomplete: _("Autocomplete"),
+        Autocomplete: _("Autocomplete and search"),
         Action: _("Actions"),
     }
     return [

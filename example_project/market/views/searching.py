@@ -30,15 +30,16 @@ class SearchView(TemplateView):
         number = asked.get("page", "1")
         page = min(max(int(number), 1), LAST_PAGE) if number.isdecimal() and len(number) < 5 else 1
         items = searching.items()
-        found = items.search(
-            query,
-            order_by=searching.ORDERS[order],
-            filters={"kind": kind} if kind in Kind.values else {},
-            facets=["kind"],
-            prefix=True,
-            page=page,
-            page_size=PAGE_SIZE,
-        )
+        options: dict[str, Any] = {
+            "order_by": searching.ORDERS[order],
+            "filters": {"kind": kind} if kind in Kind.values else {},
+            "facets": ["kind"],
+            "page": page,
+            "page_size": PAGE_SIZE,
+        }
+        found = items.search(query, prefix=True, **options)
+        if not (found.total or asked.get("part")):
+            items.search(query, **options)  # whole words: the index logs that it finds nothing
         kinds = [(value, Kind(value).label, count) for value, count in found.facets["kind"].items() if value in Kind]
         return super().get_context_data(
             query=query, kind=kind, order=order, orders=ORDERS.items(), found=found, kinds=kinds,
