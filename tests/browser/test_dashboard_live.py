@@ -98,7 +98,9 @@ def test_first_event_replaces_the_empty_page_and_old_rows_leave(site: str, redis
     page.goto(site + LIVE)
     expect(page.locator(".drc-empty")).to_be_visible()
 
-    send(*[event("succeeded", f"shop.tasks.number_{number}") for number in range(120)])
+    send(*[event("succeeded", f"shop.tasks.number_{number}") for number in range(100)])
+    expect(page.locator("[data-drc-key]")).to_have_count(100)
+    send(*[event("succeeded", f"shop.tasks.number_{number}") for number in range(100, 120)])
 
     expect(page.locator("[data-drc-key]").first).to_contain_text("number_119")
     expect(page.locator("[data-drc-key]")).to_have_count(100)

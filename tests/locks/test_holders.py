@@ -132,7 +132,7 @@ def test_description_of_an_expired_lease_is_gone(redis_server: Store, kind: str)
 
     eventually(lambda: not KINDS[kind]().locked())
 
-    assert description_keys(redis_server) == []
+    eventually(lambda: description_keys(redis_server) == [])  # each key expires by itself, some within 1 ms of another
 
 
 @pytest.mark.contract
