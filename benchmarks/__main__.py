@@ -42,6 +42,7 @@ PROGRAMS = {
     "ratelimits": ["--rounds", "3"],
     "autocomplete": ["--names", "20000", "--queries", "300"],
     "search": ["--documents", "2000", "--queries", "50"],
+    "bloom": ["--rounds", "3"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.

@@ -31,6 +31,7 @@ MODULES = {
     "autocomplete": "Autocomplete",
     "search": "Search",
     "analytics": "Analytics",
+    "bloom": "Bloom filters",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",

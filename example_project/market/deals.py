@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from example_project.market import selling, tasks
+from example_project.market import known_items, selling, tasks
 from example_project.market.models import Item, Member
 
 
@@ -51,6 +51,7 @@ def list_item(
         # Enqueued before the commit on purpose: if enqueueing fails, no item without a task is created.
         # If the commit fails, the task finds no item and does nothing.
         tasks.end_sale.using(run_after=sale_ends_at).enqueue(item.pk)
+        known_items.add(item.pk)
     return item
 
 

@@ -12,6 +12,7 @@ from django_redis_components.dashboard.panel import add_panel
 from django_redis_components.dashboard.panels import page, snapshot
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
+from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 
 if TYPE_CHECKING:
@@ -35,5 +36,5 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, IndexesPanel, SearchPanel):
+for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, IndexesPanel, SearchPanel, BloomPanel):
     add_panel(_panel)

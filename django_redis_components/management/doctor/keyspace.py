@@ -29,6 +29,7 @@ COMPONENTS = frozenset(
     {
         "analytics",
         "autocomplete",
+        "bloom",
         "expiry",
         "live",
         "locks",

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
@@ -15,7 +15,7 @@ from django.views.generic import DetailView, ListView
 
 from django_redis_components.locks import LockNotAcquired
 from django_redis_components.transactions import TooMuchContention
-from example_project.market import counting, deals, selling
+from example_project.market import counting, deals, known_items, selling
 from example_project.market.models import Item
 from example_project.market.views.notices import try_later
 
@@ -52,6 +52,11 @@ class ItemView(DetailView):
 
     template_name = "market/item.html"
     queryset = Item.objects.select_related("seller", "buyer")
+
+    def get_object(self, queryset: QuerySet[Item] | None = None) -> Item:
+        if not known_items.may_exist(self.kwargs["pk"]):
+            raise Http404
+        return super().get_object(queryset)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         user = self.request.user

@@ -1,0 +1,171 @@
+"""Bloom filters beside walrus and pottery, where they are installed, and the error rates beside the formula.
+
+    python -m benchmarks.bloom [--rounds 20] [--items 1000] [--errors]
+
+One thread, in interleaved rounds: median microseconds for an item that is new, one that is looked up, and an item of a
+batch; and the ratio to the peers. ``--errors`` measures the rates of false "yes" instead: at the capacity, twice and
+ten times of it, growing and not. ``REDIS_URL`` names another server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.locks import set_up
+from example_project.localserver import LocalServer
+
+#: Size of each filter.
+CAPACITY, ERROR_RATE = 1_000_000, 0.01
+#: Size of the filter of walrus, which takes bytes.
+BYTES = 1_198_136
+#: Adds or looks up this many items.
+Timed = Callable[[int], None]
+#: Items that are added and looked up to measure an error rate.
+ERROR_CAPACITY, LOOKUPS = 50_000, 200_000
+
+_numbers = itertools.count()
+
+
+def main() -> None:
+    """Run the rounds and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20, help="interleaved rounds (default: 20)")
+    parser.add_argument("--items", type=int, default=1_000, help="items of each row in a round (default: 1000)")
+    parser.add_argument("--errors", action="store_true", help="measure error rates, some minutes")
+    options = parser.parse_args()
+    if url := os.environ.get("REDIS_URL"):
+        measure(url, options)
+        return
+    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
+        measure(server.url, options)
+
+
+def measure(url: str, options: argparse.Namespace) -> None:
+    """All rows in turn, round after round."""
+    set_up(url)
+    if options.errors:
+        measure_errors()
+        return
+    table = ping() | ours() | walrus(url) | pottery(url)
+    times: dict[str, list[float]] = {name: [] for name in table}
+    for _ in range(options.rounds):
+        for name, timed in table.items():
+            count = options.items if "batch" in name else min(options.items, 300)
+            started_at = time.perf_counter()
+            timed(count)
+            times[name].append((time.perf_counter() - started_at) / count * 1e6)
+    print(f"{options.rounds} rounds, a filter of {CAPACITY:,} items at {ERROR_RATE:.0%}")
+    for name, values in times.items():
+        print(f"{name:26} median {statistics.median(values):8.2f} us an item   best {min(values):8.2f} us")
+
+
+def ping() -> dict[str, Timed]:
+    """A round trip."""
+    from django_redis_components.core.client import connections
+    from django_redis_components.core.protocol import Read
+
+    client = connections.client("default")
+
+    def timed(count: int) -> None:
+        for _ in range(count):
+            client.execute(Read("PING", key="x"))
+
+    return {"PING": timed}
+
+
+def ours() -> dict[str, Timed]:
+    """Our rows."""
+    from django_redis_components.bloom import BloomFilter
+
+    fixed = BloomFilter("fixed", CAPACITY, ERROR_RATE, scaling=False)
+    grown = BloomFilter("grown", CAPACITY // 7, ERROR_RATE)
+    grown.add_many(range(CAPACITY // 2))
+
+    def each(call: Callable[[str], object]) -> Timed:
+        def timed(count: int) -> None:
+            for _ in range(count):
+                call(f"item {next(_numbers)}")
+
+        return timed
+
+    def batch(call: Callable[[list[str]], object]) -> Timed:
+        return lambda count: [call([f"item {next(_numbers)}" for _ in range(count)]), None][1]
+
+    return {
+        "ours, add": each(fixed.add),
+        "ours, contains": each(fixed.contains),
+        "ours, add, 3 layers": each(grown.add),
+        "ours, batch add": batch(fixed.add_many),
+        "ours, batch contains": batch(fixed.contains_many),
+    }
+
+
+def walrus(url: str) -> dict[str, Timed]:
+    """The rows of walrus, if it is installed."""
+    try:
+        from walrus import Database  # type: ignore[import-not-found]
+    except ImportError:
+        return {}
+    theirs = Database.from_url(url).bloom_filter("walrus", size=BYTES)
+
+    def add(count: int) -> None:
+        for _ in range(count):
+            theirs.add(f"item {next(_numbers)}")
+
+    def contains(count: int) -> None:
+        for _ in range(count):
+            theirs.contains(f"item {next(_numbers)}")
+
+    return {"walrus, add": add, "walrus, contains": contains}
+
+
+def pottery(url: str) -> dict[str, Timed]:
+    """The rows of pottery, if it is installed."""
+    try:
+        from pottery import BloomFilter  # type: ignore[import-not-found]
+    except ImportError:
+        return {}
+    from redis import Redis
+
+    theirs = BloomFilter(num_elements=CAPACITY, false_positives=ERROR_RATE, redis=Redis.from_url(url), key="pottery")
+
+    def add(count: int) -> None:
+        for _ in range(count):
+            theirs.add(f"item {next(_numbers)}")
+
+    def batch(count: int) -> None:
+        theirs.update({f"item {next(_numbers)}" for _ in range(count)})
+
+    def contains(count: int) -> None:
+        list(theirs.contains_many(*(f"item {next(_numbers)}" for _ in range(count))))
+
+    return {"pottery, add": add, "pottery, batch add": batch, "pottery, batch contains": contains}
+
+
+def measure_errors() -> None:
+    """Print the measured rates of false "yes" beside the expected ones."""
+    from django_redis_components.bloom import BloomFilter
+
+    for error_rate, times, scaling in itertools.product((0.1, 0.01, 0.001), (1, 2, 10), (False, True)):
+        bloom = BloomFilter(f"{error_rate}-{times}-{scaling}", ERROR_CAPACITY, error_rate, scaling=scaling)
+        bloom.add_many(range(ERROR_CAPACITY * times))
+        missing = bloom.contains_many(range(ERROR_CAPACITY * times)).count(False)
+        wrong = sum(bloom.contains_many(f"absent {n}" for n in range(LOOKUPS))) / LOOKUPS
+        info = bloom.info()
+        kind = "growing" if scaling else "fixed"
+        print(
+            f"{error_rate:6.1%} at {times:2}x, {kind:7}: measured {wrong:8.4%}, expected {info.expected_error:8.4%},"
+            f" {info.layers} layers, {info.bytes:,} bytes, {missing} missing"
+        )
+        bloom.delete()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Bloom filters: whether an item was seen before, in about 10 bits an item, with a known error.
+
+Guarantees:
+
+- An item that was added is found: no false "no", also while the filter grows or is rebuilt.
+- An item that was not added is found with a probability of at most `error_rate` up to the capacity, and beyond it if
+  the filter grows.
+- Of concurrent callers that add the same new item exactly one gets True.
+- The parameters are stored. Other ones raise `FilterMismatch`, instead of reading the bits wrongly.
+- `add` is sent once: after a lost reply it raises, because a repeated call would answer False for a new item.
+
+Keys, all in the slot of ``{name}``, without a TTL unless noted:
+
+==========================================  ======  =================================================
+``<prefix>:bloom:{<name>}:v1:meta``         hash    parameters, generation, layers, items by layer
+``…:v1:<generation>:<number>``              string  the bits of a layer
+``…:v1:build``, its layers                  hash    a rebuild; 15 minutes after its last chunk
+==========================================  ======  =================================================
+
+The server must not evict these keys: an evicted layer would lose items.
+
+Example::
+
+    from django_redis_components.bloom import BloomFilter
+
+    seen = BloomFilter("feed urls", capacity=1_000_000, error_rate=0.001)
+    if seen.add("https://example.org/1"):
+        print("new")
+    assert seen.contains("https://example.org/1")
+    print(seen.info().expected_error, BloomFilter.plan(1_000_000, 0.001).bytes)
+
+See also: docs/components/bloom.md.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.filter import BloomFilter
+from django_redis_components.bloom.info import BloomInfo
+from django_redis_components.bloom.plan import BloomPlan
+
+__all__ = ["BloomError", "BloomFilter", "BloomInfo", "BloomPlan", "FilterMismatch", "FilterRebuildSuperseded"]

@@ -1,0 +1,37 @@
+"""The exceptions of Bloom filters."""
+
+from __future__ import annotations
+
+from django_redis_components.core.exceptions import RedisComponentsError
+
+
+class BloomError(RedisComponentsError):
+    """Base class of the exceptions of Bloom filters."""
+
+
+class FilterMismatch(BloomError):
+    """Raised when a filter was created with other parameters; its bits would be read wrongly.
+
+    Attributes:
+        name: of the filter.
+        stored, given: capacity, error rate, and whether it grows, as text.
+    """
+
+    def __init__(self, name: str, stored: str, given: str) -> None:
+        super().__init__(
+            f"Bloom filter {name!r} was created with {stored}, not {given}. Use the same parameters, or rebuild or"
+            " delete it."
+        )
+        self.name = name
+        self.stored = stored
+        self.given = given
+
+
+class FilterRebuildSuperseded(BloomError):
+    """Raised when a later rebuild of the filter started, or this one took too long between two chunks."""
+
+    def __init__(self, name: str, ttl_s: float) -> None:
+        super().__init__(
+            f"The rebuild of Bloom filter {name!r} was superseded by a later one, or paused longer than {ttl_s:.0f} s."
+        )
+        self.name = name

@@ -1,0 +1,90 @@
+"""The size of a filter. Without Redis."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+#: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
+MAX_BITS = 2**29
+#: Layers that a filter may get.
+MAX_LAYERS = 16
+#: Bits of an item; more would add nothing but time to a tiny filter.
+MAX_HASHES = 32
+#: Bounds of the error rate.
+MIN_ERROR, MAX_ERROR = 1e-9, 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BloomPlan:
+    """The size of a layer.
+
+    Attributes:
+        capacity: items at which the error rate is reached.
+        bits: size of the layer.
+        hashes: bits that are set for an item.
+    """
+
+    capacity: int
+    bits: int
+    hashes: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the layer in bytes."""
+        return self.bits // 8
+
+    def error_at(self, items: int) -> float:
+        """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
+        return (1 - math.exp(-self.hashes * items / self.bits)) ** self.hashes
+
+
+def plan(capacity: int, error_rate: float) -> BloomPlan:
+    """Return the size of a layer: m = -n ln(p) / ln(2)^2 bits, rounded up to 8 bytes, and k = m/n ln(2) hashes.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted, or the layer would be too large.
+    """
+    check(capacity, error_rate)
+    found = _plan(capacity, error_rate)
+    if found.bits > MAX_BITS:
+        most = int(MAX_BITS * math.log(2) ** 2 / -math.log(error_rate))
+        raise ValueError(f"capacity={capacity:,}: at most {most:,} with error_rate={error_rate}: 64 MiB.")
+    return found
+
+
+def layers(capacity: int, error_rate: float, *, scaling: bool) -> list[BloomPlan]:
+    """Return the layers that a filter may get.
+
+    A filter that grows starts with half of the error rate; each further layer has twice the capacity of the one before
+    and half of its error rate, so that their sum stays below it (Almeida et al., "Scalable Bloom Filters", 2007).
+    """
+    if not scaling:
+        return [plan(capacity, error_rate)]
+    found = [plan(capacity, error_rate / 2)]
+    while len(found) < MAX_LAYERS:
+        error = error_rate / 2 ** (len(found) + 1)
+        largest = int(MAX_BITS * math.log(2) ** 2 / -math.log(error)) - 1
+        found.append(_plan(min(found[-1].capacity * 2, largest), error))
+    return found
+
+
+def check(capacity: object, error_rate: object) -> None:
+    """Check the parameters of a filter.
+
+    Raises:
+        TypeError, ValueError: one is not accepted.
+    """
+    if isinstance(capacity, bool) or not isinstance(capacity, int):
+        raise TypeError(f"capacity={capacity!r}: expected an integer.")
+    if capacity < 1:
+        raise ValueError(f"capacity={capacity}: expected at least 1 item.")
+    if isinstance(error_rate, bool) or not isinstance(error_rate, float | int):
+        raise TypeError(f"error_rate={error_rate!r}: expected a number.")
+    if not MIN_ERROR <= error_rate <= MAX_ERROR:
+        raise ValueError(f"error_rate={error_rate}: expected {MIN_ERROR} to {MAX_ERROR}.")
+
+
+def _plan(capacity: int, error_rate: float) -> BloomPlan:
+    bits = math.ceil(-capacity * math.log(error_rate) / math.log(2) ** 2 / 64) * 64
+    return BloomPlan(capacity, bits, min(max(1, round(bits / capacity * math.log(2))), MAX_HASHES))

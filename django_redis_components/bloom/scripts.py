@@ -1,0 +1,21 @@
+"""The scripts of Bloom filters.
+
+Adding is not idempotent: after a lost reply a repeated call would answer that a new item was not new.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.core.scripts import LuaScript
+
+ADD = LuaScript("bloom", "add", keys=("base",), args=("parameters", "items"))
+CONTAINS = LuaScript("bloom", "contains", keys=("base",), args=("parameters", "items"), idempotent=True)
+CREATE = LuaScript(
+    "bloom",
+    "create",
+    keys=("base",),
+    args=("part", "parameters", "generation", "layout", "ttl_ms"),
+    idempotent=True,
+)
+LOAD = LuaScript("bloom", "load", keys=("base",), args=("generation", "ttl_ms", "items"), idempotent=True)
+SWAP = LuaScript("bloom", "swap", keys=("base",), args=("generation",), idempotent=True)
+DELETE = LuaScript("bloom", "delete", keys=("base",), args=("part", "generation"), idempotent=True)

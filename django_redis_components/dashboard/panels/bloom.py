@@ -1,0 +1,107 @@
+"""The panel of Bloom filters: their items, size, fill and expected error."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_redis_components.bloom import BloomInfo
+from django_redis_components.bloom.filter import info_flow, registered_filters
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.formats import number, percent
+from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.panel import Panel
+
+#: Filters that are read. Each takes 2 commands.
+MAX_FILTERS = 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BloomRow:
+    """A filter of this process.
+
+    Attributes:
+        info: None if it could not be read; `note` says why.
+    """
+
+    name: str
+    info: BloomInfo | None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BloomLine:
+    """A filter as texts."""
+
+    name: str
+    items: str
+    capacity: str
+    fill: str
+    error: str
+    memory: str
+    is_bad: bool
+    note: str
+
+
+class BloomPanel(Panel):
+    """The Bloom filters of this process."""
+
+    name = "bloom"
+    title = gettext_lazy("Bloom filters")
+    page = "analytics"
+    order = 90
+    template_name = "django_redis_components/dashboard/panels/bloom.html"
+
+    def using(self) -> str:
+        """Return the alias of the first filter; those on other connections are not read."""
+        return next((each.using for each in registered_filters().values()), conf.settings().dashboard.using)
+
+    def read(self) -> Flow[list[BloomRow]]:
+        """Read the filters in one round trip."""
+        alias = self.using()
+        filters = [each for each in registered_filters().values() if each.using == alias][:MAX_FILTERS]
+        outcomes = yield from gather([info_flow(each) for each in filters])
+        return [
+            BloomRow(each.name, outcome.value, str(outcome.error or ""))
+            for each, outcome in zip(filters, outcomes, strict=True)
+        ]
+
+    def context(self, value: list[BloomRow]) -> dict[str, Any]:
+        """Return the rows of the table."""
+        return {"rows": [_line(row) for row in value]}
+
+    def data(self, value: list[BloomRow]) -> list[dict[str, Any]]:
+        """Return the filters."""
+        return [dataclasses.asdict(row) for row in value]
+
+
+def _line(row: BloomRow) -> BloomLine:
+    info = row.info
+    if info is None:
+        return BloomLine(row.name, "", "", "", "", "", is_bad=True, note=row.note)
+    return BloomLine(
+        name=row.name,
+        items=number(info.items),
+        capacity=number(info.capacity),
+        fill=percent(info.fill),
+        error=_("%(expected)s of %(allowed)s")
+        % {"expected": percent(info.expected_error), "allowed": percent(info.error_rate)},
+        memory=filesizeformat(info.bytes),
+        is_bad=info.is_over_capacity,
+        note=_note(info),
+    )
+
+
+def _note(info: BloomInfo) -> str:
+    if info.is_over_capacity:
+        return _("More items than its capacity: rebuild it with a larger one.")
+    if info.is_rebuilding:
+        return _("a rebuild is running")
+    if not info.layers:
+        return _("empty")
+    return _("%(count)s layers") % {"count": number(info.layers)} if info.layers > 1 else ""

@@ -1,0 +1,294 @@
+"""Bloom filters: no false "no", a known rate of false "yes", growth, races, lost replies and rebuilds."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis.exceptions import ConnectionError
+
+from django_redis_components.bloom import BloomFilter, FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.plan import MAX_BITS, layers
+from tests.support import Proxy, Store, run_async, run_together
+
+
+@pytest.mark.contract
+def test_added_items_are_found_and_were_new_once(store: Store) -> None:
+    seen = BloomFilter("urls", 1_000, 0.001)
+
+    assert not seen.contains("a")
+    assert [seen.add("a"), seen.add("a"), seen.add("b")] == [True, False, True]
+    assert seen.add_many(["b", "c", "c", "d"]) == [False, True, False, True]
+    assert seen.contains_many(["a", "b", "c", "d", "e"]) == [True, True, True, True, False]
+    assert seen.info().items == 4
+
+
+def test_missing_filter_answers_with_the_default(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 100)
+
+    assert [seen.contains(1), seen.contains(1, default=True)] == [False, True]
+    seen.add(1)
+    assert seen.contains_many([1, 2], default=True) == [True, False]
+
+
+@pytest.mark.contract
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
+    seen = BloomFilter("urls", 1_000, 0.001)
+
+    async def scene() -> list[object]:
+        found = [
+            await seen.acontains("a"),
+            await seen.aadd("a"),
+            await seen.aadd_many(["a", "b"]),
+            await seen.acontains_many(["a", "b", "c"]),
+        ]
+        await seen.arebuild(["c"])
+        found += [await seen.acontains_many(["a", "c"]), (await seen.ainfo()).items]
+        await seen.adelete()
+        return [*found, await seen.acontains("c")]
+
+    assert run_async(scene) == [False, True, [False, True], [True, True, False], [False, True], 1, False]
+
+
+@pytest.mark.parametrize(("one", "other"), [(7, "7"), ("a", b"a"), (UUID(int=7), str(UUID(int=7)))])
+def test_items_of_other_types_are_their_text(redis_server: Store, one: Any, other: Any) -> None:
+    seen = BloomFilter("urls", 100)
+
+    seen.add(one)
+
+    assert seen.contains(other)
+
+
+@pytest.mark.contract
+def test_filter_grows_by_layers_and_keeps_its_error_rate(store: Store) -> None:
+    seen = BloomFilter("urls", 500, 0.01)
+
+    added = seen.add_many(range(5_000))
+    wrong = sum(seen.contains_many(f"absent {n}" for n in range(5_000)))
+
+    info = seen.info()
+    assert (info.layers, info.is_over_capacity) == (4, False)
+    assert info.items == sum(added) > 4_950
+    assert info.expected_error < 0.01
+    assert wrong < 5_000 * 0.01 + 4 * math.sqrt(5_000 * 0.01)
+    assert all(seen.contains_many(range(5_000)))
+    sizes = [store.raw.strlen(key) for key in layer_keys(store)]
+    assert sizes == [plan.bytes for plan in layers(500, 0.01, scaling=True)[:4]]
+
+
+def test_fixed_filter_warns_beyond_its_capacity(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    seen = BloomFilter("urls", 1_000, 0.01, scaling=False)
+    assert sum(seen.add_many(range(1_000))) > 980
+    assert seen.info().expected_error == pytest.approx(0.01, rel=0.1)
+    assert caplog.text == ""
+
+    seen.add_many(range(1_000, 3_000))
+
+    info = seen.info()
+    assert (info.layers, info.is_over_capacity) == (1, True)
+    assert 0.1 < info.expected_error < 0.4
+    assert len(caplog.records) == 1
+    assert "more than its capacity of 1000: its error rate is 0." in caplog.text
+    assert all(seen.contains_many(range(3_000)))
+
+
+@pytest.mark.parametrize("error_rate", [0.1, 0.01, 0.001])
+def test_error_rate_at_capacity_is_that_of_the_formula(redis_server: Store, error_rate: float) -> None:
+    count = 20_000
+    seen = BloomFilter("urls", count, error_rate, scaling=False)
+    seen.add_many(range(count))
+
+    wrong = sum(seen.contains_many(f"absent {n}" for n in range(count)))
+
+    expected = count * error_rate
+    assert abs(wrong - expected) < 4 * math.sqrt(expected) + 0.1 * expected
+    info = seen.info()
+    assert info.expected_error == pytest.approx(error_rate, rel=0.1)
+    assert info.fill == pytest.approx(0.5, abs=0.05)
+    [key] = layer_keys(redis_server)
+    assert redis_server.raw.bitcount(key) / (8 * info.bytes) == pytest.approx(info.fill, abs=0.01)
+
+
+@pytest.mark.contract
+def test_other_parameters_are_refused_until_a_rebuild(store: Store) -> None:
+    BloomFilter("urls", 1_000).add("a")
+    other = BloomFilter("urls", 2_000)
+
+    problem = (
+        "Bloom filter 'urls' was created with capacity=1000, error_rate=0.01, scaling=True, not capacity=2000,"
+        " error_rate=0.01, scaling=True. Use the same parameters, or rebuild or delete it."
+    )
+    for call in (lambda: other.add("b"), lambda: other.contains("a"), other.info):
+        with pytest.raises(FilterMismatch, match=f"^{re.escape(problem)}$"):
+            call()
+    other.rebuild(["b"])
+    assert other.contains_many(["a", "b"]) == [False, True]
+    with pytest.raises(FilterMismatch):
+        BloomFilter("urls", 1_000).contains("a")
+
+
+def test_concurrent_callers_find_each_item_new_once(redis_server: Store) -> None:
+    news: list[int] = []
+
+    def add(number: int) -> None:
+        seen = BloomFilter("urls", 200, 0.000001)
+        for start in range(0, 1_000, 50):
+            items = range(start, start + 50)
+            news.extend(item for item, is_new in zip(items, seen.add_many(items), strict=True) if is_new)
+
+    run_together(4, add)
+
+    assert sorted(news) == list(range(1_000))
+    assert BloomFilter("urls", 200, 0.000001).info().items == 1_000
+
+
+def test_add_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> None:
+    seen = BloomFilter("urls", 100, using="proxied")
+    seen.add("a")
+    proxy.drop_next_reply(after=b"{urls}")
+
+    with pytest.raises(ConnectionError):
+        seen.add("b")
+
+    assert proxy.dropped == 1
+    assert seen.contains("b")
+
+
+def test_lookup_is_repeated_after_a_lost_reply(proxy: Proxy) -> None:
+    seen = BloomFilter("urls", 100, using="proxied")
+    seen.add("a")
+    proxy.drop_next_reply(after=b"{urls}")
+
+    assert seen.contains("a")
+    assert proxy.dropped == 1
+
+
+@pytest.mark.contract
+def test_items_added_during_a_rebuild_are_kept(store: Store) -> None:
+    seen = BloomFilter("urls", 100)
+    seen.add_many(["old", "kept"])
+
+    def items() -> Any:
+        yield "kept"
+        assert BloomFilter("urls", 100).add("meanwhile")
+        assert seen.info().is_rebuilding
+        assert seen.contains_many(["old", "kept", "meanwhile"]) == [True, True, True]
+        yield "loaded"
+
+    seen.rebuild(items())
+
+    assert seen.contains_many(["old", "kept", "meanwhile", "loaded"]) == [False, True, True, True]
+    assert (seen.info().items, seen.info().is_rebuilding) == (3, False)
+    assert {store.raw.pttl(key) for key in store.keys()} == {-1}  # noqa: SIM118 - a Store is no dict
+    assert len(store.keys()) == 2
+
+
+def test_rebuild_that_fails_leaves_the_filter_and_nothing_else(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 100)
+    seen.add("old")
+    before = sorted(redis_server.keys())
+
+    def items() -> Any:
+        yield from range(2_000)
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError):
+        seen.rebuild(items())
+
+    assert sorted(redis_server.keys()) == before
+    assert seen.contains("old")
+
+
+def test_killed_rebuild_expires_and_a_later_one_replaces_it(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 100)
+
+    def items() -> Any:
+        yield "first"
+        for key in redis_server.keys():  # noqa: SIM118 - a Store is no dict
+            assert 0 < redis_server.raw.pttl(key) <= 15 * 60 * 1_000
+        seen.rebuild(["second"])
+        yield "third"
+
+    with pytest.raises(FilterRebuildSuperseded, match="The rebuild of Bloom filter 'urls' was superseded"):
+        seen.rebuild(items())
+
+    assert seen.contains_many(["first", "second", "third"]) == [False, True, False]
+
+
+@pytest.mark.contract
+def test_deleted_filter_leaves_no_key(store: Store) -> None:
+    seen = BloomFilter("urls", 10)
+    seen.add_many(range(100))
+
+    seen.delete()
+
+    assert store.keys() == []
+    assert not seen.contains(1)
+    assert seen.info().items == 0
+    seen.delete()
+
+
+def test_plan_is_that_of_the_formula() -> None:
+    plan = BloomFilter.plan(1_000_000, 0.01)
+
+    assert (plan.bits, plan.hashes, plan.bytes) == (9_585_088, 7, 1_198_136)
+    assert plan.error_at(1_000_000) == pytest.approx(0.01, rel=0.01)
+
+
+@given(st.integers(1, 20_000_000), st.floats(1e-8, 0.5), st.booleans())
+def test_layers_of_any_filter_stay_below_its_error_rate(capacity: int, error_rate: float, scaling: bool) -> None:
+    try:
+        found = layers(capacity, error_rate, scaling=scaling)
+    except ValueError:
+        assert capacity > 5_000_000
+        return
+
+    assert all(plan.bits <= MAX_BITS and plan.bits % 64 == 0 for plan in found)
+    assert 1 - math.prod(1 - plan.error_at(plan.capacity) for plan in found) <= error_rate * 1.1
+    assert len(found) == (16 if scaling else 1)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.one_of(st.text(max_size=20), st.binary(max_size=20), st.integers()), max_size=50))
+def test_any_items_are_found(redis_server: Store, items: list[Any]) -> None:
+    seen = BloomFilter("urls", 50, 0.01)
+
+    seen.add_many(items)
+
+    assert all(seen.contains_many(items))
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: BloomFilter("", 1), "filter name is empty: expected 1 to 200 bytes of text."),
+        (lambda: BloomFilter("a", 0), "capacity=0: expected at least 1 item."),
+        (lambda: BloomFilter("a", 1.5), "capacity=1.5: expected an integer."),
+        (lambda: BloomFilter("a", 1, 1.0), "error_rate=1.0: expected 1e-09 to 0.5."),
+        (lambda: BloomFilter("a", 1, "1 %"), "error_rate='1 %': expected a number."),
+        (lambda: BloomFilter("a", 1, scaling=1), "scaling=1: expected True or False."),
+        (
+            lambda: BloomFilter("a", 10**9, 0.01, scaling=False),
+            "capacity=1,000,000,000: at most 56,011,230 with error_rate=0.01: 64 MiB.",
+        ),
+        (lambda: BloomFilter("a", 1).add(None), "item=None: expected str, bytes, int or UUID."),
+        (lambda: BloomFilter("a", 1).add(True), "item=True: expected str, bytes, int or UUID."),
+        (lambda: BloomFilter("a", 1).add_many("abc"), "items='abc': expected an iterable of items."),
+    ],
+)
+def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(problem)}$"):
+        call()
+
+    assert redis_server.keys() == []
+
+
+def layer_keys(store: Store) -> list[bytes]:
+    """Return the keys of the layers, the first layer first."""
+    found = [key for key in store.keys() if not key.endswith(b":meta")]  # noqa: SIM118 - a Store is no dict
+    return sorted(found, key=lambda key: int(key.rpartition(b":")[2]))

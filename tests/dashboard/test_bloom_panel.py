@@ -1,0 +1,67 @@
+"""The panel of Bloom filters on the page of analytics."""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.bloom import BloomFilter
+from tests.dashboard.support import text_of
+from tests.dashboard.test_lock_page import browser
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+ANALYTICS = "/admin/django_redis_components/analytics/"
+
+
+@pytest.fixture
+def viewer() -> Client:
+    gc.collect()  # filters of other tests
+    return browser("view_analytics")
+
+
+def text(client: Client) -> str:
+    response = client.get(ANALYTICS)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def filters(client: Client) -> dict[str, Any]:
+    panels = client.get(ANALYTICS, {"format": "json"}).json()["panels"]
+    return {row["name"]: row for row in panels["bloom"]}
+
+
+@pytest.mark.contract
+def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client) -> None:
+    urls, small = BloomFilter("<urls>", 1_000, 0.01, scaling=False), BloomFilter("small", 100)
+    urls.add_many(range(500))
+    small.add_many(range(150))
+    empty = BloomFilter("unused", 10)
+
+    shown = text(viewer)
+
+    data = filters(viewer)
+    assert data["<urls>"]["info"]["items"] == urls.info().items
+    assert data["small"]["info"]["layers"] == 2
+    assert "2 layers" in shown
+    assert data[empty.name]["info"]["layers"] == 0
+    assert re.search(r"unused 0 10 0.00.% 0.00.% of 1.00.% 0.bytes empty", shown)
+    assert "<urls>" not in viewer.get(ANALYTICS).content.decode()
+
+
+def test_filter_above_its_capacity_or_with_other_parameters_is_named(redis_server: Store, viewer: Client) -> None:
+    full, other = BloomFilter("full", 10, scaling=False), BloomFilter("other", 10)
+    full.add_many(range(50))
+    other.add(1)
+    changed = BloomFilter("other", 20)
+
+    shown = text(viewer)
+
+    assert "More items than its capacity: rebuild it with a larger one." in shown
+    assert filters(viewer)["full"]["info"]["is_over_capacity"]
+    assert changed.name == other.name
