@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
+import random
 import secrets
 import weakref
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from uuid import UUID
+from typing import NamedTuple
 
 from redis.exceptions import RedisError
 
 from django_redis_components.bloom import plan as planning
 from django_redis_components.bloom.exceptions import FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.hashing import DIGEST_BYTES, HEADER_BITS, Item, digest, operands
 from django_redis_components.bloom.info import BloomInfo, describe
-from django_redis_components.bloom.plan import MAX_LAYERS, BloomPlan
-from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, SWAP
+from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.core.units import check_flag
 
@@ -31,10 +32,21 @@ CHUNK = 1_000
 #: Milliseconds for which a rebuild is kept after its last chunk.
 REBUILD_TTL_MS = 15 * 60 * 1_000
 
-#: An item. 7 and "7" are the same item, and so are "a" and b"a".
-Item = str | bytes | int | UUID
+#: Parts of the capacity after which a filter is looked at whether it is full; the same as in lua/shared/adding.lua.
+SHARE = 100
+#: First bytes of a layer; see lua/shared/layers.lua.
+OPEN, REBUILDING = 1, 3
+#: "1" in the replies of scripts.
+YES = ord("1")
 
 logger = logging.getLogger("django_redis_components.bloom")
+
+
+class KnownState(NamedTuple):
+    """What a process knows of a filter: the part of its keys, and the keys of its layers."""
+
+    generation: str
+    keys: tuple[str, ...]
 
 
 class BloomFilter:
@@ -68,6 +80,7 @@ class BloomFilter:
         self._plans = planning.layers(capacity, self.error_rate, scaling=scaling)
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate:g}, scaling={scaling}"
         self._has_warned = False
+        self._known: KnownState | None = None
         _filters.add(self)
 
     def __repr__(self) -> str:
@@ -87,11 +100,11 @@ class BloomFilter:
             FilterMismatch: the filter was created with other parameters.
             redis.exceptions.ConnectionError: the reply was lost; whether the item was new is not known.
         """
-        return self.add_many([item])[0]
+        return run(connections.client(self.using), self._add_one(digest(item)))
 
     async def aadd(self, item: Item) -> bool:
         """See `add`."""
-        return (await self.aadd_many([item]))[0]
+        return await arun(connections.aclient(self.using), self._add_one(digest(item)))
 
     def add_many(self, items: Iterable[Item]) -> list[bool]:
         """Add items and return whether each was new; 1,000 in each round trip."""
@@ -109,11 +122,11 @@ class BloomFilter:
         Args:
             default: the answer while there is no filter: True where a filter that was lost must not hide items.
         """
-        return self.contains_many([item], default=default)[0]
+        return run(connections.client(self.using), self._contains_one(digest(item), default))
 
     async def acontains(self, item: Item, *, default: bool = False) -> bool:
         """See `contains`."""
-        return (await self.acontains_many([item], default=default))[0]
+        return await arun(connections.aclient(self.using), self._contains_one(digest(item), default))
 
     def contains_many(self, items: Iterable[Item], *, default: bool = False) -> list[bool]:
         """Return for each item whether it is in the filter; see `contains`."""
@@ -158,12 +171,12 @@ class BloomFilter:
         client, generation = connections.aclient(self.using), secrets.token_hex(8)
         await arun(client, self._begin(generation))
         try:
-            chunk: list[Item] = []
+            chunk = b""
             async for item in _each(items):
-                chunk.append(item)
-                if len(chunk) == CHUNK:
+                chunk += digest(item)
+                if len(chunk) == CHUNK * DIGEST_BYTES:
                     await arun(client, self._load(generation, chunk))
-                    chunk = []
+                    chunk = b""
             await arun(client, self._load(generation, chunk))
             await arun(client, self._swap(generation))
         except BaseException:
@@ -186,26 +199,99 @@ class BloomFilter:
     def _base(self) -> str:
         return keys.key("bloom", self.name, VERSION)
 
-    def _add(self, items: list[Item]) -> Flow[list[bool]]:
-        reply = yield from self._apply(ADD, _hashes(items))
+    def _state(self, generation: bytes, layers: bytes | int) -> KnownState:
+        name = generation.decode()
+        return KnownState(name, tuple(f"{self._base()}:{name}:{number}" for number in range(int(layers))))
+
+    def _add_one(self, hashes: bytes) -> Flow[bool]:
+        """Add an item by one plain command, if the filter has one layer; the first byte of the layer tells."""
+        known = self._known
+        if known is None or len(known.keys) > 1:
+            return (yield from self._add(hashes))[0]
+        parts = operands(hashes, self._plans[0], is_set=True)
+        state, *old = yield Command("BITFIELD", known.keys[0], "GET", "u8", "0", *parts)
+        if state == OPEN:
+            if random.random() * self.capacity < SHARE:
+                yield from self._look()
+            return 0 in old
+        self._known = None
+        if state == REBUILDING or (state and (yield from self._find(known))):
+            return (yield from self._add(hashes, seen=1))[0] and 0 in old
+        yield from self._look(known.generation)  # the filter was removed or replaced
+        return (yield from self._add(hashes))[0]
+
+    def _find(self, known: KnownState | None = None) -> Flow[KnownState | None]:
+        """Read which layers there are; None if there is no filter, or another one than that which is known."""
+        stored, generation, layers = yield Read("HMGET", f"{self._base()}:meta", "parameters", "generation", "layers")
+        if stored is None:
+            return None
+        if stored.decode() != self._parameters:
+            raise FilterMismatch(self.name, stored.decode(), self._parameters)
+        self._known = self._state(generation, layers)
+        return self._known if known is None or known.generation == self._known.generation else None
+
+    def _add(self, hashes: bytes, seen: int = 0) -> Flow[list[bool]]:
+        """Add items by the script, and create the filter.
+
+        Args:
+            seen: number of the first layers where the items were added already.
+        """
+        count = len(hashes) // DIGEST_BYTES
+        reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen)
         if reply is None:
             yield from self._create("meta", secrets.token_hex(8))
-            reply = yield from self._apply(ADD, _hashes(items))
-        answers = [answer == 49 for answer in reply or b""]  # 49 is "1"
-        if not self.scaling and not self._has_warned and any(answers):
-            yield from self._warn(len(items))
-        return answers
+            reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen)
+        if self._known is None:
+            yield from self._find()
+        if not self.scaling and random.random() * self.capacity < SHARE * count:
+            yield from self._look()
+        return [answer == YES for answer in reply or b""]
 
-    def _contains(self, items: list[Item], default: bool) -> Flow[list[bool]]:
-        reply = yield from self._apply(CONTAINS, _hashes(items))
-        return [default] * len(items) if reply is None else [answer == 49 for answer in reply]
+    def _contains_one(self, hashes: bytes, default: bool) -> Flow[bool]:
+        """Look an item up by one plain command for each layer; the first byte of the newest layer tells."""
+        known = self._known or (yield from self._find())
+        if known is None:
+            return default
+        reads = []
+        for number in reversed(range(len(known.keys))):
+            parts = operands(hashes, self._plans[number], is_set=False)
+            reads.append(Read("BITFIELD_RO", known.keys[number], "GET", "u8", "0", *parts))
+        replies = yield (Batch(reads) if len(reads) > 1 else reads[0])
+        replies = replies if len(reads) > 1 else [replies]
+        if replies[0][0] in (OPEN, REBUILDING):
+            return any(0 not in bits[1:] for bits in replies)
+        self._known = None  # there are other layers
+        found: list[bool] = yield from self._contains(hashes, default)
+        return found[0]
 
-    def _apply(self, script: LuaScript, items: bytes) -> Flow[bytes | None]:
+    def _contains(self, hashes: bytes, default: bool) -> Flow[list[bool]]:
+        reply = yield from self._apply(CONTAINS, hashes)
+        count = len(hashes) // DIGEST_BYTES
+        return [default] * count if reply is None else [answer == YES for answer in reply]
+
+    def _apply(self, script: LuaScript, hashes: bytes, **arguments: int) -> Flow[bytes | None]:
         """Call a script; return its reply, or None if there is no filter."""
-        reply = yield script(base=self._base(), parameters=self._parameters, items=items)
+        reply = yield script(base=self._base(), parameters=self._parameters, items=hashes, **arguments)
         if isinstance(reply, list):
             raise FilterMismatch(self.name, reply[1].decode(), self._parameters)
         return None if reply == 0 else reply
+
+    def _first_look(self) -> int:
+        """Return after how many items to look whether the filter is full: at random, for all callers together."""
+        return random.randint(1, max(1, self.capacity // SHARE))
+
+    def _look(self, generation: str = "") -> Flow[None]:
+        """Add a layer if the filter is full; log once if it may not grow."""
+        reply = yield LOOK(base=self._base(), generation=generation)
+        items = float(reply or 0)
+        if self.scaling or self._has_warned or items <= self.capacity * 1.01:
+            return
+        self._has_warned = True
+        logger.warning(
+            "Bloom filter %r has about %d items, more than its capacity of %d: its error rate is %.2g instead of %.2g."
+            " Rebuild it with a larger capacity, or with scaling=True.",
+            self.name, items, self.capacity, self._plans[0].error_at(items), self.error_rate,
+        )  # fmt: skip
 
     def _create(self, part: str, generation: str) -> Flow[None]:
         layout = " ".join(f"{each.bits}:{each.hashes}:{each.capacity}" for each in self._plans)
@@ -221,8 +307,14 @@ class BloomFilter:
     def _begin(self, generation: str) -> Flow[None]:
         yield from self._create("build", generation)
 
-    def _load(self, generation: str, items: list[Item]) -> Flow[None]:
-        reply = yield LOAD(base=self._base(), generation=generation, ttl_ms=REBUILD_TTL_MS, items=_hashes(items))
+    def _load(self, generation: str, hashes: bytes) -> Flow[None]:
+        reply = yield LOAD(
+            base=self._base(),
+            generation=generation,
+            ttl_ms=REBUILD_TTL_MS,
+            look=self._first_look(),
+            items=hashes,
+        )
         self._check_rebuild(reply)
 
     def _swap(self, generation: str) -> Flow[None]:
@@ -237,36 +329,23 @@ class BloomFilter:
         yield DELETE(base=self._base(), part=part, generation=generation)
 
     def _info(self) -> Flow[BloomInfo]:
-        counts, is_rebuilding = yield from self._counts()
-        return describe(self.name, self.capacity, self.error_rate, self._plans, counts, is_rebuilding=is_rebuilding)
-
-    def _counts(self) -> Flow[tuple[list[int], bool]]:
-        """Return the items of each layer, and whether the filter is being rebuilt."""
-        fields = ["parameters", "layers", *(f"c{number}" for number in range(MAX_LAYERS))]
-        [stored, layers, *counts], [rebuilding] = yield Batch(
-            [Read("HMGET", f"{self._base()}:meta", *fields), Read("HMGET", f"{self._base()}:build", "generation")]
+        base = self._base()
+        [stored, generation, layers], [rebuilding] = yield Batch(
+            [
+                Read("HMGET", f"{base}:meta", "parameters", "generation", "layers"),
+                Read("HMGET", f"{base}:build", "generation"),
+            ]
         )
         if stored is not None and stored.decode() != self._parameters:
             raise FilterMismatch(self.name, stored.decode(), self._parameters)
-        return [int(count or 0) for count in counts[: int(layers or 0)]], rebuilding is not None
-
-    def _warn(self, added: int) -> Flow[None]:
-        """Log once if the filter has more items than its capacity. It is looked at rarely, at random."""
-        if secrets.randbelow(max(1, self.capacity // 100)) >= added:
-            return
-        counts, _ = yield from self._counts()
-        if sum(counts) > self.capacity:
-            self._has_warned = True
-            error = self._plans[0].error_at(sum(counts))
-            logger.warning(
-                "Bloom filter %r has %d items, more than its capacity of %d: its error rate is %.2g instead of %.2g."
-                " Rebuild it with a larger capacity, or with scaling=True.",
-                self.name, sum(counts), self.capacity, error, self.error_rate,
-            )  # fmt: skip
+        known = self._state(generation or b"", layers or 0)
+        reads = [Read("BITCOUNT", key, HEADER_BITS // 8, -1) for key in known.keys]
+        set_bits = (yield Batch(reads)) if reads else []
+        return describe(self, self._plans, set_bits, is_rebuilding=rebuilding is not None)
 
 
 def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:
-    """Return the flow that reads the state of a filter, in one round trip of two commands."""
+    """Return the flow that reads the state of a filter, in two round trips."""
     return bloom._info()
 
 
@@ -278,26 +357,12 @@ def registered_filters() -> dict[str, BloomFilter]:
     return {each.name: each for each in sorted(_filters, key=lambda each: each.name)}
 
 
-def _hashes(items: list[Item]) -> bytes:
-    """Return two hashes of 48 bits for each item."""
-    return b"".join([hashlib.blake2b(_encode(item), digest_size=12).digest() for item in items])
-
-
-def _encode(item: Item) -> bytes:
-    if isinstance(item, str):
-        return item.encode("utf-8", "surrogatepass")
-    if isinstance(item, bytes):
-        return item
-    if isinstance(item, int | UUID) and not isinstance(item, bool):
-        return str(item).encode()
-    raise TypeError(f"item={item!r}: expected str, bytes, int or UUID.")
-
-
-def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+def _chunks(items: Iterable[Item]) -> Iterator[bytes]:
+    """Yield the hashes of items, those of up to 1,000 together."""
     if isinstance(items, str | bytes):
         raise TypeError(f"items={items!r}: expected an iterable of items.")
     source = iter(items)
-    while chunk := list(islice(source, CHUNK)):
+    while chunk := b"".join([digest(item) for item in islice(source, CHUNK)]):
         yield chunk
 
 

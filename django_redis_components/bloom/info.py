@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 from django_redis_components.bloom.plan import BloomPlan
 
@@ -17,11 +18,11 @@ class BloomInfo:
         name: of the filter.
         capacity, error_rate: as it was declared.
         scaling: whether it grows.
-        items: items that were new when they were added.
+        items: items that were added, estimated from the bits that are set; the standard error is below 1 %.
         layers: strings of bits.
         bytes: their size.
-        fill: share of the set bits of the last layer, computed from its items.
-        expected_error: probability that an item that was never added is found, computed from the items.
+        fill: share of the bits of the newest layer that are set; one half when it is full.
+        expected_error: probability that an item that was never added is found, from the bits that are set.
         is_over_capacity: whether a filter that does not grow has more items than its capacity.
         is_rebuilding: whether it is being rebuilt.
     """
@@ -39,33 +40,36 @@ class BloomInfo:
     is_rebuilding: bool
 
 
+class Declared(Protocol):
+    """What is declared of a filter."""
+
+    name: str
+    capacity: int
+    error_rate: float
+    scaling: bool
+
+
 def describe(
-    name: str,
-    capacity: int,
-    error_rate: float,
-    plans: Sequence[BloomPlan],
-    counts: Sequence[int],
-    *,
-    is_rebuilding: bool,
+    declared: Declared, plans: Sequence[BloomPlan], set_bits: Sequence[int], *, is_rebuilding: bool
 ) -> BloomInfo:
     """Return the state of a filter.
 
     Args:
         plans: layers that it may get.
-        counts: items of each existing layer.
+        set_bits: number of set bits of each existing layer.
     """
-    used = list(zip(plans, counts, strict=False))
+    used = list(zip(plans, set_bits, strict=False))
     last, newest = used[-1] if used else (plans[0], 0)
     return BloomInfo(
-        name=name,
-        capacity=capacity,
-        error_rate=error_rate,
-        scaling=len(plans) > 1,
-        items=sum(counts),
+        name=declared.name,
+        capacity=declared.capacity,
+        error_rate=declared.error_rate,
+        scaling=declared.scaling,
+        items=round(sum(plan.items_of(bits) for plan, bits in used)),
         layers=len(used),
         bytes=sum(plan.bytes for plan, _ in used),
-        fill=1 - math.exp(-last.hashes * newest / last.bits),
-        expected_error=1 - math.prod(1 - plan.error_at(count) for plan, count in used),
-        is_over_capacity=len(used) == len(plans) and newest > last.capacity,
+        fill=newest / last.bits,
+        expected_error=1 - math.prod(1 - (bits / plan.bits) ** plan.hashes for plan, bits in used),
+        is_over_capacity=len(used) == len(plans) and last.items_of(newest) > last.capacity * 1.01,
         is_rebuilding=is_rebuilding,
     )

@@ -34,7 +34,11 @@ class BloomPlan:
         """Size of the layer in bytes."""
         return self.bits // 8
 
-    def error_at(self, items: int) -> float:
+    def items_of(self, set_bits: int) -> float:
+        """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
+        return -self.bits / self.hashes * math.log(1 - min(set_bits, self.bits - 1) / self.bits)
+
+    def error_at(self, items: float) -> float:
         """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
         return (1 - math.exp(-self.hashes * items / self.bits)) ** self.hashes
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-ADD = LuaScript("bloom", "add", keys=("base",), args=("parameters", "items"))
+ADD = LuaScript("bloom", "add", keys=("base",), args=("parameters", "look", "seen", "items"))
 CONTAINS = LuaScript("bloom", "contains", keys=("base",), args=("parameters", "items"), idempotent=True)
 CREATE = LuaScript(
     "bloom",
@@ -16,6 +16,7 @@ CREATE = LuaScript(
     args=("part", "parameters", "generation", "layout", "ttl_ms"),
     idempotent=True,
 )
-LOAD = LuaScript("bloom", "load", keys=("base",), args=("generation", "ttl_ms", "items"), idempotent=True)
+LOAD = LuaScript("bloom", "load", keys=("base",), args=("generation", "ttl_ms", "look", "items"), idempotent=True)
+LOOK = LuaScript("bloom", "look", keys=("base",), args=("generation",), idempotent=True)
 SWAP = LuaScript("bloom", "swap", keys=("base",), args=("generation",), idempotent=True)
 DELETE = LuaScript("bloom", "delete", keys=("base",), args=("part", "generation"), idempotent=True)

@@ -73,12 +73,13 @@ def test_filter_grows_by_layers_and_keeps_its_error_rate(store: Store) -> None:
 
     info = seen.info()
     assert (info.layers, info.is_over_capacity) == (4, False)
-    assert info.items == sum(added) > 4_950
+    assert sum(added) > 4_950
+    assert info.items == pytest.approx(sum(added), rel=0.01)
     assert info.expected_error < 0.01
     assert wrong < 5_000 * 0.01 + 4 * math.sqrt(5_000 * 0.01)
     assert all(seen.contains_many(range(5_000)))
     sizes = [store.raw.strlen(key) for key in layer_keys(store)]
-    assert sizes == [plan.bytes for plan in layers(500, 0.01, scaling=True)[:4]]
+    assert sizes == [plan.bytes + 8 for plan in layers(500, 0.01, scaling=True)[:4]]
 
 
 def test_fixed_filter_warns_beyond_its_capacity(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -91,7 +92,7 @@ def test_fixed_filter_warns_beyond_its_capacity(redis_server: Store, caplog: pyt
 
     info = seen.info()
     assert (info.layers, info.is_over_capacity) == (1, True)
-    assert 0.1 < info.expected_error < 0.4
+    assert 0.2 < info.expected_error < 0.6
     assert len(caplog.records) == 1
     assert "more than its capacity of 1000: its error rate is 0." in caplog.text
     assert all(seen.contains_many(range(3_000)))
@@ -144,7 +145,101 @@ def test_concurrent_callers_find_each_item_new_once(redis_server: Store) -> None
     run_together(4, add)
 
     assert sorted(news) == list(range(1_000))
-    assert BloomFilter("urls", 200, 0.000001).info().items == 1_000
+    assert BloomFilter("urls", 200, 0.000001).info().items == pytest.approx(1_000, rel=0.02)
+
+
+def test_concurrent_single_adds_find_each_item_new_once_while_the_filter_grows(redis_server: Store) -> None:
+    news: list[int] = []
+
+    def add(number: int) -> None:
+        seen = BloomFilter("urls", 20, 0.000001)
+        news.extend(item for item in range(400) if seen.add(item))
+
+    run_together(4, add)
+
+    assert sorted(news) == list(range(400))
+    seen = BloomFilter("urls", 20, 0.000001)
+    assert all(seen.contains(item) for item in range(400))
+    assert seen.info().layers >= 4
+
+
+@pytest.mark.contract
+def test_client_notices_that_another_one_grew_rebuilt_or_deleted_the_filter(store: Store) -> None:
+    one, other = BloomFilter("urls", 100, 0.0001), BloomFilter("urls", 100, 0.0001)
+
+    def both_know() -> None:
+        assert [each.contains("first") for each in (one, other)] == [True, True]
+
+    one.add("first")
+    other.add("first")
+    both_know()
+    other.add_many(range(300))
+    assert [one.add(7), one.contains(299), one.add("fresh"), one.add("fresh")] == [False, True, True, False]
+    assert other.contains("fresh")
+
+    other.rebuild(["first"])
+    assert [one.contains(7), one.add(7), one.add(7), other.contains(7)] == [False, True, False, True]
+    both_know()
+
+    other.delete()
+    assert [one.contains("first"), one.add("first"), one.add("first")] == [False, True, False]
+    both_know()
+    other.delete()
+    assert [one.add("second"), other.add("second"), other.contains("first")] == [True, False, False]
+    assert sum(store.raw.strlen(key) > 1 for key in store.keys() if not key.endswith(b":meta")) == 1  # noqa: SIM118
+
+
+def test_bits_that_a_client_adds_to_a_removed_filter_are_removed(redis_server: Store) -> None:
+    one, other = BloomFilter("urls", 100), BloomFilter("urls", 100)
+    one.add("first")
+    other.delete()
+    for key in redis_server.keys():  # noqa: SIM118 - a Store is no dict
+        redis_server.raw.delete(key)  # its byte has expired too
+
+    assert one.add("first")
+
+    assert len(redis_server.keys()) == 2
+
+
+def test_item_added_during_a_rebuild_by_a_plain_command_is_kept(redis_server: Store) -> None:
+    one, other = BloomFilter("urls", 1_000), BloomFilter("urls", 1_000)
+    one.add("old")
+    other.add("old")
+    results: list[bool] = []
+
+    def items() -> Any:
+        results.extend([one.add("new"), one.add("new"), one.add("old"), one.contains("new")])
+        yield "loaded"
+
+    other.rebuild(items())
+
+    assert results == [True, False, False, True]
+    assert one.contains_many(["new", "old", "loaded"]) == [True, True, True], "what was added meanwhile is kept"
+    assert other.contains_many(["new", "old", "loaded", "absent"]) == [True, True, True, False]
+
+
+def test_filter_is_added_to_by_a_plain_command_again_after_a_killed_rebuild(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 1_000)
+    seen.add("old")
+    with pytest.raises(SystemExit):
+        seen.rebuild(exit_at_once())
+    seen.add("first")
+    before = calls(redis_server)
+
+    for number in range(20):
+        seen.add(number)
+
+    assert calls(redis_server) == before
+
+
+def exit_at_once() -> Any:
+    yield "x"
+    raise SystemExit
+
+
+def calls(store: Store) -> int:
+    """Return how many scripts the server ran."""
+    return int(store.raw.info("commandstats")["cmdstat_evalsha"]["calls"])
 
 
 def test_add_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> None:
@@ -184,8 +279,9 @@ def test_items_added_during_a_rebuild_are_kept(store: Store) -> None:
 
     assert seen.contains_many(["old", "kept", "meanwhile", "loaded"]) == [False, True, True, True]
     assert (seen.info().items, seen.info().is_rebuilding) == (3, False)
-    assert {store.raw.pttl(key) for key in store.keys()} == {-1}  # noqa: SIM118 - a Store is no dict
-    assert len(store.keys()) == 2
+    assert sorted(store.raw.pttl(key) > 0 for key in store.keys()) == [False, False, True]  # noqa: SIM118 - no dict
+    [former] = [key for key in store.keys() if store.raw.pttl(key) > 0]  # noqa: SIM118 - a Store is no dict
+    assert store.raw.get(former) == b"\4", "the former layer says that it was removed"
 
 
 def test_rebuild_that_fails_leaves_the_filter_and_nothing_else(redis_server: Store) -> None:
@@ -221,13 +317,14 @@ def test_killed_rebuild_expires_and_a_later_one_replaces_it(redis_server: Store)
 
 
 @pytest.mark.contract
-def test_deleted_filter_leaves_no_key(store: Store) -> None:
+def test_deleted_filter_leaves_a_byte_that_expires(store: Store) -> None:
     seen = BloomFilter("urls", 10)
     seen.add_many(range(100))
 
     seen.delete()
 
-    assert store.keys() == []
+    assert [store.raw.strlen(key) for key in store.keys()] == [1]  # noqa: SIM118 - a Store is no dict
+    assert all(0 < store.raw.pttl(key) <= 3_600_000 for key in store.keys())  # noqa: SIM118 - a Store is no dict
     assert not seen.contains(1)
     assert seen.info().items == 0
     seen.delete()

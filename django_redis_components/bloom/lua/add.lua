@@ -3,13 +3,15 @@
 -- KEYS[1] base  prefix of the keys of the filter
 -- DERIVED base:meta base:build base:<generation>:<number>
 -- ARGV[1] parameters  of the filter
--- ARGV[2] items  12 bytes each
+-- ARGV[2] look  after how many items the filter is looked at whether it is full
+-- ARGV[3] seen  number of the first layers where the items were added already
+-- ARGV[4] items  12 bytes each
 -- Returns text: "1" for an item that was new, "0" for one that was in the filter
 -- Returns -1 and the stored parameters: they differ
 -- Returns 0: there is no filter
 -- Cost: O(items) times O(layers)
 local base = KEYS[1]
-local parameters, items = ARGV[1], ARGV[2]
+local parameters, look, seen, items = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 -- @include adding
 
 local filter = read_filter(base, base .. ":meta")
@@ -18,11 +20,14 @@ if not filter then
 elseif filter.parameters ~= parameters then
   return { -1, filter.parameters }
 end
-local hashes = read_items(items)
-local is_new, replies = add_items(base, filter, hashes), {}
-local build = read_filter(base, base .. ":build")
+local hashes, build = read_items(items), read_filter(base, base .. ":build")
+local newest = filter.layers[filter.count].key
+if not build and redis.call("GETRANGE", newest, 0, 0) == REBUILDING then
+  redis.call("SETRANGE", newest, 0, OPEN) -- the rebuild expired
+end
+local is_new, replies = add_items(base, filter, hashes, look, seen, build), {}
 if build then
-  add_items(base, build, hashes)
+  add_items(base, build, hashes, look, 0, false)
 end
 for number = 1, #hashes do
   replies[number] = is_new[number] and "1" or "0"

@@ -22,7 +22,7 @@ local hashes, numbers, replies = read_items(items), {}, {}
 for number = 1, #hashes do
   numbers[number], replies[number] = number, "1"
 end
-for _, number in ipairs(absent_from(filter, hashes, numbers, filter.count)) do
+for _, number in ipairs(absent_from(filter, hashes, numbers, 1, filter.count)) do
   replies[number] = "0"
 end
 return table.concat(replies)

@@ -20,13 +20,14 @@ local existing = read_filter(base, meta)
 if existing and (part == "meta" or existing.generation == generation) then
   return 2
 elseif existing then
-  remove(existing)
+  remove(existing, true)
 end
 redis.call("HSET", meta, "parameters", parameters, "generation", generation, "layers", 1, "layout", layout)
 local layer = read_filter(base, meta).layers[1]
-allocate(layer)
+allocate(layer, OPEN)
 if part == "build" then
   redis.call("PEXPIRE", meta, ttl_ms)
   redis.call("PEXPIRE", layer.key, ttl_ms)
+  mark_newest(base, REBUILDING)
 end
 return 1

@@ -8,11 +8,13 @@
 -- Cost: O(layers)
 local base = KEYS[1]
 local part, generation = ARGV[1], ARGV[2]
--- @include layers
 -- @include removing
 
 local filter = read_filter(base, base .. ":" .. part)
 if filter and (generation == "" or filter.generation == generation) then
-  remove(filter)
+  remove(filter, part == "build")
+  if part == "build" then
+    mark_newest(base, OPEN)
+  end
 end
 return 1

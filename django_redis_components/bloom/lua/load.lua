@@ -4,12 +4,13 @@
 -- DERIVED base:build base:<generation>:<number>
 -- ARGV[1] generation  of this rebuild
 -- ARGV[2] ttl_ms  milliseconds for which it is kept
--- ARGV[3] items  12 bytes each
+-- ARGV[3] look  after how many items it is looked at whether it is full
+-- ARGV[4] items  12 bytes each
 -- Returns 1: added
 -- Returns -1: a later rebuild started, or this one expired
 -- Cost: O(items) times O(layers)
 local base = KEYS[1]
-local generation, ttl_ms, items = ARGV[1], ARGV[2], ARGV[3]
+local generation, ttl_ms, look, items = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- @include adding
 
 local build = base .. ":build"
@@ -17,7 +18,7 @@ local filter = read_filter(base, build)
 if not filter or filter.generation ~= generation then
   return -1
 end
-add_items(base, filter, read_items(items))
+add_items(base, filter, read_items(items), look, 0, false)
 filter = read_filter(base, build)
 for number = 1, filter.count do
   redis.call("PEXPIRE", filter.layers[number].key, ttl_ms)

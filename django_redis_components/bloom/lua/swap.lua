@@ -8,7 +8,6 @@
 -- Cost: O(layers)
 local base = KEYS[1]
 local generation = ARGV[1]
--- @include layers
 -- @include removing
 
 local filter, build = read_filter(base, base .. ":meta"), read_filter(base, base .. ":build")

@@ -1,6 +1,10 @@
--- A filter is a hash and a string of bits for each of its layers, base:<generation>:<number>. The hash has: parameters;
--- generation; layers (their number); layout (bits, hashes and capacity of each layer that it may get, "m:k:n m:k:n …");
--- c<number>, the items of a layer.
+-- A filter is a hash and a string for each of its layers, base:<generation>:<number>. The hash has: parameters;
+-- generation; layers (their number); layout (bits, hashes and capacity of each layer that it may get, "m:k:n m:k:n …").
+-- A layer starts with 8 bytes, of which the first says what a client that adds or looks up without a script must know:
+local OPEN, CLOSED, REBUILDING = "\1", "\2", "\3"
+-- OPEN: the newest layer. CLOSED: there is a newer one. REBUILDING: the newest one; items must be added to the rebuild too.
+-- 4: the layer was removed. 0: there is no such key.
+local HEADER_BITS = 64
 
 -- Operands of one BITFIELD; more would overflow Lua's stack.
 local MAX_OPERANDS = 6000
@@ -16,7 +20,6 @@ local function read_filter(base, meta)
     local number = #filter.layers
     filter.layers[number + 1] = {
       key = base .. ":" .. fields[2] .. ":" .. number,
-      items = "c" .. number,
       bits = tonumber(bits),
       hashes = tonumber(hashes),
       capacity = tonumber(capacity),
@@ -30,43 +33,40 @@ end
 
 -- Return the two hashes of each item, of 12 bytes.
 local function read_items(packed)
-  local items = {}
+  local items, count = {}, 0
   for at = 1, #packed, 12 do
     local first, second = struct.unpack(">I6I6", packed, at)
-    items[#items + 1] = { first, second - second % 2 + 1 }
+    count = count + 1
+    items[count] = { first, second }
   end
   return items
 end
 
--- Append the operands of an item: enhanced double hashing (Dillinger and Manolios, "Bloom Filters in Probabilistic
--- Verification", 2004). The sums stay below 2^53.
-local function append_bits(operands, layer, item, operation)
-  local bits = layer.bits
-  local first, second = item[1] % bits, item[2] % bits
-  for number = 0, layer.hashes - 1 do
-    local at = (first + number * second + (number * number * number - number) / 6) % bits
-    operands[#operands + 1] = operation
-    operands[#operands + 1] = "u1"
-    operands[#operands + 1] = at
-    if operation == "SET" then
-      operands[#operands + 1] = 1
-    end
-  end
-end
-
 -- Get or set the bits of items in a layer, given by their numbers; return the numbers of those whose bits were not all set.
+-- Enhanced double hashing (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004), as in hashing.py.
 local function apply_bits(layer, items, numbers, operation)
-  local missing, from = {}, 1
-  local step = math.floor(MAX_OPERANDS / (4 * layer.hashes))
+  local bits, hashes, missing, from = layer.bits, layer.hashes, {}, 1
+  local step = math.floor(MAX_OPERANDS / (4 * hashes))
+  local is_set = operation == "SET"
   while from <= #numbers do
-    local operands, last = {}, math.min(from + step - 1, #numbers)
+    local operands, count, last = {}, 0, math.min(from + step - 1, #numbers)
     for at = from, last do
-      append_bits(operands, layer, items[numbers[at]], operation)
+      local item = items[numbers[at]]
+      local x, y = item[1] % bits, item[2] % bits
+      for number = 1, hashes do
+        operands[count + 1], operands[count + 2], operands[count + 3] = operation, "u1", x + HEADER_BITS
+        count = count + 3
+        if is_set then
+          count = count + 1
+          operands[count] = "1"
+        end
+        x, y = (x + y) % bits, (y + number) % bits
+      end
     end
-    local old = redis.call("BITFIELD", layer.key, unpack(operands))
+    local old = redis.call("BITFIELD", layer.key, unpack(operands, 1, count))
     for at = from, last do
-      local first = (at - from) * layer.hashes
-      for hash = 1, layer.hashes do
+      local first = (at - from) * hashes
+      for hash = 1, hashes do
         if old[first + hash] == 0 then
           missing[#missing + 1] = numbers[at]
           break
@@ -78,9 +78,9 @@ local function apply_bits(layer, items, numbers, operation)
   return missing
 end
 
--- Return the numbers of the items that are in none of the first layers of a filter, the newest looked at first.
-local function absent_from(filter, items, numbers, layers)
-  for number = layers, 1, -1 do
+-- Return the numbers of the items that are in none of some layers of a filter, the newest looked at first.
+local function absent_from(filter, items, numbers, first_layer, last_layer)
+  for number = last_layer, first_layer, -1 do
     if #numbers == 0 then
       break
     end
