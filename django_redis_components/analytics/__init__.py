@@ -39,10 +39,15 @@ See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the
 
 from __future__ import annotations
 
+from django_redis_components.analytics.bit_counters import BitCounters
+from django_redis_components.analytics.cohorts import Cohort, acohorts, afunnel, cohorts, funnel
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS
 from django_redis_components.analytics.estimate import Estimate
+from django_redis_components.analytics.events import Events
+from django_redis_components.analytics.expressions import UserSet
 from django_redis_components.analytics.middleware import AnalyticsMiddleware
 from django_redis_components.analytics.pageviews import OTHER, PageViews
+from django_redis_components.analytics.ranking import RankedMember, Ranking
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.analytics.visitors import UniqueVisitors
 
@@ -50,8 +55,18 @@ __all__ = [
     "MAX_RANGE_DAYS",
     "OTHER",
     "AnalyticsMiddleware",
+    "BitCounters",
+    "Cohort",
     "Estimate",
+    "Events",
     "PageViews",
+    "RankedMember",
+    "Ranking",
     "SignIns",
     "UniqueVisitors",
+    "UserSet",
+    "acohorts",
+    "afunnel",
+    "cohorts",
+    "funnel",
 ]

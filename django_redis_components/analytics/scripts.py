@@ -12,3 +12,19 @@ SIGN_IN = LuaScript(
     "analytics", "sign_in", keys=("user", "day", "claim"), args=("id", "offset", "token", "claim_ms"), idempotent=True
 )
 FORGET = LuaScript("analytics", "forget", keys=("user", "days*"), args=("id", "seen"), idempotent=True)
+MARK = LuaScript(
+    "analytics",
+    "mark",
+    keys=("base",),
+    args=("event", "id", "is_mapped", "max_number", "ttl_ms", "bitmaps*"),
+    idempotent=True,
+)
+UNMARK = LuaScript("analytics", "unmark", keys=("base",), args=("id", "is_mapped", "bitmaps*"), idempotent=True)
+EVALUATE = LuaScript("analytics", "evaluate", keys=("base",), args=("program*",), idempotent=True)
+SET_SCORE = LuaScript(
+    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "windows*"), idempotent=True
+)
+#: The same script; adding to a score may not be repeated after a lost reply.
+ADD_SCORE = LuaScript(
+    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "windows*"), idempotent=False
+)

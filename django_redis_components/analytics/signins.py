@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from datetime import date
+from datetime import date, timedelta
 
 from django_redis_components.analytics import bits
 from django_redis_components.analytics.counter import Counter
-from django_redis_components.analytics.dates import local_date, span, stamp
-from django_redis_components.analytics.scripts import FORGET, SIGN_IN
-from django_redis_components.core import conf
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span, stamp
+from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN
+from django_redis_components.analytics.user_ids import check_user_id
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
@@ -128,6 +128,18 @@ class SignIns(Counter):
         """See `series`."""
         return await self._arun(self._series(start, end))
 
+    def retention(self, day: date, days: int = 30) -> list[int]:
+        """Return how many users of a day signed in on it, on the next day, and so on; `days` + 1 numbers.
+
+        Args:
+            days: 1 to 400.
+        """
+        return self._run(self._retention(day, days))
+
+    async def aretention(self, day: date, days: int = 30) -> list[int]:
+        """See `retention`."""
+        return await self._arun(self._retention(day, days))
+
     def forget(self, user_id: int) -> bool:
         """Delete all sign-ins of a user, also from the totals of the days. Return whether there were any."""
         return self._run(self._forget(user_id))
@@ -203,6 +215,15 @@ class SignIns(Counter):
         counts: list[int] = yield Batch([Read("BITCOUNT", self._day(day)) for day in days])
         return dict(zip(days, counts, strict=True))
 
+    def _retention(self, day: date, days: int) -> Flow[list[int]]:
+        if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MAX_RANGE_DAYS:
+            raise ValueError(f"days={days!r}: expected an integer from 1 to {MAX_RANGE_DAYS}.")
+        first = local_date(day, "day")
+        names = [f"si:d:{stamp(first + timedelta(days=number))}" for number in range(days + 1)]
+        programs = [(names[0],), *((names[0], name, "&") for name in names[1:])]
+        counts: list[int] = yield Batch([EVALUATE(base=self._key(), program=program) for program in programs])
+        return counts
+
     def _forget(self, user_id: int) -> Flow[bool]:
         user = self._user(user_id)
         found = False
@@ -227,7 +248,7 @@ class SignIns(Counter):
         return bits.text_of((yield Read("GET", self._user(user_id))))
 
     def _user(self, user_id: int) -> str:
-        return self._key("si", "u", str(_check_user_id(user_id)))
+        return self._key("si", "u", str(check_user_id(user_id)))
 
     def _day(self, day: date) -> str:
         return self._key("si", "d", stamp(day))
@@ -241,16 +262,3 @@ def sign_in_flow(sign_ins: SignIns, user_id: int) -> Flow[bool]:
 def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:
     """Return the flow of `SignIns.series`, to run it with others."""
     return sign_ins._series(start, end)
-
-
-def _check_user_id(user_id: int) -> int:
-    """Return the id if it is in range."""
-    if isinstance(user_id, bool) or not isinstance(user_id, int):
-        raise TypeError(f"user_id={user_id!r}: expected an integer, got {type(user_id).__name__}.")
-    limit = conf.settings().analytics.max_user_id
-    if not 0 <= user_id <= limit:
-        raise ValueError(
-            f"user_id={user_id}: expected 0 to {limit}. The id is an offset in each day's bitmap, which takes "
-            f'offset / 8 bytes; REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit.'
-        )
-    return user_id

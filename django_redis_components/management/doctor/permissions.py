@@ -15,19 +15,20 @@ from django_redis_components.management.doctor.findings import Finding, Report
 #: Every command that the components send, or that their scripts call, with arguments of the right number. K is a key.
 #: EXEC and DISCARD are missing: they would end the transaction that asks.
 COMMANDS: tuple[str, ...] = (
-    "BITCOUNT K", "BITFIELD K SET u8 0 0", "BITPOS K 1", "BLPOP K 1", "BZPOPMIN K 1", "DBSIZE", "DECR K", "DEL K",
-    "EVAL return 1 K", "EVALSHA sha 1 K", "EXISTS K", "GET K", "GETBIT K 0", "GETRANGE K 0 0", "HDEL K f",
-    "GEOADD K 0 0 v", "GEOPOS K v", "GEOSEARCHSTORE K K FROMLONLAT 0 0 BYRADIUS 1 km", "HEXISTS K f", "HGET K f",
-    "HGETALL K", "HINCRBY K f 1", "HINCRBYFLOAT K f 1", "HKEYS K", "HLEN K", "HMGET K f", "HSCAN K 0", "HSET K f v",
-    "HSETNX K f v", "HSTRLEN K f", "INCR K", "INFO", "LINDEX K 0", "LLEN K", "LPOP K", "LPOS K v", "LPUSH K v",
-    "LRANGE K 0 0", "LREM K 0 v", "LSET K 0 v", "LTRIM K 0 0", "MEMORY USAGE K", "MGET K", "PERSIST K", "PEXPIRE K 1",
-    "PFADD K v", "PFCOUNT K", "PFMERGE K", "PING", "PTTL K", "RENAME K K", "RPUSH K v", "SADD K v", "SCAN 0",
-    "SET K v", "SETBIT K 0 0", "SISMEMBER K v", "SREM K v", "SSCAN K 0", "TIME", "UNLINK K", "UNWATCH", "WAIT 0 1",
-    "WATCH K", "XADD K * f v", "XREVRANGE K + -", "ZADD K 0 v", "ZCARD K", "ZCOUNT K 0 1", "ZDIFFSTORE K 1 K",
-    "ZINCRBY K 1 v", "ZINTERCARD 1 K", "ZINTERSTORE K 1 K", "ZLEXCOUNT K - +", "ZMSCORE K v", "ZPOPMIN K",
-    "ZRANDMEMBER K", "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1", "ZRANGESTORE K K 0 0", "ZRANK K v",
-    "ZREM K v", "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 0", "ZREVRANGEBYSCORE K 1 0",
-    "ZSCORE K v", "ZUNIONSTORE K 1 K",
+    "BITCOUNT K", "BITFIELD K SET u8 0 0", "BITFIELD_RO K GET u8 0", "BITOP AND K K", "BITPOS K 1", "BLPOP K 1",
+    "BZPOPMIN K 1", "DBSIZE", "DECR K", "DEL K", "EVAL return 1 K", "EVALSHA sha 1 K", "EXISTS K", "GET K",
+    "GETBIT K 0", "GETRANGE K 0 0", "HDEL K f", "GEOADD K 0 0 v", "GEOPOS K v",
+    "GEOSEARCHSTORE K K FROMLONLAT 0 0 BYRADIUS 1 km", "HEXISTS K f", "HGET K f", "HGETALL K", "HINCRBY K f 1",
+    "HINCRBYFLOAT K f 1", "HKEYS K", "HLEN K", "HMGET K f", "HSCAN K 0", "HSET K f v", "HSETNX K f v", "HSTRLEN K f",
+    "INCR K", "INFO", "LINDEX K 0", "LLEN K", "LPOP K", "LPOS K v", "LPUSH K v", "LRANGE K 0 0", "LREM K 0 v",
+    "LSET K 0 v", "LTRIM K 0 0", "MEMORY USAGE K", "MGET K", "PERSIST K", "PEXPIRE K 1", "PFADD K v", "PFCOUNT K",
+    "PFMERGE K", "PING", "PTTL K", "RENAME K K", "RPUSH K v", "SADD K v", "SCAN 0", "SET K v", "SETBIT K 0 0",
+    "SETRANGE K 0 v", "SISMEMBER K v", "SREM K v", "SSCAN K 0", "TIME", "UNLINK K", "UNWATCH", "WAIT 0 1", "WATCH K",
+    "XADD K * f v", "XREVRANGE K + -", "ZADD K 0 v", "ZCARD K", "ZCOUNT K 0 1", "ZDIFFSTORE K 1 K", "ZINCRBY K 1 v",
+    "ZINTERCARD 1 K", "ZINTERSTORE K 1 K", "ZLEXCOUNT K - +", "ZMSCORE K v", "ZPOPMIN K", "ZRANDMEMBER K",
+    "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1", "ZRANGESTORE K K 0 0", "ZRANK K v", "ZREM K v",
+    "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 0", "ZREVRANGEBYSCORE K 1 0", "ZSCORE K v",
+    "ZUNIONSTORE K 1 K",
 )  # fmt: skip
 
 

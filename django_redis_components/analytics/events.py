@@ -1,0 +1,203 @@
+"""Events: which users did something in an hour, day, week or month, one bit each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from functools import reduce
+from typing import get_args
+from uuid import UUID
+
+from django_redis_components.analytics import periods
+from django_redis_components.analytics.counter import Counter, ttl_ms
+from django_redis_components.analytics.dates import local_date
+from django_redis_components.analytics.expressions import UserSet
+from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.scripts import MARK, UNMARK
+from django_redis_components.analytics.user_ids import check_user_id
+from django_redis_components.core import conf, keys
+from django_redis_components.core.protocol import Command, Flow, Read
+from django_redis_components.core.units import check_flag
+
+#: Units of periods, the shortest first.
+UNITS: tuple[Unit, ...] = get_args(Unit)
+#: Names of events that the dashboard lists.
+MAX_NAMES = 50
+#: Bitmaps that one call of `forget` looks at.
+CHUNK = 1_000
+
+
+class Events(Counter):
+    """Users who did something: signed up, paid, opened a page.
+
+    Each period has a bitmap with one bit for each user, with the TTL of `ANALYTICS["TTL"]` from its last write. Sets of
+    users are combined by ``&``, ``|`` and ``~``::
+
+        active, paid = Events("active"), Events("paid")
+        (active.week() & ~paid.month()).count()
+
+    Args:
+        event: the name of the event.
+        site: events that are combined must be of one site; its keys share a Cluster slot.
+        units: periods that are kept; "hour" is not by default.
+        mapped: whether ids are strings, UUIDs or large integers. Each gets a number, which takes some 80 bytes. All
+            events of a site must agree.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self,
+        event: str,
+        *,
+        site: str = "default",
+        units: Sequence[Unit] = ("day", "week", "month"),
+        mapped: bool = False,
+        using: str = "default",
+    ) -> None:
+        super().__init__(site, using=using)
+        self.event = keys.validate_name(event, "event")
+        if ":" in event:
+            raise ValueError(f"event {event!r}: colons are not accepted.")
+        if isinstance(units, str) or not units or not set(units) <= set(UNITS):
+            raise ValueError(f"units={units!r}: expected some of {', '.join(UNITS)}.")
+        self.units = tuple(unit for unit in UNITS if unit in units)
+        self.mapped = check_flag(mapped, "mapped")
+
+    def __repr__(self) -> str:
+        return f"<Events {self.event!r} of {self.name!r}>"
+
+    def mark(self, user_id: int | str | UUID, at: date | None = None) -> bool:
+        """Mark that a user did it. Idempotent.
+
+        Args:
+            user_id: an integer from 0 to `MAX_USER_ID`, or any id if they are mapped.
+            at: a time, or a day; now if None.
+
+        Returns:
+            True if it is the first time in the shortest of the periods. After a lost reply it is False.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted.
+        """
+        return self._run(self._mark(user_id, at))
+
+    async def amark(self, user_id: int | str | UUID, at: date | None = None) -> bool:
+        """See `mark`."""
+        return await self._arun(self._mark(user_id, at))
+
+    def hour(self, at: date | None = None) -> UserSet:
+        """Return the users of an hour."""
+        return self.period("hour", at)
+
+    def day(self, at: date | None = None) -> UserSet:
+        """Return the users of a day; today if None."""
+        return self.period("day", at)
+
+    def week(self, at: date | None = None) -> UserSet:
+        """Return the users of the ISO week of a day, from Monday."""
+        return self.period("week", at)
+
+    def month(self, at: date | None = None) -> UserSet:
+        """Return the users of the month of a day."""
+        return self.period("month", at)
+
+    def period(self, unit: Unit, at: date | None = None) -> UserSet:
+        """Return the users of the period of a time.
+
+        Raises:
+            ValueError: the unit is not kept.
+        """
+        if unit not in self.units:
+            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
+        return UserSet(self._key(), self.using, (self._bitmap(unit, at),))
+
+    def between(self, unit: Unit, start: date, end: date) -> UserSet:
+        """Return the users of any period from that of `start` to that of `end`, both included; at most 400."""
+        return reduce(UserSet.__or__, [self.period(unit, each) for each in periods.starts(unit, start, end)])
+
+    def did(self, user_id: int | str | UUID, unit: Unit = "day", at: date | None = None) -> bool:
+        """Return whether a user did it in the period of a time."""
+        return self._run(self._did(user_id, unit, at))
+
+    async def adid(self, user_id: int | str | UUID, unit: Unit = "day", at: date | None = None) -> bool:
+        """See `did`."""
+        return await self._arun(self._did(user_id, unit, at))
+
+    def forget(self, user_id: int | str | UUID) -> int:
+        """Remove a user from all periods that may be stored; return the number of those that had the user."""
+        return sum(self._run(self._forget(user_id, chunk)) for chunk in _chunks(self._stored()))
+
+    async def aforget(self, user_id: int | str | UUID) -> int:
+        """See `forget`."""
+        return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(self._stored())])
+
+    def _mark(self, user_id: int | str | UUID, at: date | None) -> Flow[bool]:
+        limit = conf.settings().analytics.max_user_id
+        reply: int = yield MARK(
+            base=self._key(),
+            event=self.event,
+            id=self._id(user_id),
+            is_mapped=int(self.mapped),
+            max_number=limit,
+            ttl_ms=ttl_ms(),
+            bitmaps=[self._bitmap(unit, at) for unit in self.units],
+        )
+        if reply < 0:
+            raise ValueError(
+                f"{self!r}: {limit + 1:,} users have numbers already, as many as"
+                ' REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] allows.'
+            )
+        return reply == 1
+
+    def _did(self, user_id: int | str | UUID, unit: Unit, at: date | None) -> Flow[bool]:
+        self.period(unit, at)  # raises for a unit that is not kept
+        number = self._id(user_id)
+        if self.mapped:
+            number = yield Read("HGET", self._key("ids"), number)
+            if number is None:
+                return False
+        bit: int = yield Read("GETBIT", self._key(self._bitmap(unit, at)), number)
+        return bit == 1
+
+    def _forget(self, user_id: int | str | UUID, bitmaps: Sequence[str]) -> Flow[int]:
+        found: int = yield UNMARK(base=self._key(), id=self._id(user_id), is_mapped=int(self.mapped), bitmaps=bitmaps)
+        return found
+
+    def _stored(self) -> list[str]:
+        """Return the names of the bitmaps whose TTL may not have passed, also of marks a day ahead."""
+        last = local_date() + timedelta(days=1)
+        first = last - timedelta(milliseconds=ttl_ms()) - timedelta(days=32)
+        names = []
+        for unit in self.units:
+            start = periods.start_of(unit, first if unit != "hour" else _midnight(first))
+            end = last if unit != "hour" else _midnight(last)
+            while start <= end:
+                names.append(self._bitmap(unit, start))
+                start = periods.following(unit, start)
+        return names
+
+    def _bitmap(self, unit: Unit, at: date | None) -> str:
+        return f"ev:{self.event}:{unit}:{periods.label(unit, at)}"
+
+    def _id(self, user_id: int | str | UUID) -> str | int:
+        if not self.mapped:
+            return check_user_id(user_id)
+        if isinstance(user_id, bool) or not isinstance(user_id, int | str | UUID):
+            raise TypeError(f"user_id={user_id!r}: expected an integer, a string or a UUID.")
+        return keys.validate_name(str(user_id), "user_id")
+
+
+def names_read(site: str) -> Command:
+    """Return the read of the names of a site's events."""
+    return Read("ZRANGE", keys.key("analytics", site, "ev"), 0, MAX_NAMES - 1)
+
+
+def _midnight(day: date) -> date:
+    return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a local time
+
+
+def _chunks(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    return [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]

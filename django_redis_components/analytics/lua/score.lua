@@ -1,0 +1,31 @@
+-- Change the score of a member in all windows of a ranking.
+-- Precondition: none.
+-- KEYS[1] base  prefix of the keys of the ranking
+-- DERIVED base:<window>
+-- ARGV[1] member  text
+-- ARGV[2] score  number
+-- ARGV[3] mode  "set"; "best" or "worst": keep a score that is larger or smaller; "incr": add it
+-- ARGV[4] ttl_ms  milliseconds for which a window of time is kept after each write
+-- ARGV[5..] windows  "all" has no TTL
+-- Returns the score in the first window, as text
+-- Cost: O(windows) times O(log n)
+local base = KEYS[1]
+local member, score, mode, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local WINDOWS_FROM = 5
+
+for at = WINDOWS_FROM, #ARGV do
+  local key = base .. ":" .. ARGV[at]
+  if mode == "incr" then
+    redis.call("ZINCRBY", key, score, member)
+  elseif mode == "best" then
+    redis.call("ZADD", key, "GT", score, member)
+  elseif mode == "worst" then
+    redis.call("ZADD", key, "LT", score, member)
+  else
+    redis.call("ZADD", key, score, member)
+  end
+  if ARGV[at] ~= "all" then
+    redis.call("PEXPIRE", key, ttl_ms)
+  end
+end
+return redis.call("ZSCORE", base .. ":" .. ARGV[WINDOWS_FROM], member)

@@ -1,0 +1,251 @@
+"""Rankings: members by their scores, in windows of time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from datetime import date
+from typing import Literal
+from uuid import UUID
+
+from django_redis_components.analytics import periods
+from django_redis_components.analytics.counter import Counter, ttl_ms
+from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
+from django_redis_components.core import keys
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
+
+#: A window of time.
+Window = Literal["all", "day", "week", "month"]
+WINDOWS: tuple[Window, ...] = ("all", "day", "week", "month")
+#: Members of one answer.
+MAX_MEMBERS = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RankedMember:
+    """A member of a ranking.
+
+    Attributes:
+        rank: 1 for the best; members with equal scores have the same rank, and the next one is skipped: 1, 2, 2, 4.
+    """
+
+    member: str
+    score: float
+    rank: int
+
+
+class Ranking(Counter):
+    """A leaderboard.
+
+    Args:
+        name: name of the ranking.
+        windows: the times for which scores are kept: "all", "day", "week" (from Monday), "month". Those of a day and
+            so on have the TTL of `ANALYTICS["TTL"]`.
+        ascending: whether the smallest score is the best, as for times.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self, name: str, *, windows: Sequence[Window] = ("all",), ascending: bool = False, using: str = "default"
+    ) -> None:
+        super().__init__(name, using=using)
+        if isinstance(windows, str) or not windows or not set(windows) <= set(WINDOWS):
+            raise ValueError(f"windows={windows!r}: expected some of {', '.join(WINDOWS)}.")
+        self.windows = tuple(windows)
+        self.ascending = ascending
+
+    def add(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
+        """Set the score of a member in all windows. Idempotent.
+
+        Args:
+            best: whether to keep a score that is better.
+            at: a time, or a day, of the windows; now if None.
+        """
+        self._run(self._score(member, score, "best" if best else "set", at))
+
+    async def aadd(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
+        """See `add`."""
+        await self._arun(self._score(member, score, "best" if best else "set", at))
+
+    def incr(self, member: str | int | UUID, by: float = 1, *, at: date | None = None) -> float:
+        """Add to the score of a member in all windows, and return that of the first one.
+
+        It is sent once: after a lost reply it raises ConnectionError, and may have been added.
+        """
+        return float(self._run(self._score(member, by, "incr", at)))
+
+    async def aincr(self, member: str | int | UUID, by: float = 1, *, at: date | None = None) -> float:
+        """See `incr`."""
+        return float(await self._arun(self._score(member, by, "incr", at)))
+
+    def remove(self, member: str | int | UUID, *, at: date | None = None) -> None:
+        """Remove a member from the windows of a time. An unknown member is ignored."""
+        self._run(self._remove(member, at))
+
+    async def aremove(self, member: str | int | UUID, *, at: date | None = None) -> None:
+        """See `remove`."""
+        await self._arun(self._remove(member, at))
+
+    def rank(
+        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+    ) -> RankedMember | None:
+        """Return the score and the rank of a member; None if it has none.
+
+        Args:
+            window: the first one if None.
+            at: a time of the window; now if None.
+        """
+        return self._run(self._rank(member, window, at))
+
+    async def arank(
+        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+    ) -> RankedMember | None:
+        """See `rank`."""
+        return await self._arun(self._rank(member, window, at))
+
+    def percentile(
+        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+    ) -> float | None:
+        """Return the percentage of the other members whose score is worse; None if the member has none."""
+        return self._run(self._percentile(member, window, at))
+
+    async def apercentile(
+        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+    ) -> float | None:
+        """See `percentile`."""
+        return await self._arun(self._percentile(member, window, at))
+
+    def top(
+        self, count: int = 10, *, offset: int = 0, window: Window | None = None, at: date | None = None
+    ) -> list[RankedMember]:
+        """Return the best members, the best first; those with equal scores by name.
+
+        Args:
+            count: 1 to 1,000.
+            offset: better members that are left out, for further pages.
+        """
+        return self._run(self._top(count, offset, window, at))
+
+    async def atop(
+        self, count: int = 10, *, offset: int = 0, window: Window | None = None, at: date | None = None
+    ) -> list[RankedMember]:
+        """See `top`."""
+        return await self._arun(self._top(count, offset, window, at))
+
+    def around(
+        self, member: str | int | UUID, count: int = 3, *, window: Window | None = None, at: date | None = None
+    ) -> list[RankedMember]:
+        """Return a member with up to `count` better and `count` worse ones; [] if it has no score."""
+        return self._run(self._around(member, count, window, at))
+
+    async def aaround(
+        self, member: str | int | UUID, count: int = 3, *, window: Window | None = None, at: date | None = None
+    ) -> list[RankedMember]:
+        """See `around`."""
+        return await self._arun(self._around(member, count, window, at))
+
+    def count(self, *, window: Window | None = None, at: date | None = None) -> int:
+        """Return the number of members."""
+        return self._run(self._count(window, at))
+
+    async def acount(self, *, window: Window | None = None, at: date | None = None) -> int:
+        """See `count`."""
+        return await self._arun(self._count(window, at))
+
+    def _score(self, member: str | int | UUID, score: float, mode: str, at: date | None) -> Flow[float]:
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise ValueError(f"score={score!r}: expected a finite number.")
+        script = ADD_SCORE if mode == "incr" else SET_SCORE
+        reply: bytes = yield script(
+            base=self._key("rk"),
+            member=_name(member),
+            score=repr(float(score)),
+            mode="worst" if mode == "best" and self.ascending else mode,
+            ttl_ms=ttl_ms(),
+            windows=[self._window(window, at) for window in self.windows],
+        )
+        return float(reply)
+
+    def _remove(self, member: str | int | UUID, at: date | None) -> Flow[None]:
+        windows = [self._zset(window, at) for window in self.windows]
+        yield Batch([Command("ZREM", window, _name(member), retry=True) for window in windows])
+
+    def _rank(self, member: str | int | UUID, window: Window | None, at: date | None) -> Flow[RankedMember | None]:
+        zset, name = self._zset(window, at), _name(member)
+        score = yield Read("ZSCORE", zset, name)
+        if score is None:
+            return None
+        better: int = yield Read("ZCOUNT", zset, *self._better(float(score)))
+        return RankedMember(name, float(score), better + 1)
+
+    def _percentile(self, member: str | int | UUID, window: Window | None, at: date | None) -> Flow[float | None]:
+        zset = self._zset(window, at)
+        score = yield Read("ZSCORE", zset, _name(member))
+        if score is None:
+            return None
+        better_or_equal = self._better(float(score), or_equal=True)
+        not_worse, members = yield Batch([Read("ZCOUNT", zset, *better_or_equal), Read("ZCARD", zset)])
+        return 100.0 * int(members - not_worse) / max(int(members) - 1, 1)
+
+    def _top(self, count: int, offset: int, window: Window | None, at: date | None) -> Flow[list[RankedMember]]:
+        _check_whole(count, "count", 1, MAX_MEMBERS)
+        _check_whole(offset, "offset", 0, 2**32)
+        return (yield from self._range(self._zset(window, at), offset, offset + count - 1))
+
+    def _around(
+        self, member: str | int | UUID, count: int, window: Window | None, at: date | None
+    ) -> Flow[list[RankedMember]]:
+        _check_whole(count, "count", 0, MAX_MEMBERS)
+        zset = self._zset(window, at)
+        place = yield Read("ZRANK" if self.ascending else "ZREVRANK", zset, _name(member))
+        if place is None:
+            return []
+        return (yield from self._range(zset, max(0, place - count), place + count))
+
+    def _range(self, zset: str, first: int, last: int) -> Flow[list[RankedMember]]:
+        """Return members by their place; the rank of the first one is counted, those of the others follow."""
+        reply = yield Read("ZRANGE", zset, first, last, *(() if self.ascending else ("REV",)), "WITHSCORES")
+        found = [
+            (name.decode(errors="replace"), float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)
+        ]
+        if not found:
+            return []
+        rank = 1 + (yield Read("ZCOUNT", zset, *self._better(found[0][1])))
+        ranked: list[RankedMember] = []
+        for number, (name, score) in enumerate(found):
+            if number and score != found[number - 1][1]:
+                rank = first + number + 1
+            ranked.append(RankedMember(name, score, rank))
+        return ranked
+
+    def _count(self, window: Window | None, at: date | None) -> Flow[int]:
+        members: int = yield Read("ZCARD", self._zset(window, at))
+        return members
+
+    def _better(self, score: float, *, or_equal: bool = False) -> tuple[str, str]:
+        edge = repr(score) if or_equal else f"({score!r}"
+        return ("-inf", edge) if self.ascending else (edge, "+inf")
+
+    def _zset(self, window: Window | None, at: date | None) -> str:
+        chosen = self.windows[0] if window is None else window
+        if chosen not in self.windows:
+            raise ValueError(f"{self!r} has the windows {', '.join(self.windows)}, not {window!r}.")
+        return self._key("rk", self._window(chosen, at))
+
+    def _window(self, window: Window, at: date | None) -> str:
+        return window if window == "all" else f"{window}:{periods.label(window, at)}"
+
+
+def _name(member: object) -> str:
+    if isinstance(member, bool) or not isinstance(member, str | int | UUID):
+        raise TypeError(f"member={member!r}: expected a string, an integer or a UUID.")
+    return keys.validate_name(str(member), "member")
+
+
+def _check_whole(value: object, what: str, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{what}={value!r}: expected an integer from {least} to {most}.")

@@ -1,0 +1,262 @@
+"""Events: periods of the local time, sets of users as expressions, mapped ids, cohorts and funnels."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from django_redis_components.analytics import Cohort, Events, UserSet, acohorts, afunnel, cohorts, funnel
+from django_redis_components.analytics.periods import following, label, start_of
+from tests.support import Store, run_async, run_together
+
+DAY = date(2026, 11, 18)  # a Wednesday
+
+
+@pytest.mark.contract
+def test_users_are_counted_by_day_week_and_month(store: Store) -> None:
+    active = Events("active")
+
+    assert [active.mark(7, DAY), active.mark(7, DAY), active.mark(8, DAY)] == [True, False, True]
+    active.mark(9, DAY - timedelta(days=2))
+    active.mark(10, DAY - timedelta(days=17))
+
+    assert [active.day(DAY).count(), active.week(DAY).count(), active.month(DAY).count()] == [2, 3, 4]
+    assert active.day(DAY + timedelta(days=1)).count() == 0
+    assert [active.did(7, "day", DAY), active.did(9, "day", DAY), active.did(9, "week", DAY)] == [True, False, True]
+    assert active.between("day", DAY - timedelta(days=2), DAY).count() == 3
+    assert all(store.raw.pttl(key) > 0 for key in store.keys() if b":ev:active" in key)  # noqa: SIM118 - no dict
+
+
+@pytest.mark.contract
+def test_sets_of_users_are_combined(store: Store) -> None:
+    active, paid, left = Events("active"), Events("paid"), Events("left")
+    for event, users in ((active, (1, 2, 3, 1_000)), (paid, (2, 3, 4)), (left, (3,))):
+        for user in users:
+            event.mark(user, DAY)
+    a, p, gone = active.week(DAY), paid.month(DAY), left.day(DAY)
+
+    assert [(a & p).count(), (a | p).count(), (a & ~p).count(), (p & ~a).count()] == [2, 5, 2, 1]
+    assert [(a & p & ~gone).count(), ((a | p) & ~gone).count(), (~gone & (a & ~p)).count()] == [1, 4, 2]
+    assert (a & ~(p | gone)).count() == 2
+    assert (a & ~~p).count() == 2
+    assert not [key for key in store.keys() if b":scratch:" in key]  # noqa: SIM118 - a Store is no dict
+    assert run_async(lambda: (a & ~p).acount()) == 2
+
+
+def test_complements_and_other_sites_are_errors(redis_server: Store) -> None:
+    a, p = Events("active").day(DAY), Events("paid").day(DAY)
+
+    for endless in (~a, ~a & ~p, a | ~p):
+        with pytest.raises(ValueError, match="has no end: combine it with a set of users, as in active & ~paid"):
+            endless.count()
+    with pytest.raises(ValueError, match="Both sets of users must be of one site and connection"):
+        a & Events("active", site="other").day(DAY)
+    with pytest.raises(TypeError):
+        a & 7  # type: ignore[operator]
+
+
+EXPRESSIONS = st.recursive(
+    st.sampled_from("abcd"),
+    lambda inner: st.tuples(st.sampled_from("&|"), inner, inner) | st.tuples(st.just("~"), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EXPRESSIONS)
+def test_any_expression_equals_that_of_python_sets(redis_server: Store, expression: Any) -> None:
+    source = random.Random(5)
+    everybody = set(range(40))
+    users = {
+        name: {user for user in everybody if source.random() < share}
+        for name, share in zip("abcd", (0.5, 0.2, 0.8, 0.02), strict=True)
+    }
+    events = {name: Events(name) for name in users}
+    if not redis_server.keys():
+        for name, members in users.items():
+            for user in members:
+                events[name].mark(user, DAY)
+
+    def model(part: Any) -> set[int]:
+        if isinstance(part, str):
+            return users[part]
+        if part[0] == "~":
+            return everybody - model(part[1])
+        one, other = model(part[1]), model(part[2])
+        return one & other if part[0] == "&" else one | other
+
+    def ours(part: Any) -> UserSet:
+        if isinstance(part, str):
+            return events[part].day(DAY)
+        if part[0] == "~":
+            return ~ours(part[1])
+        return ours(part[1]) & ours(part[2]) if part[0] == "&" else ours(part[1]) | ours(part[2])
+
+    anybody = events["a"].day(DAY) | events["b"].day(DAY) | events["c"].day(DAY) | events["d"].day(DAY)
+    found = (anybody & ours(expression)).count()
+
+    assert found == len(model(expression) & set.union(*users.values()))
+
+
+@pytest.mark.contract
+def test_ids_of_any_kind_are_mapped_to_numbers(store: Store) -> None:
+    signup, paid = Events("signup", mapped=True), Events("paid", mapped=True)
+    users: list[Any] = [UUID(int=number) for number in range(5)] + [2**40, "anna@example.org"]
+
+    for user in users:
+        assert signup.mark(user, DAY)
+        assert not signup.mark(user, DAY)
+    paid.mark(2**40, DAY)
+
+    assert (signup.day(DAY).count(), (signup.day(DAY) & paid.week(DAY)).count()) == (7, 1)
+    assert [paid.did(2**40, "day", DAY), paid.did("anna@example.org", "day", DAY), paid.did("x", "day", DAY)] == [
+        True, False, False,
+    ]  # fmt: skip
+    [key] = [key for key in store.keys() if key.endswith(b":ev:signup:day:20261118")]  # noqa: SIM118 - no dict
+    assert store.raw.strlen(key) == 1
+
+
+def test_concurrent_first_marks_of_one_id_give_it_one_number(redis_server: Store) -> None:
+    run_together(4, lambda number: [Events("e", mapped=True).mark(f"user {n}", DAY) for n in range(100)])
+
+    assert Events("e", mapped=True).day(DAY).count() == 100
+    [ids] = [key for key in redis_server.keys() if key.endswith(b":ids")]  # noqa: SIM118 - a Store is no dict
+    assert {int(number) for number in redis_server.raw.hvals(ids)} == set(range(100))
+
+
+def test_large_ids_are_refused_and_allocate_nothing(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"MAX_USER_ID": 3}}
+    event, mapped = Events("e"), Events("m", mapped=True)
+
+    for user in (4, 2**40, -1):
+        with pytest.raises(ValueError, match=f"^user_id={user}: expected 0 to 3"):
+            event.mark(user)
+    assert redis_server.keys() == []
+    for number in range(4):
+        mapped.mark(f"user {number}")
+    with pytest.raises(ValueError, match="4 users have numbers already"):
+        mapped.mark("one more")
+
+
+@pytest.mark.contract
+def test_forgotten_user_is_in_no_period(store: Store) -> None:
+    event = Events("e", units=("hour", "day", "week", "month"))
+    now = timezone.now()
+    for at in (now, now - timedelta(days=30), now - timedelta(days=390)):
+        event.mark(7, at)
+        event.mark(8, at)
+
+    assert event.forget(7) >= 10
+    assert event.forget(7) == 0
+    assert not event.did(7, "month", now)
+    assert event.did(8, "month", now)
+    assert run_async(lambda: event.aforget(8)) >= 10
+
+
+def test_periods_are_those_of_the_local_time(redis_server: Store) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    event = Events("e", units=("hour", "day"))
+    late = datetime(2026, 12, 31, 23, 30, tzinfo=UTC)
+
+    with timezone.override(berlin):
+        event.mark(7, late)
+        assert event.day(date(2027, 1, 1)).count() == 1
+        assert event.hour(datetime(2027, 1, 1, 0, 59)).count() == 1  # noqa: DTZ001 - naive, of the site
+    with timezone.override(UTC):
+        assert event.day(date(2026, 12, 31)).count() == 0
+    with pytest.raises(TypeError, match="expected a datetime or None, for an hour"):
+        event.mark(7, DAY)
+
+
+@given(st.dates(date(2020, 1, 1), date(2099, 12, 1)), st.integers(-60, 60))
+def test_periods_equal_the_calendar(day: date, count: int) -> None:
+    year, week, weekday = day.isocalendar()
+    assert label("week", day) == f"{year}W{week:02}"
+    assert start_of("week", day) == day - timedelta(days=weekday - 1)
+    assert label("month", day) == day.strftime("%Y%m")
+    assert following("day", day, count) == day + timedelta(days=count)
+    assert following("week", start_of("week", day), count) == start_of("week", day) + timedelta(weeks=count)
+    months = {date(year, month, 1) for year in range(2010, 2110) for month in range(1, 13)}
+    first = start_of("month", day)
+    assert following("month", first, count) == sorted(months)[sorted(months).index(first) + count]
+
+
+@pytest.mark.contract
+def test_cohorts_equal_plain_python(store: Store) -> None:
+    source = random.Random(1)
+    signup, active = Events("signup"), Events("active")
+    weeks = [date(2026, 9, 28) + timedelta(weeks=number) for number in range(6)]
+    joined = {user: source.choice(weeks) for user in range(60)}
+    seen = {week: {user for user in joined if joined[user] <= week and source.random() < 0.6} for week in weeks}
+    for user, week in joined.items():
+        signup.mark(user, week + timedelta(days=source.randrange(7)))
+    for week, users in seen.items():
+        for user in users:
+            active.mark(user, week + timedelta(days=source.randrange(7)))
+
+    expected = [
+        Cohort(
+            week,
+            sum(start == week for start in joined.values()),
+            tuple(sum(joined[user] == week for user in seen[later]) for later in weeks[number:]),
+        )
+        for number, week in enumerate(weeks)
+    ]
+
+    assert cohorts(signup, active, periods=6, end=date(2026, 11, 8)) == expected
+    assert run_async(lambda: acohorts(signup, active, periods=6, end=date(2026, 11, 8))) == expected
+    assert expected[0].shares[0] == expected[0].later[0] / expected[0].size
+    assert Cohort(DAY, 0, (0,)).shares == (0.0,)
+
+
+@pytest.mark.contract
+def test_funnel_narrows_step_by_step(store: Store) -> None:
+    view, cart, paid = Events("view"), Events("cart"), Events("paid")
+    for event, users in ((view, range(10)), (cart, range(3, 20)), (paid, (4, 5, 99))):
+        for user in users:
+            event.mark(user, DAY)
+    steps = (view.month(DAY), cart.month(DAY), paid.month(DAY))
+
+    assert funnel(*steps) == run_async(lambda: afunnel(*steps)) == [10, 7, 2]
+    with pytest.raises(ValueError, match="without steps"):
+        funnel()
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: Events(""), "event is empty: expected 1 to 200 bytes of text."),
+        (lambda: Events("a:b"), "event 'a:b': colons are not accepted."),
+        (lambda: Events("a", units=("year",)), "units=('year',): expected some of hour, day, week, month."),
+        (lambda: Events("a", units="day"), "units='day': expected some of hour, day, week, month."),
+        (
+            lambda: Events("a").hour(),
+            "<Events 'a' of 'default'> keeps day, week, month, not 'hour': see the argument units.",
+        ),
+        (lambda: Events("a").mark("7"), "user_id='7': expected an integer, got str."),
+        (lambda: Events("a", mapped=True).mark(None), "user_id=None: expected an integer, a string or a UUID."),
+        (
+            lambda: Events("a").between("day", DAY, DAY - timedelta(days=1)),
+            "end=2026-11-17 is before start=2026-11-18.",
+        ),
+        (
+            lambda: Events("a").between("day", DAY, DAY + timedelta(days=500)),
+            "2026-11-18 to 2028-04-01 has more than 400 periods of one day.",
+        ),
+        (lambda: cohorts(Events("a"), Events("b"), periods=54), "periods=54: expected an integer from 1 to 53."),
+    ],
+)
+def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(problem)}$"):
+        call()
+
+    assert redis_server.keys() == []
