@@ -1,4 +1,4 @@
-"""Analytics: count page views, unique visitors and sign-ins by local day.
+"""Analytics: page views, unique visitors, sign-ins, events, cohorts, rankings and small counters.
 
 Guarantees:
 
@@ -19,6 +19,13 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``si:u:<id>``             bitmap: bit 0 is 2020-01-01         none; `SignIns.forget` deletes it
 ``si:d:<yyyymmdd>``       bitmap: bit n is user n             none; `SignIns.prune` deletes it
 ``si:c:<id>:<yyyymmdd>``  string: token of a sign-in          60 s
+``ev:<event>:<period>``   bitmap: bit n is user n             TTL ``ANALYTICS["TTL"]`` from each write
+``ev``                    zset: names of events               none
+``ids``                   hash: id to number, if mapped       none
+``scratch:<number>``      bitmap                              only while a script runs, 60 s at most
+``rk:all``                zset: member to score               none
+``rk:<window>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
+``bc``                    string: counters of a few bits      none
 ``uv:scratch, uv:part``   HyperLogLog                         only while a script runs
 ========================  ==================================  ========================================
 

@@ -11,10 +11,15 @@ from django_redis_components.core.protocol import Batch, Call, Command, Flow, Re
 
 @dataclasses.dataclass(slots=True)
 class GatherResult:
-    """The value of a flow, or the error that it raised."""
+    """The value of a flow, or the error that it raised.
+
+    Attributes:
+        was_read: whether the flow received a reply.
+    """
 
     value: Any = None
     error: Exception | None = None
+    was_read: bool = False
 
     def unwrap(self) -> Any:
         """Return the value, or raise the error."""
@@ -41,6 +46,12 @@ def gather(flows: Sequence[Flow[Any]]) -> Flow[list[GatherResult]]:
     return [each.outcome for each in runs]
 
 
+def raise_if_all_failed(outcomes: Sequence[GatherResult]) -> None:
+    """Raise the first error if no flow has a value: the parts of a panel have one outage, not each its own."""
+    if outcomes and all(outcome.error is not None for outcome in outcomes):
+        outcomes[0].unwrap()
+
+
 def gather_values(flows: Sequence[Flow[Any]]) -> Flow[list[Any]]:
     """Run flows to completion and return their values in order. The first error is raised."""
     outcomes = yield from gather(flows)
@@ -57,6 +68,7 @@ class _FlowRun:
         self.outcome = GatherResult()
         self.request: Request | None = None
         self._flow = flow
+        self._was_read = False
         self._advance(lambda: next(flow))
 
     def pending_requests(self) -> list[Call | Command]:
@@ -76,6 +88,7 @@ class _FlowRun:
             self.throw(error)
         else:
             value = replies if isinstance(request, Batch) else replies[0]
+            self._was_read = True
             self._advance(lambda: self._flow.send(value))
 
     def throw(self, error: Exception) -> None:
@@ -86,6 +99,6 @@ class _FlowRun:
         try:
             self.request = step()
         except StopIteration as stop:
-            self.outcome, self.request = GatherResult(value=stop.value), None
+            self.outcome, self.request = GatherResult(value=stop.value, was_read=self._was_read), None
         except Exception as exc:  # noqa: BLE001 - a failing part must not take down the page
             self.outcome, self.request = GatherResult(error=exc), None

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.analytics import OTHER, PageViews, SignIns, UniqueVisitors
+from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.bloom.filter import registered_filters
 from tests.dashboard.support import text_of
@@ -69,7 +69,7 @@ def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewe
     assert "HyperLogLog estimates, standard error ±0.81 %." in shown
     assert "Daily visitors, sum of 30 days" in shown
     assert "ids rotate daily (VISITOR_IDENTITY “hash”)" in shown
-    commands = 92 + 2 * len(registered_filters())
+    commands = 93 + 2 * len(registered_filters())
     assert re.search(rf"{commands} commands · 1 round trip · [\d.]+ ms · read at ", shown)
 
 
@@ -217,3 +217,18 @@ def test_read_only_user_is_sufficient(redis_server: Store, viewer: Client, setti
         redis_server.raw.execute_command("ACL", "DELUSER", name)
 
     assert (found["visitors"]["today"], found["top-pages"]["total"]) == (1, 1)
+
+
+def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewer: Client) -> None:
+    assert 'No events. Mark one: Events("signup").mark(user_id)' in text(viewer)
+    for number in range(17):
+        Events(f"event {number:02}").mark(7)
+    Events("event 00").mark(8)
+    Events("event 00").mark(9, timezone.localdate() - timedelta(days=400))
+
+    shown = text(viewer)
+
+    assert "event 00 2 2 2 event 01 1 1 1" in shown
+    assert "2 more events are not listed." in shown
+    data = viewer.get(ANALYTICS, {"format": "json"}).json()["panels"]["events"]
+    assert data[0] == {"name": "event 00", "day": 2, "week": 2, "month": 2}

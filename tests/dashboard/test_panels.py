@@ -106,7 +106,7 @@ def test_panels_are_sorted_by_order_and_name(redis_server: Store, viewer: Client
     html = viewer.get(ANALYTICS).content.decode()
 
     shown = re.findall(r'data-drc-live="panel-([\w-]+)"', html)
-    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages"]
+    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages", "events", "bloom"]
 
 
 def test_panels_of_a_page_share_its_round_trips(redis_server: Store, viewer: Client, register: Register) -> None:
@@ -282,9 +282,9 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     found = figures(viewer, ANALYTICS)
 
-    reason = "This panel was stopped. (It wants to send 10 commands; the panels of this page have 8 left.)"
+    reason = "This panel was stopped. (It wants to send 10 commands; the panels of this page have 7 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 192
+    assert found["cost"]["commands"] == 193
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:

@@ -17,7 +17,7 @@ from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import GatherResult, gather
+from django_redis_components.dashboard.gather import GatherResult, gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_text
 
@@ -78,6 +78,7 @@ class IndexesPanel(Panel):
             read_check("autocomplete", each.name) for each in compared
         ]
         outcomes = yield from gather(flows)
+        raise_if_all_failed(outcomes)
         sizes = dict(zip((each.name for each in measured), outcomes[: len(measured)], strict=True))
         checks = dict(zip((each.name for each in compared), outcomes[len(measured) :], strict=True))
         return [_row(each, alias, sizes.get(each.name), checks.get(each.name)) for each in sources]

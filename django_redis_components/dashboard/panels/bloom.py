@@ -14,7 +14,7 @@ from django_redis_components.bloom.filter import info_flow, registered_filters
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number, percent
-from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 
 #: Filters that are read. Each takes 2 commands.
@@ -66,6 +66,7 @@ class BloomPanel(Panel):
         alias = self.using()
         filters = [each for each in registered_filters().values() if each.using == alias][:MAX_FILTERS]
         outcomes = yield from gather([info_flow(each) for each in filters])
+        raise_if_all_failed(outcomes)
         return [
             BloomRow(each.name, outcome.value, str(outcome.error or ""))
             for each, outcome in zip(filters, outcomes, strict=True)

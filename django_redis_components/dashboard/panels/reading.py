@@ -30,11 +30,12 @@ class PagePart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PanelResult:
-    """A panel with the value that its `read` returned, or the error that it raised."""
+    """A panel with the value that its `read` returned, or the error that it raised; see `GatherResult`."""
 
     panel: Panel
     value: Any
     error: Exception | None
+    was_read: bool
 
 
 def panel_parts(panels: Iterable[Panel], budget: Budget) -> list[PagePart]:
@@ -44,7 +45,10 @@ def panel_parts(panels: Iterable[Panel], budget: Budget) -> list[PagePart]:
 
 def panel_results(panels: Sequence[Panel], outcomes: Sequence[GatherResult]) -> list[PanelResult]:
     """Return the panels with their outcomes."""
-    return [PanelResult(panel, outcome.value, outcome.error) for panel, outcome in zip(panels, outcomes, strict=True)]
+    return [
+        PanelResult(panel, outcome.value, outcome.error, outcome.was_read)
+        for panel, outcome in zip(panels, outcomes, strict=True)
+    ]
 
 
 def read_parts(parts: Sequence[PagePart], cost: Cost) -> list[GatherResult]:

@@ -12,7 +12,7 @@ from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import duration, number
-from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_text
 from django_redis_components.search import QueryStats, SearchSize, registered
@@ -77,6 +77,7 @@ class SearchPanel(Panel):
             for flow in (size_flow(each.index), stats_flow(each.index), read_check("search", each.name))
         ]
         outcomes = yield from gather(flows)
+        raise_if_all_failed(outcomes)
         rows = []
         for number_, each in enumerate(searches):
             size, queries, check = outcomes[3 * number_ : 3 * number_ + 3]

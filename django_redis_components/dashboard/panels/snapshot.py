@@ -45,7 +45,7 @@ def read(page: str, panels: list[Panel]) -> PanelSnapshot:
     except ConfigurationError as exc:
         raise SnapshotFailed(exc, "") from exc
     results = panel_results(panels, read_parts(panel_parts(panels, budget_of(page)), cost))
-    errors = [result.error for result in results]
+    errors = [result.error for result in results if result.error is not None or result.was_read]
     if errors and all(isinstance(error, RedisError | ConfigurationError) for error in errors):
         raise SnapshotFailed(errors[0] or RedisError(), str(endpoint))
     return PanelSnapshot(datetime.now(UTC), results, cost, str(endpoint), endpoint.kind == "cluster")

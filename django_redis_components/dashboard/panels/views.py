@@ -13,6 +13,7 @@ from django_redis_components.dashboard.panels import page, snapshot
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
+from django_redis_components.dashboard.panels.events import EventsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 
 if TYPE_CHECKING:
@@ -36,5 +37,5 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, IndexesPanel, SearchPanel, BloomPanel):
+for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, EventsPanel, IndexesPanel, SearchPanel, BloomPanel):
     add_panel(_panel)

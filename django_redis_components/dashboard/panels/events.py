@@ -1,0 +1,71 @@
+"""The panel of events: users of today, of this week and of this month."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.utils.translation import gettext_lazy
+
+from django_redis_components.analytics.events import names_read
+from django_redis_components.analytics.periods import Unit, label
+from django_redis_components.core import conf, keys
+from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
+
+#: Events that are counted. Each takes 3 commands.
+MAX_EVENTS = 15
+#: Periods that are counted.
+UNITS: tuple[Unit, ...] = ("day", "week", "month")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventUsers:
+    """An event with its users of the current periods; 0 for a period that is not kept."""
+
+    name: str
+    day: int
+    week: int
+    month: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventCounts:
+    """The events of a site. `others` have no room in the table."""
+
+    rows: list[EventUsers]
+    others: int
+
+
+class EventsPanel(AnalyticsPanel):
+    """The events of the site of analytics."""
+
+    name = "events"
+    title = gettext_lazy("Events")
+    order = 40
+    template_name = "django_redis_components/dashboard/panels/events.html"
+
+    def read(self) -> Flow[EventCounts]:
+        """Read the names, then the users of each, in two round trips."""
+        site = conf.settings().analytics.site
+        found = yield names_read(site)
+        names = [name.decode(errors="replace") for name in found]
+        shown = names[:MAX_EVENTS]
+        reads = [
+            Read("BITCOUNT", keys.key("analytics", site, f"ev:{name}:{unit}:{label(unit)}"))
+            for name in shown
+            for unit in UNITS
+        ]
+        counts = iter((yield Batch(reads)) if reads else [])
+        rows = [EventUsers(name, next(counts), next(counts), next(counts)) for name in shown]
+        return EventCounts(rows, len(names) - len(shown))
+
+    def context(self, value: EventCounts) -> dict[str, Any]:
+        """Return the rows of the table."""
+        rows = [(row.name, number(row.day), number(row.week), number(row.month)) for row in value.rows]
+        return {"rows": rows, "others": number(value.others) if value.others else ""}
+
+    def data(self, value: EventCounts) -> list[dict[str, Any]]:
+        """Return the events."""
+        return [dataclasses.asdict(row) for row in value.rows]
