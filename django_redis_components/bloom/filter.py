@@ -216,7 +216,7 @@ class BloomFilter:
             return 0 in old
         self._known = None
         if state == REBUILDING or (state and (yield from self._find(known))):
-            return (yield from self._add(hashes, seen=1))[0] and 0 in old
+            return (yield from self._add(hashes, seen=known.generation))[0] and 0 in old
         yield from self._look(known.generation)  # the filter was removed or replaced
         return (yield from self._add(hashes))[0]
 
@@ -230,11 +230,11 @@ class BloomFilter:
         self._known = self._state(generation, layers)
         return self._known if known is None or known.generation == self._known.generation else None
 
-    def _add(self, hashes: bytes, seen: int = 0) -> Flow[list[bool]]:
+    def _add(self, hashes: bytes, seen: str = "") -> Flow[list[bool]]:
         """Add items by the script, and create the filter.
 
         Args:
-            seen: number of the first layers where the items were added already.
+            seen: generation of the filter to whose first layer the items were added already.
         """
         count = len(hashes) // DIGEST_BYTES
         reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen)
@@ -269,7 +269,7 @@ class BloomFilter:
         count = len(hashes) // DIGEST_BYTES
         return [default] * count if reply is None else [answer == YES for answer in reply]
 
-    def _apply(self, script: LuaScript, hashes: bytes, **arguments: int) -> Flow[bytes | None]:
+    def _apply(self, script: LuaScript, hashes: bytes, **arguments: int | str) -> Flow[bytes | None]:
         """Call a script; return its reply, or None if there is no filter."""
         reply = yield script(base=self._base(), parameters=self._parameters, items=hashes, **arguments)
         if isinstance(reply, list):

@@ -1,4 +1,4 @@
-"""Read the counters of pages and visitors, and count the members who view an item.
+"""Read the counters of pages and visitors, and count what members do.
 
 The middleware counts pages and visitors. While Redis is unavailable the numbers are None and pages omit them.
 """
@@ -6,14 +6,14 @@ The middleware counts pages and visitors. While Redis is unavailable the numbers
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import ParamSpec
 
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.analytics import PageViews, UniqueVisitors
+from django_redis_components.analytics import Events, PageViews, UniqueVisitors
 from example_project.market.models import Item
 
 #: Number of days that an item's page counts.
@@ -46,11 +46,18 @@ def views_today(path: str) -> int:
 
 
 @_or_none
+def mark(event: str, user_id: int, at: datetime) -> int:
+    """Mark that a member did something; return whether it is the first time on that day."""
+    return Events(event).mark(user_id, at)
+
+
+@_or_none
 def seen_by(item: Item, user_id: int | None) -> int:
     """Count a member as a viewer of the item; return the number of unique recent viewers."""
     visitors = UniqueVisitors(f"item-{item.pk}")
     if user_id is not None:
         visitors.add(user_id)
+        Events("view item").mark(user_id)
     today = timezone.localdate()
     listed = timezone.localdate(item.listed_at)
     return visitors.count(max(listed, today - timedelta(days=SEEN_DAYS - 1)), today)

@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
-from example_project.market import known_items, selling, tasks
+from example_project.market import counting, known_items, selling, tasks
 from example_project.market.models import Item, Member
 
 
@@ -52,6 +52,7 @@ def list_item(
         # If the commit fails, the task finds no item and does nothing.
         tasks.end_sale.using(run_after=sale_ends_at).enqueue(item.pk)
         known_items.add(item.pk)
+    counting.mark("list item", seller.pk, item.listed_at)
     return item
 
 
@@ -89,4 +90,5 @@ def _sell(item_id: int, buyer: Member, now: datetime, payment_s: float) -> Item:
         if not done:
             raise NotForSale(item)
         tasks.notify_seller.enqueue_on_commit(item_id)
+    counting.mark("buy item", buyer.pk, now)
     return item

@@ -14,6 +14,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils.translation import gettext_lazy
 
+from django_redis_components import autocomplete
+from django_redis_components.bloom import BloomFilter
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from example_project.localserver import free_port
@@ -323,6 +325,20 @@ def test_redis_away_is_one_outage_of_the_page(viewer: Client, register: Register
     assert response.status_code == 503
     assert "Cannot connect to Redis." in text_of(response.content.decode())
     assert viewer.get(ANALYTICS, {"format": "json"}).json()["error"]["code"] == "unreachable"
+
+
+def test_panels_of_several_parts_are_part_of_the_outage(viewer: Client, settings) -> None:
+    viewer = browser("view_autocomplete", "view_analytics")
+    seen = BloomFilter("seen", 10)
+    autocomplete.register("contacts")
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}/0"}}}
+
+    try:
+        for page in (ANALYTICS, "/admin/django_redis_components/autocomplete/"):
+            assert viewer.get(page).status_code == 503
+    finally:
+        autocomplete.unregister("contacts")
+        assert seen.name == "seen"
 
 
 def test_panel_on_another_connection_fails_alone(

@@ -4,14 +4,14 @@
 -- DERIVED base:meta base:build base:<generation>:<number>
 -- ARGV[1] parameters  of the filter
 -- ARGV[2] look  after how many items the filter is looked at whether it is full
--- ARGV[3] seen  number of the first layers where the items were added already
+-- ARGV[3] seen  generation of the filter to whose first layer the items were added already; empty for none
 -- ARGV[4] items  12 bytes each
 -- Returns text: "1" for an item that was new, "0" for one that was in the filter
 -- Returns -1 and the stored parameters: they differ
 -- Returns 0: there is no filter
 -- Cost: O(items) times O(layers)
 local base = KEYS[1]
-local parameters, look, seen, items = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local parameters, look, seen, items = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- @include adding
 
 local filter = read_filter(base, base .. ":meta")
@@ -25,7 +25,8 @@ local newest = filter.layers[filter.count].key
 if not build and redis.call("GETRANGE", newest, 0, 0) == REBUILDING then
   redis.call("SETRANGE", newest, 0, OPEN) -- the rebuild expired
 end
-local is_new, replies = add_items(base, filter, hashes, look, seen, build), {}
+local layers_seen = filter.generation == seen and 1 or 0
+local is_new, replies = add_items(base, filter, hashes, look, layers_seen, build), {}
 if build then
   add_items(base, build, hashes, look, 0, false)
 end

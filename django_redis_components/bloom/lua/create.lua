@@ -24,7 +24,7 @@ elseif existing then
 end
 redis.call("HSET", meta, "parameters", parameters, "generation", generation, "layers", 1, "layout", layout)
 local layer = read_filter(base, meta).layers[1]
-allocate(layer, OPEN)
+allocate(layer, part == "meta" and redis.call("EXISTS", base .. ":build") == 1 and REBUILDING or OPEN)
 if part == "build" then
   redis.call("PEXPIRE", meta, ttl_ms)
   redis.call("PEXPIRE", layer.key, ttl_ms)
