@@ -216,7 +216,7 @@ class BloomFilter:
             return 0 in old
         self._known = None
         if state == REBUILDING or (state and (yield from self._find(known))):
-            return (yield from self._add(hashes, seen=known.generation))[0] and 0 in old
+            return (yield from self._add(hashes, seen=known.generation, was_new=0 in old))[0] and 0 in old
         yield from self._look(known.generation)  # the filter was removed or replaced
         return (yield from self._add(hashes))[0]
 
@@ -230,17 +230,19 @@ class BloomFilter:
         self._known = self._state(generation, layers)
         return self._known if known is None or known.generation == self._known.generation else None
 
-    def _add(self, hashes: bytes, seen: str = "") -> Flow[list[bool]]:
+    def _add(self, hashes: bytes, seen: str = "", was_new: bool = True) -> Flow[list[bool]]:
         """Add items by the script, and create the filter.
 
         Args:
             seen: generation of the filter to whose first layer the items were added already.
+            was_new: whether they were not in that layer before. Only one of several callers may go on to newer layers:
+                it would not be told that the item is new if another one was faster there.
         """
         count = len(hashes) // DIGEST_BYTES
-        reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen)
+        reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
         if reply is None:
             yield from self._create("meta", secrets.token_hex(8))
-            reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen)
+            reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
         if self._known is None:
             yield from self._find()
         if not self.scaling and random.random() * self.capacity < SHARE * count:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-ADD = LuaScript("bloom", "add", keys=("base",), args=("parameters", "look", "seen", "items"))
+ADD = LuaScript("bloom", "add", keys=("base",), args=("parameters", "look", "seen", "was_new", "items"))
 CONTAINS = LuaScript("bloom", "contains", keys=("base",), args=("parameters", "items"), idempotent=True)
 CREATE = LuaScript(
     "bloom",
