@@ -35,7 +35,7 @@ REBUILD_TTL_MS = 15 * 60 * 1_000
 #: Parts of the capacity after which a filter is looked at whether it is full; the same as in lua/shared/adding.lua.
 SHARE = 100
 #: First bytes of a layer; see lua/shared/layers.lua.
-OPEN, REBUILDING = 1, 3
+OPEN, CLOSED, REBUILDING = 1, 2, 3
 #: "1" in the replies of scripts.
 YES = ord("1")
 
@@ -244,7 +244,8 @@ class BloomFilter:
             yield from self._create("meta", secrets.token_hex(8))
             reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
         if self._known is None:
-            yield from self._find()
+            with suppress(RedisError):  # the next call tries again
+                yield from self._find()
         if not self.scaling and random.random() * self.capacity < SHARE * count:
             yield from self._look()
         return [answer == YES for answer in reply or b""]
@@ -260,9 +261,10 @@ class BloomFilter:
             reads.append(Read("BITFIELD_RO", known.keys[number], "GET", "u8", "0", *parts))
         replies = yield (Batch(reads) if len(reads) > 1 else reads[0])
         replies = replies if len(reads) > 1 else [replies]
-        if replies[0][0] in (OPEN, REBUILDING):
+        states = [state for state, *_ in replies]
+        if states[0] in (OPEN, REBUILDING) and all(state in (OPEN, CLOSED, REBUILDING) for state in states):
             return any(0 not in bits[1:] for bits in replies)
-        self._known = None  # there are other layers
+        self._known = None  # there are other layers, or some were removed between the commands
         found: list[bool] = yield from self._contains(hashes, default)
         return found[0]
 
@@ -283,8 +285,12 @@ class BloomFilter:
         return random.randint(1, max(1, self.capacity // SHARE))
 
     def _look(self, generation: str = "") -> Flow[None]:
-        """Add a layer if the filter is full; log once if it may not grow."""
-        reply = yield LOOK(base=self._base(), generation=generation)
+        """Add a layer if the filter is full; log once if it may not grow. An outage loses no answer of `add`."""
+        try:
+            reply = yield LOOK(base=self._base(), generation=generation)
+        except RedisError as exc:
+            logger.debug("Whether Bloom filter %r is full was not found out: %s", self.name, exc)
+            return
         items = float(reply or 0)
         if self.scaling or self._has_warned or items <= self.capacity * 1.01:
             return

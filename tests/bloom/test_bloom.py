@@ -464,3 +464,20 @@ def layer_keys(store: Store) -> list[bytes]:
     """Return the keys of the layers, the first layer first."""
     found = [key for key in store.keys() if not key.endswith(b":meta")]  # noqa: SIM118 - a Store is no dict
     return sorted(found, key=lambda key: int(key.rpartition(b":")[2]))
+
+
+def test_outage_after_the_item_was_added_does_not_lose_the_answer(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = BloomFilter("urls", 50)
+    assert seen.add("first")
+    looks: list[object] = []
+
+    def away(**arguments: object) -> None:
+        looks.append(arguments)
+        raise ConnectionError("Redis is away.")
+
+    monkeypatch.setattr("django_redis_components.bloom.filter.LOOK", away)
+
+    assert [seen.add("second"), seen.add("second"), seen.add_many(["third"])] == [True, False, [True]]
+    assert looks
