@@ -41,6 +41,7 @@ SCENE = """
 import json
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import Schedules, chain, get_queue, group
+from example_project.market import searching
 from example_project.market.limiting import BY_NAME
 from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
 
@@ -54,6 +55,8 @@ for number in (7, 12, 31):
     Lock(f"market:item:{number}", timeout=900).acquire()
 for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
     BY_NAME.hit(key)
+for words in ["crystal ball"] * 3 + ["dragon egg", "unicorn"]:
+    searching.items().search(words)
 get_queue("low").pause("The mail provider is down.", author="ada")
 letter = deliver_letter.using(queue_name="low", concurrency=2, unique=True).enqueue(7, 12, "Is it still for sale?")
 print(json.dumps({"task": letter.id, "flow": flow.id, "limit": BY_NAME.policy.id}))
