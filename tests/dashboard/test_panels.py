@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components import autocomplete
 from django_redis_components.bloom import BloomFilter
+from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from example_project.localserver import free_port
@@ -286,7 +287,7 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     reason = "This panel was stopped. (It wants to send 10 commands; the panels of this page have 7 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 193
+    assert found["cost"]["commands"] == 193 + 2 * len(registered_filters())
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:
