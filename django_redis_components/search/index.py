@@ -59,7 +59,7 @@ class SearchIndex:
     Args:
         name: name of the index; use one index per tenant or language.
         fields: weights of the fields of a document; a match in a field counts that much more.
-        language: of the stop words, such as "en"; None for none. Known are de, en, es, fr and zh.
+        language: of the stop words, such as "en"; None for none. Known are de, en, es and fr.
         stop_words: further words that are left out.
         synonyms: words that are searched too, by word: ``{"car": ["automobile"]}``.
         result_ttl: seconds for which a result is stored after its last use, for its further pages.
