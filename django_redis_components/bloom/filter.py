@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import secrets
+import threading
 import weakref
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
@@ -81,7 +83,8 @@ class BloomFilter:
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate:g}, scaling={scaling}"
         self._has_warned = False
         self._known: KnownState | None = None
-        _filters.add(self)
+        with _mutex:
+            _filters.add(self)
 
     def __repr__(self) -> str:
         return f"<BloomFilter {self.name}>"
@@ -357,12 +360,24 @@ def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:
     return bloom._info()
 
 
+#: The filters of this process. Weak references: a filter that is created for each request must be freed.
 _filters: weakref.WeakSet[BloomFilter] = weakref.WeakSet()
+_mutex = threading.Lock()
 
 
 def registered_filters() -> dict[str, BloomFilter]:
     """Return the filters of this process by name, ordered by name."""
-    return {each.name: each for each in sorted(_filters, key=lambda each: each.name)}
+    with _mutex:
+        filters = list(_filters)
+    return {each.name: each for each in sorted(filters, key=lambda each: each.name)}
+
+
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[bytes]:

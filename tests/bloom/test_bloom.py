@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
 from django_redis_components.bloom import BloomFilter, FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.bloom.plan import MAX_BITS, layers
 from django_redis_components.bloom.scripts import ADD
 from tests.support import Proxy, Store, run_async, run_together
@@ -403,6 +404,24 @@ def test_deleted_filter_leaves_a_byte_that_expires(store: Store) -> None:
     assert not seen.contains(1)
     assert seen.info().items == 0
     seen.delete()
+
+
+def test_layer_takes_no_more_memory_than_it_says(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 200_000, 0.01, scaling=False)
+    seen.add("a")
+
+    [key] = layer_keys(redis_server)
+    assert seen.info().bytes <= redis_server.raw.memory_usage(key) < 1.3 * seen.info().bytes
+
+
+def test_filters_are_listed_while_others_are_created(redis_server: Store) -> None:
+    def work(number: int) -> None:
+        kept = [BloomFilter(f"filter {number} {step}", 10) for step in range(300)]
+        for _ in range(50):
+            registered_filters()
+        assert kept
+
+    run_together(4, work)
 
 
 def test_plan_is_that_of_the_formula() -> None:

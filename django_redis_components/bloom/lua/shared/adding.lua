@@ -3,10 +3,10 @@
 -- Parts of the capacity after which the filter is looked at whether it is full.
 local SHARE = 100
 
--- Allocate a layer at once: growing step by step would copy it again and again.
+-- Allocate a layer at once: growing step by step would copy it again and again, and reserve up to 1 MB more than needed.
 local function allocate(layer, state)
-  redis.call("SETRANGE", layer.key, 0, state)
   redis.call("SETBIT", layer.key, layer.bits + HEADER_BITS - 1, 0)
+  redis.call("SETRANGE", layer.key, 0, state)
 end
 
 -- Return the number of items that set as many bits as a layer has: n = -m/k ln(1 - X/m).

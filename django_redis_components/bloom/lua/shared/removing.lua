@@ -4,7 +4,7 @@
 local REMEMBER_MS = 3600000
 local REMOVED = "\4"
 
--- Remove a filter and its layers. Nobody but a rebuild itself knows the layers of a rebuild.
+-- Remove a filter and its layers. Only a rebuild itself knows the layers of a rebuild.
 local function remove(filter, is_build)
   for number = 1, filter.count do
     redis.call("UNLINK", filter.layers[number].key)
