@@ -104,7 +104,7 @@ def test_indexes_that_are_not_measured_say_why(redis_server: Store, viewer: Clie
     found = indexes(viewer)
 
     assert sum(1 for row in found.values() if row["size"]) == 30
-    assert found["a31"]["note"] == "only the first 30 indexes are measured"
+    assert found["a31"]["note"] == "only the first 30 are measured"
     assert found["guilds"]["note"] == "one index for each scope; scopes are not listed"
     assert found["remote"]["note"] == "on the connection “other”"
     assert "180 commands · 1 round trip" in text(viewer)
@@ -239,3 +239,20 @@ def test_without_search_indexes_the_panel_says_so(redis_server: Store, viewer: C
     finally:
         for one in before:
             search.register(type(one))
+
+
+def test_search_indexes_that_are_not_read_are_listed_with_the_reason(
+    redis_server: Store, groups: search.ModelSearch, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Remote(GroupSearch):
+        name = "remote"
+
+    search.register(Remote, using="other")
+    monkeypatch.setattr("django_redis_components.dashboard.panels.search.MAX_INDEXES", 0)
+    try:
+        shown = text(viewer)
+    finally:
+        search.unregister("remote")
+
+    assert "groups – – not compared yet only the first 0 are measured" in shown
+    assert "remote – – not compared yet on the connection “other”" in shown

@@ -65,3 +65,18 @@ def test_filter_above_its_capacity_or_with_other_parameters_is_named(redis_serve
     assert "More items than its capacity: rebuild it with a larger one." in shown
     assert filters(viewer)["full"]["info"]["is_over_capacity"]
     assert changed.name == other.name
+
+
+def test_filters_that_are_not_read_are_listed_with_the_reason(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_redis_components.dashboard.panels.bloom.MAX_FILTERS", 2)
+    kept = [BloomFilter(f"0 filter {number}", 10) for number in range(3)]
+    remote = BloomFilter("0 remote", 10, using="other")
+
+    shown, rows = text(viewer), filters(viewer)
+
+    assert [rows[each.name]["info"] is not None for each in kept] == [True, True, False]
+    assert rows[kept[2].name]["note"] == "only the first 2 are measured"
+    assert rows[remote.name] == {"name": "0 remote", "info": None, "note": "on the connection “other”"}
+    assert "0 remote" in shown

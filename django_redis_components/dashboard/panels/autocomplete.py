@@ -20,6 +20,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import GatherResult, gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_text
+from django_redis_components.dashboard.panels.not_read import not_read
 
 #: Indexes that are measured. Each takes 6 commands.
 MAX_INDEXES = 30
@@ -106,9 +107,7 @@ def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
         return str(outcome.error)
     if source.scoped:
         return _("one index for each scope; scopes are not listed")
-    if source.using != alias:
-        return _("on the connection “%(alias)s”") % {"alias": source.using}
-    return _("only the first %(count)s indexes are measured") % {"count": number(MAX_INDEXES)}
+    return not_read(source.using, alias, MAX_INDEXES)
 
 
 def _line(row: IndexRow) -> IndexLine:

@@ -16,9 +16,10 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
+from django_redis_components.dashboard.panels.not_read import not_read
 
-#: Filters that are read. Each takes 2 commands.
-MAX_FILTERS = 30
+#: Filters that are read. Each takes 2 commands, and one for each of its layers.
+MAX_FILTERS = 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,18 +59,21 @@ class BloomPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/bloom.html"
 
     def using(self) -> str:
-        """Return the alias of the first filter; those on other connections are not read."""
+        """Return the alias of the first filter; those on other connections are listed without figures."""
         return next((each.using for each in registered_filters().values()), conf.settings().dashboard.using)
 
     def read(self) -> Flow[list[BloomRow]]:
-        """Read the filters in one round trip."""
-        alias = self.using()
-        filters = [each for each in registered_filters().values() if each.using == alias][:MAX_FILTERS]
+        """Read the filters in two round trips."""
+        alias, registered = self.using(), registered_filters().values()
+        filters = [each for each in registered if each.using == alias][:MAX_FILTERS]
         outcomes = yield from gather([info_flow(each) for each in filters])
         raise_if_all_failed(outcomes)
+        read = dict(zip(filters, outcomes, strict=True))
         return [
-            BloomRow(each.name, outcome.value, str(outcome.error or ""))
-            for each, outcome in zip(filters, outcomes, strict=True)
+            BloomRow(each.name, read[each].value, str(read[each].error or ""))
+            if each in read
+            else BloomRow(each.name, None, not_read(each.using, alias, MAX_FILTERS))
+            for each in registered
         ]
 
     def context(self, value: list[BloomRow]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from django_redis_components.dashboard.formats import duration, number
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_text
+from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.search import QueryStats, SearchSize, registered
 from django_redis_components.search.index import size_flow, stats_flow
 
@@ -64,7 +65,7 @@ class SearchPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/search.html"
 
     def using(self) -> str:
-        """Return the alias of the first index; indexes on other connections are not measured."""
+        """Return the alias of the first index; those on other connections are listed without figures."""
         return next((each.index.using for each in registered()), conf.settings().dashboard.using)
 
     def read(self) -> Flow[list[SearchRow]]:
@@ -83,7 +84,9 @@ class SearchPanel(Panel):
             size, queries, check = outcomes[3 * number_ : 3 * number_ + 3]
             error = size.error or queries.error
             rows.append(SearchRow(each.name, size.value, queries.value, check.value, str(error) if error else ""))
-        return rows
+        others = [each for each in registered() if each not in searches]
+        notes = [not_read(each.index.using, alias, MAX_INDEXES) for each in others]
+        return rows + [SearchRow(each.name, None, None, None, note) for each, note in zip(others, notes, strict=True)]
 
     def context(self, value: list[SearchRow]) -> dict[str, Any]:
         """Return the rows of the tables."""
