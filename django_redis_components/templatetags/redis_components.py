@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from django_redis_components.autocomplete.widgets import AutocompleteInput, media
-from django_redis_components.search import SearchPage, TextPart
+
+if TYPE_CHECKING:
+    from django_redis_components.search import SearchPage, TextPart
 
 register = template.Library()
 
