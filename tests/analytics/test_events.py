@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from django_redis_components.analytics import Cohort, Events, UserSet, acohorts, afunnel, cohorts, funnel
 from django_redis_components.analytics.periods import following, label, start_of
-from tests.support import Store, run_async, run_together
+from tests.support import Proxy, Store, run_async, run_together
 
 DAY = date(2026, 11, 18)  # a Wednesday
 
@@ -123,6 +123,17 @@ def test_ids_of_any_kind_are_mapped_to_numbers(store: Store) -> None:
     ]  # fmt: skip
     [key] = [key for key in store.keys() if key.endswith(b":ev:signup:day:20261118")]  # noqa: SIM118 - no dict
     assert store.raw.strlen(key) == 1
+
+
+def test_mark_is_repeated_after_a_lost_reply(proxy: Proxy) -> None:
+    event = Events("e", mapped=True, using="proxied")
+    event.mark("first", DAY)
+    proxy.drop_next_reply(after=b"{default}")
+
+    assert not event.mark("second", DAY), "the repeated call finds its own mark"
+
+    assert proxy.dropped == 1
+    assert event.day(DAY).count() == 2
 
 
 def test_concurrent_first_marks_of_one_id_give_it_one_number(redis_server: Store) -> None:
