@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from django_redis_components.autocomplete import register, unregister
 from tests.autocomplete.field_pages import ByLetter, Groups
-from tests.support import Store
+from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,7 +119,7 @@ def test_screen_reader_hears_ten_steps(page: Page, site: str) -> None:
     def heard(*keys: str, says: str, number: int) -> None:
         for key in keys:
             page.keyboard.press(key)
-        page.wait_for_function("(count) => window.said.length >= count", arg=number)
+        eventually(lambda: page.evaluate("window.said.length") >= number)
         assert page.evaluate("window.said").pop() == says
 
     field.focus()

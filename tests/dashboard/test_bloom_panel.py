@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from typing import Any
 
@@ -21,7 +20,6 @@ ANALYTICS = "/admin/django_redis_components/analytics/"
 
 @pytest.fixture
 def viewer() -> Client:
-    gc.collect()  # filters of other tests
     return browser("view_analytics")
 
 
@@ -38,32 +36,32 @@ def filters(client: Client) -> dict[str, Any]:
 
 @pytest.mark.contract
 def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client) -> None:
-    urls, small = BloomFilter("<urls>", 1_000, 0.01, scaling=False), BloomFilter("small", 100)
+    urls, small = BloomFilter("<urls>", 1_000, 0.01, scaling=False), BloomFilter("small panel", 100)
     urls.add_many(range(500))
     small.add_many(range(150))
-    empty = BloomFilter("unused", 10)
+    empty = BloomFilter("unused panel", 10)
 
     shown = text(viewer)
 
     data = filters(viewer)
     assert data["<urls>"]["info"]["items"] == urls.info().items
-    assert data["small"]["info"]["layers"] == 2
+    assert data["small panel"]["info"]["layers"] == 2
     assert "2 layers" in shown
     assert data[empty.name]["info"]["layers"] == 0
-    assert re.search(r"unused 0 10 0.00.% 0.00.% of 1.00.% 0.bytes empty", shown)
+    assert re.search(r"unused panel 0 10 0.00.% 0.00.% of 1.00.% 0.bytes empty", shown)
     assert "<urls>" not in viewer.get(ANALYTICS).content.decode()
 
 
 def test_filter_above_its_capacity_or_with_other_parameters_is_named(redis_server: Store, viewer: Client) -> None:
-    full, other = BloomFilter("full", 10, scaling=False), BloomFilter("other", 10)
+    full, other = BloomFilter("full panel", 10, scaling=False), BloomFilter("other panel", 10)
     full.add_many(range(50))
     other.add(1)
-    changed = BloomFilter("other", 20)
+    changed = BloomFilter("other panel", 20)
 
     shown = text(viewer)
 
     assert "More items than its capacity: rebuild it with a larger one." in shown
-    assert filters(viewer)["full"]["info"]["is_over_capacity"]
+    assert filters(viewer)["full panel"]["info"]["is_over_capacity"]
     assert changed.name == other.name
 
 
