@@ -10,11 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.panel import add_panel
 from django_redis_components.dashboard.panels import page, snapshot
-from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
+from django_redis_components.dashboard.panels.analytics import SignInsPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
+from django_redis_components.dashboard.panels.traffic import SourcesPanel, TopPagesPanel, TrafficPanel
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -37,5 +38,15 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, EventsPanel, IndexesPanel, SearchPanel, BloomPanel):
+for _panel in (
+    TrafficPanel,
+    VisitorsPanel,
+    SignInsPanel,
+    TopPagesPanel,
+    SourcesPanel,
+    EventsPanel,
+    IndexesPanel,
+    SearchPanel,
+    BloomPanel,
+):
     add_panel(_panel)
