@@ -16,7 +16,7 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 
 ========================  ==================================  ========================================
 ``pv:<period>``           zset: page to views; "" is the sum  TTL ``ANALYTICS["TTL"]`` from each write; hours 8 days
-``dm:<what>:<period>``    zset: value to views; "" is the sum TTL ``ANALYTICS["TTL"]`` from each write
+``dm:<what>:<period>``    zset: value to views; "": the sum   TTL ``ANALYTICS["TTL"]`` from each write
 ``batch:<process>``       string: number of the last batch    1 day
 ``uv:<period>``           HyperLogLog of visitors             TTL ``ANALYTICS["TTL"]`` from each write; hours 8 days
 ``uv:minute:<number>``    HyperLogLog of visitors             10 minutes
