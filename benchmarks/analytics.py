@@ -77,40 +77,52 @@ def measure(url: str, options: argparse.Namespace) -> None:
     globals()[options.what](url, options)
 
 
-def overhead(url: str, options: argparse.Namespace) -> None:
-    """Print what the middleware adds to a request."""
-    from django.http import HttpResponse
+def requests(count: int) -> list[Any]:
+    """Return requests of 50 visitors for 200 pages."""
     from django.test import RequestFactory
 
-    from django_redis_components.analytics import AnalyticsMiddleware, flush
+    headers = {"User-Agent": AGENT, "Referer": "https://example.org/a", "Cookie": "sessionid=" + "a" * 32}
+    factory = RequestFactory(headers=headers)
+    return [factory.get(f"/items/{n % 200}/", REMOTE_ADDR=f"10.0.{n % 50}.1") for n in range(count)]
 
-    def view(request: object) -> HttpResponse:
-        return HttpResponse("<p>page")
 
-    async def aview(request: object) -> HttpResponse:
-        return HttpResponse("<p>page")
+def timed(call: Callable[[Any], Any], count: int) -> float:
+    """Return microseconds per request."""
+    batch = requests(count)
+    started = time.perf_counter()
+    for request in batch:
+        call(request)
+    return (time.perf_counter() - started) / count * 1e6
 
-    def requests(count: int) -> list[Any]:
-        headers = {"User-Agent": AGENT, "Referer": "https://example.org/a", "Cookie": "sessionid=" + "a" * 32}
-        factory = RequestFactory(headers=headers)
-        return [factory.get(f"/items/{n % 200}/", REMOTE_ADDR=f"10.0.{n % 50}.1") for n in range(count)]
 
-    def timed(call: Callable[[Any], Any], count: int) -> float:
+def atimed(call: Callable[[Any], Any], count: int) -> float:
+    """Return microseconds per request of an async view."""
+
+    async def run() -> float:
         batch = requests(count)
         started = time.perf_counter()
         for request in batch:
-            call(request)
+            await call(request)
         return (time.perf_counter() - started) / count * 1e6
 
-    def atimed(call: Callable[[Any], Any], count: int) -> float:
-        async def run() -> float:
-            batch = requests(count)
-            started = time.perf_counter()
-            for request in batch:
-                await call(request)
-            return (time.perf_counter() - started) / count * 1e6
+    return asyncio.run(run())
 
-        return asyncio.run(run())
+
+def view(request: object) -> Any:
+    """A page."""
+    from django.http import HttpResponse
+
+    return HttpResponse("<p>page")
+
+
+async def aview(request: object) -> Any:
+    """A page of an async view."""
+    return view(request)
+
+
+def overhead(url: str, options: argparse.Namespace) -> None:
+    """Print what the middleware adds to a request."""
+    from django_redis_components.analytics import AnalyticsMiddleware, flush
 
     count = options.requests or 300
     middleware, amiddleware = AnalyticsMiddleware(view), AnalyticsMiddleware(aview)

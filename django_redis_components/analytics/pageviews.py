@@ -199,9 +199,9 @@ def breakdown_flow(
     return views._breakdown(dimension, day, limit, unit)
 
 
-def count_flow(views: PageViews, page: str | None, start: date) -> Flow[int]:
-    """Return the flow of `PageViews.count` for one day, to run it with others."""
-    return views._count(page, start, None)
+def count_flow(views: PageViews, page: str | None, start: date, end: date | None = None) -> Flow[int]:
+    """Return the flow of `PageViews.count`, to run it with others."""
+    return views._count(page, start, end)
 
 
 def _views(score: bytes | None) -> int:

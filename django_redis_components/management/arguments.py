@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from datetime import date
 
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.units import to_seconds
@@ -61,3 +62,11 @@ def address(text: str) -> tuple[str, int]:
     if not port.isdecimal() or not 1 <= int(port) <= 65_535:
         raise ArgumentTypeError(f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT.")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def day(text: str) -> date:
+    """Parse a date as YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a date as YYYY-MM-DD.") from None

@@ -1,0 +1,90 @@
+"""`manage.py analytics`: reports and exports counts, and erases what is stored of a user."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.core import conf
+from django_redis_components.management.analytics_commands import COLUMNS, Site, as_csv, last_days
+from django_redis_components.management.arguments import day, whole_number
+from django_redis_components.management.base import EXIT_CODES, CommandResult, OperatorCommand, add_subcommands, add_yes
+
+#: Subcommands and their descriptions.
+VERBS = {
+    "report": "print views, visitors and sign-ins of each day, with the pages and the sources of the most views",
+    "export": "write counts to standard output, as CSV or with --json as one line of JSON",
+    "forget": "delete sign-ins, events and scores of a user",
+}
+
+
+class Command(OperatorCommand):
+    """Report, export and erase what analytics has counted."""
+
+    help = f"Report, export and erase what analytics has counted. See `analytics COMMAND --help`. {EXIT_CODES}"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the subcommands."""
+        made = add_subcommands(parser, VERBS, with_connection=False)
+        for each in made.values():
+            each.add_argument("--site", help='name of the site (default: REDIS_COMPONENTS["ANALYTICS"]["SITE"])')
+        made["export"].add_argument("what", choices=list(COLUMNS), help="what is exported, by day")
+        for verb, days in (("report", 30), ("export", 30)):
+            _add_range(made[verb], days)
+        made["forget"].add_argument("user_id", type=whole_number(0, 2**63 - 1), metavar="ID", help="of the user")
+        made["forget"].add_argument(
+            "--ranking",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="also delete the user's score there; repeatable",
+        )
+        add_yes(made["forget"])
+
+    def perform_report(self, options: dict[str, Any]) -> CommandResult:
+        """Return the report."""
+        return _site(options).report(*_range(options))
+
+    def perform_export(self, options: dict[str, Any]) -> CommandResult:
+        """Write the rows as they are read."""
+        what = options["what"]
+        rows = _site(options).rows(what, *_range(options))
+        if options["json"]:
+            return CommandResult({"rows": [dict(zip(COLUMNS[what], row, strict=True)) for row in rows]})
+        for line in as_csv(what, rows):
+            self.stdout.write(line, ending="")
+        return CommandResult({})
+
+    def perform_forget(self, options: dict[str, Any]) -> CommandResult:
+        """Delete the data of a user after a confirmation."""
+        user_id = options["user_id"]
+        if not options["yes"]:
+            self.ask(
+                f"Delete all sign-ins and events of user {user_id}? They cannot be restored.", "Nothing was deleted."
+            )
+        found = _site(options).forget(user_id, options["ranking"])
+        text = f"User {user_id}: deleted the sign-ins, {found['events']:,} marks of events"
+        ranked = f", the score in {', '.join(options['ranking'])}" if options["ranking"] else ""
+        note = "Page views and visitors store no user: HyperLogLogs keep no ids."
+        return CommandResult({"user_id": user_id, **found}, f"{text}{ranked}.", note=note)
+
+
+def _add_range(parser: argparse.ArgumentParser, days: int) -> None:
+    limit = whole_number(1, MAX_RANGE_DAYS)
+    parser.add_argument(
+        "--days", type=limit, default=days, help=f"number of days, the last one included (default: {days})"
+    )
+    parser.add_argument("--end", type=day, metavar="YYYY-MM-DD", help="last day (default: today, in TIME_ZONE)")
+
+
+def _range(options: dict[str, Any]) -> tuple[date, date]:
+    return last_days(options["days"], options["end"] or site_date())
+
+
+def _site(options: dict[str, Any]) -> Site:
+    settings = conf.settings().analytics
+    return Site(options["site"] or settings.site, settings.using)
