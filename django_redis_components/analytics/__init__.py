@@ -28,7 +28,10 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``si:c:<id>:<yyyymmdd>``  string: token of a sign-in          60 s
 ``ev:<event>:<period>``   bitmap: bit n is user n             TTL ``ANALYTICS["TTL"]`` from each write
 ``ev``                    zset: names of events               none
-``ids``                   hash: id to number, if mapped       none
+``si:a:<id>``             list: 100 changes by hand           none; `SignIns.forget` deletes it
+``si:r:<day>``            string: a row of retention          TTL ``ANALYTICS["TTL"]`` from each write
+``si:r:last``             string: latest day of the rows      TTL ``ANALYTICS["TTL"]`` from each write
+``ids``                   hash: id to number, if mapped       none; `forget_number` deletes an id
 ``scratch:<number>``      bitmap                              only while a script runs, 60 s at most
 ``rk:all``                zset: member to score               none
 ``rk:<window>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
@@ -53,6 +56,7 @@ See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the
 
 from __future__ import annotations
 
+from django_redis_components.analytics.audit import SignInChange
 from django_redis_components.analytics.bit_counters import BitCounters
 from django_redis_components.analytics.buffer import flush
 from django_redis_components.analytics.cohorts import Cohort, acohorts, afunnel, cohorts, funnel
@@ -64,7 +68,14 @@ from django_redis_components.analytics.identity import opt_in, opt_out
 from django_redis_components.analytics.middleware import AnalyticsMiddleware
 from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.ranking import RankedMember, Ranking
+from django_redis_components.analytics.retention import (
+    aretention_triangle,
+    aroll_up_retention,
+    retention_triangle,
+    roll_up_retention,
+)
 from django_redis_components.analytics.signins import SignIns
+from django_redis_components.analytics.user_ids import aforget_number, forget_number
 from django_redis_components.analytics.view_counters import OTHER
 from django_redis_components.analytics.visitors import UniqueVisitors
 
@@ -79,14 +90,21 @@ __all__ = [
     "PageViews",
     "RankedMember",
     "Ranking",
+    "SignInChange",
     "SignIns",
     "UniqueVisitors",
     "UserSet",
     "acohorts",
+    "aforget_number",
     "afunnel",
+    "aretention_triangle",
+    "aroll_up_retention",
     "cohorts",
     "flush",
+    "forget_number",
     "funnel",
     "opt_in",
     "opt_out",
+    "retention_triangle",
+    "roll_up_retention",
 ]

@@ -52,6 +52,15 @@ def month_bits(year: int, month: int) -> tuple[int, int]:
     return first, calendar.monthrange(year, month)[1]
 
 
+def year_bits(year: int) -> tuple[int, int]:
+    """Return the first offset of a year and its number of days.
+
+    Raises:
+        ValueError: not a year, or before EPOCH or after LAST_DAY.
+    """
+    return offset_of(date(year, 1, 1)), 365 + calendar.isleap(year)
+
+
 def text_of(bitmap: bytes | None) -> str:
     """Return the bitmap as text of "0" and "1", first day first."""
     return "".join(f"{byte:08b}" for byte in bitmap or b"")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import get_args
-from uuid import UUID
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import Counter, ttl_ms
@@ -14,7 +13,7 @@ from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.expressions import UserSet
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MARK, UNMARK
-from django_redis_components.analytics.user_ids import check_user_id
+from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.units import check_flag
@@ -69,7 +68,7 @@ class Events(Counter):
     def __repr__(self) -> str:
         return f"<Events {self.event!r} of {self.name!r}>"
 
-    def mark(self, user_id: int | str | UUID, at: date | None = None) -> bool:
+    def mark(self, user_id: UserId, at: date | None = None) -> bool:
         """Mark that a user did it. Idempotent.
 
         Args:
@@ -84,7 +83,7 @@ class Events(Counter):
         """
         return self._run(self._mark(user_id, at))
 
-    async def amark(self, user_id: int | str | UUID, at: date | None = None) -> bool:
+    async def amark(self, user_id: UserId, at: date | None = None) -> bool:
         """See `mark`."""
         return await self._arun(self._mark(user_id, at))
 
@@ -118,41 +117,35 @@ class Events(Counter):
         """Return the users of any period from that of `start` to that of `end`, both included; at most 400."""
         return reduce(UserSet.__or__, [self.period(unit, each) for each in periods.starts(unit, start, end)])
 
-    def did(self, user_id: int | str | UUID, unit: Unit = "day", at: date | None = None) -> bool:
+    def did(self, user_id: UserId, unit: Unit = "day", at: date | None = None) -> bool:
         """Return whether a user did it in the period of a time."""
         return self._run(self._did(user_id, unit, at))
 
-    async def adid(self, user_id: int | str | UUID, unit: Unit = "day", at: date | None = None) -> bool:
+    async def adid(self, user_id: UserId, unit: Unit = "day", at: date | None = None) -> bool:
         """See `did`."""
         return await self._arun(self._did(user_id, unit, at))
 
-    def forget(self, user_id: int | str | UUID) -> int:
+    def forget(self, user_id: UserId) -> int:
         """Remove a user from all periods that may be stored; return the number of those that had the user."""
         return sum(self._run(self._forget(user_id, chunk)) for chunk in _chunks(self._stored()))
 
-    async def aforget(self, user_id: int | str | UUID) -> int:
+    async def aforget(self, user_id: UserId) -> int:
         """See `forget`."""
         return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(self._stored())])
 
-    def _mark(self, user_id: int | str | UUID, at: date | None) -> Flow[bool]:
-        limit = conf.settings().analytics.max_user_id
+    def _mark(self, user_id: UserId, at: date | None) -> Flow[bool]:
         reply: int = yield MARK(
             base=self._key(),
             event=self.event,
             id=self._id(user_id),
             is_mapped=int(self.mapped),
-            max_number=limit,
+            max_number=conf.settings().analytics.max_user_id,
             ttl_ms=ttl_ms(),
             bitmaps=[self._bitmap(unit, at) for unit in self.units],
         )
-        if reply < 0:
-            raise ValueError(
-                f"{self!r}: {limit + 1:,} users have numbers already, as many as"
-                ' REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] allows.'
-            )
-        return reply == 1
+        return check_number(reply, self) == 1
 
-    def _did(self, user_id: int | str | UUID, unit: Unit, at: date | None) -> Flow[bool]:
+    def _did(self, user_id: UserId, unit: Unit, at: date | None) -> Flow[bool]:
         self.period(unit, at)  # raises for a unit that is not kept
         number = self._id(user_id)
         if self.mapped:
@@ -162,7 +155,7 @@ class Events(Counter):
         bit: int = yield Read("GETBIT", self._key(self._bitmap(unit, at)), number)
         return bit == 1
 
-    def _forget(self, user_id: int | str | UUID, bitmaps: Sequence[str]) -> Flow[int]:
+    def _forget(self, user_id: UserId, bitmaps: Sequence[str]) -> Flow[int]:
         found: int = yield UNMARK(base=self._key(), id=self._id(user_id), is_mapped=int(self.mapped), bitmaps=bitmaps)
         return found
 
@@ -182,12 +175,8 @@ class Events(Counter):
     def _bitmap(self, unit: Unit, at: date | None) -> str:
         return f"ev:{self.event}:{unit}:{periods.label(unit, at)}"
 
-    def _id(self, user_id: int | str | UUID) -> str | int:
-        if not self.mapped:
-            return check_user_id(user_id)
-        if isinstance(user_id, bool) or not isinstance(user_id, int | str | UUID):
-            raise TypeError(f"user_id={user_id!r}: expected an integer, a string or a UUID.")
-        return keys.validate_name(str(user_id), "user_id")
+    def _id(self, user_id: UserId) -> str:
+        return user_text(user_id, mapped=self.mapped)
 
 
 def names_read(site: str) -> Command:

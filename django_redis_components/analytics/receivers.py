@@ -21,10 +21,12 @@ def connect() -> None:
 def count_sign_in(*, user: Any, **_: Any) -> None:
     """Count a sign-in. Receiver of ``user_logged_in``; it never fails a login.
 
-    Django runs it in a thread for ``alogin``, so it uses the sync client.
+    Django runs it in a thread for ``alogin``, so it uses the sync client. Keys of users that are not integers are
+    mapped.
     """
     if SAFEGUARD.should_count("sign-ins", lambda: conf.settings().analytics.sign_in_on_login):
         with SAFEGUARD.suppress_errors("sign-ins"):
             analytics = conf.settings().analytics
             client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
-            run(client, sign_in_flow(SignIns(analytics.site), user.pk))
+            sign_ins = SignIns(analytics.site, mapped=not isinstance(user.pk, int))
+            run(client, sign_in_flow(sign_ins, user.pk))

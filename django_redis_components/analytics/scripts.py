@@ -23,9 +23,25 @@ VISIT_PAGES = LuaScript(
 MERGE = LuaScript("analytics", "merge", keys=("scratch", "days*"), idempotent=True)
 UNION = LuaScript("analytics", "union", keys=("scratch", "part"), args=("sketches*",), idempotent=True)
 SIGN_IN = LuaScript(
-    "analytics", "sign_in", keys=("user", "day", "claim"), args=("id", "offset", "token", "claim_ms"), idempotent=True
+    "analytics",
+    "sign_in",
+    keys=("base", "user", "day", "claim", "audit"),
+    args=("id", "is_mapped", "max_number", "offset", "token", "claim_ms", "entry"),
+    idempotent=True,
 )
-FORGET = LuaScript("analytics", "forget", keys=("user", "days*"), args=("id", "seen"), idempotent=True)
+UNDO_SIGN_IN = LuaScript(
+    "analytics",
+    "undo_sign_in",
+    keys=("base", "user", "day", "claim", "audit"),
+    args=("id", "is_mapped", "offset", "token", "claim_ms", "entry"),
+    idempotent=True,
+)
+FORGET = LuaScript(
+    "analytics", "forget", keys=("base", "user", "audit"), args=("id", "is_mapped", "seen", "days*"), idempotent=True
+)
+ROLL_UP_RETENTION = LuaScript(
+    "analytics", "roll_up_retention", keys=("base",), args=("offset", "ttl_ms", "days*"), idempotent=True
+)
 MARK = LuaScript(
     "analytics",
     "mark",

@@ -6,11 +6,14 @@ import secrets
 from datetime import date, timedelta
 
 from django_redis_components.analytics import bits
+from django_redis_components.analytics.audit import SignInChange, entry_of, parse_entry
 from django_redis_components.analytics.counter import Counter
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span, stamp
-from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN
-from django_redis_components.analytics.user_ids import check_user_id
+from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
+from django_redis_components.analytics.user_ids import UserId, check_number, user_text
+from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.units import check_flag
 
 #: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
 CLAIM_MS = 60_000
@@ -18,6 +21,8 @@ CLAIM_MS = 60_000
 FORGET_ATTEMPTS = 5
 #: Maximum keys deleted by one command.
 CHUNK = 500
+#: Entries of a user's audit that are kept; the same as in lua/shared/audit.lua.
+MAX_AUDIT = 100
 
 
 class SignIns(Counter):
@@ -27,10 +32,19 @@ class SignIns(Counter):
 
     Args:
         name: the name of the site; all its keys share a Cluster slot.
+        mapped: whether ids are strings, UUIDs or large integers. Each gets a number, which takes some 80 bytes. All
+            sign-ins and `Events` of the name must agree; they share the numbers.
         using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
     """
 
-    def sign_in(self, user_id: int, at: date | None = None) -> bool:
+    def __init__(self, name: str, *, mapped: bool = False, using: str = "default") -> None:
+        super().__init__(name, using=using)
+        self.mapped = check_flag(mapped, "mapped")
+
+    def sign_in(self, user_id: UserId, at: date | None = None) -> bool:
         """Record a sign-in.
 
         Idempotent: after a lost reply the call is repeated with its token and still returns True if it was the
@@ -38,7 +52,7 @@ class SignIns(Counter):
         granted exactly once (a reward) needs its own record.
 
         Args:
-            user_id: an integer from 0 to ``MAX_USER_ID``; it is the user's bit in the day's bitmap.
+            user_id: an integer from 0 to ``MAX_USER_ID``, the user's bit in the day's bitmap; any id if mapped.
             at: a day or a time; now if None.
 
         Returns:
@@ -49,66 +63,116 @@ class SignIns(Counter):
         """
         return self._run(self._sign_in(user_id, at))
 
-    async def asign_in(self, user_id: int, at: date | None = None) -> bool:
+    async def asign_in(self, user_id: UserId, at: date | None = None) -> bool:
         """See `sign_in`."""
         return await self._arun(self._sign_in(user_id, at))
 
-    def signed_in(self, user_id: int, day: date | None = None) -> bool:
+    def make_up(self, user_id: UserId, day: date, *, by: UserId) -> bool:
+        """Record a sign-in of an earlier day, and who did it; see `audit`. Idempotent.
+
+        Args:
+            day: today or earlier.
+            by: the user, program or rule that added it.
+
+        Returns:
+            True if there was none on that day. Otherwise nothing is recorded.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted.
+        """
+        return self._run(self._make_up(user_id, day, by))
+
+    async def amake_up(self, user_id: UserId, day: date, *, by: UserId) -> bool:
+        """See `make_up`."""
+        return await self._arun(self._make_up(user_id, day, by))
+
+    def undo(self, user_id: UserId, day: date, *, by: UserId) -> bool:
+        """Remove the sign-in of a day, and record who did it; see `audit`. Idempotent.
+
+        Returns:
+            True if there was one. A later `sign_in` of that day returns True again.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted.
+        """
+        return self._run(self._undo(user_id, day, by))
+
+    async def aundo(self, user_id: UserId, day: date, *, by: UserId) -> bool:
+        """See `undo`."""
+        return await self._arun(self._undo(user_id, day, by))
+
+    def audit(self, user_id: UserId) -> list[SignInChange]:
+        """Return the changes by `make_up` and `undo`, the latest first; the last 100 are kept until `forget`."""
+        return self._run(self._audit(user_id))
+
+    async def aaudit(self, user_id: UserId) -> list[SignInChange]:
+        """See `audit`."""
+        return await self._arun(self._audit(user_id))
+
+    def signed_in(self, user_id: UserId, day: date | None = None) -> bool:
         """Return whether the user signed in on a day; today if None."""
         return self._run(self._signed_in(user_id, day))
 
-    async def asigned_in(self, user_id: int, day: date | None = None) -> bool:
+    async def asigned_in(self, user_id: UserId, day: date | None = None) -> bool:
         """See `signed_in`."""
         return await self._arun(self._signed_in(user_id, day))
 
-    def month(self, user_id: int, year: int, month: int) -> list[bool]:
+    def month(self, user_id: UserId, year: int, month: int) -> list[bool]:
         """Return for each day of a month whether the user signed in; ``[0]`` is the first."""
         return self._run(self._month(user_id, year, month))
 
-    async def amonth(self, user_id: int, year: int, month: int) -> list[bool]:
+    async def amonth(self, user_id: UserId, year: int, month: int) -> list[bool]:
         """See `month`."""
         return await self._arun(self._month(user_id, year, month))
 
-    def count(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
+    def year(self, user_id: UserId, year: int) -> list[bool]:
+        """Return for each day of a year whether the user signed in; ``[0]`` is January 1."""
+        return self._run(self._year(user_id, year))
+
+    async def ayear(self, user_id: UserId, year: int) -> list[bool]:
+        """See `year`."""
+        return await self._arun(self._year(user_id, year))
+
+    def count(self, user_id: UserId, start: date | None = None, end: date | None = None) -> int:
         """Return the number of days with a sign-in from `start` to `end`, both included; None is unbounded."""
         return self._run(self._count(user_id, start, end))
 
-    async def acount(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
+    async def acount(self, user_id: UserId, start: date | None = None, end: date | None = None) -> int:
         """See `count`."""
         return await self._arun(self._count(user_id, start, end))
 
-    def first(self, user_id: int) -> date | None:
+    def first(self, user_id: UserId) -> date | None:
         """Return the first day on which the user signed in, or None."""
         return self._run(self._first(user_id))
 
-    async def afirst(self, user_id: int) -> date | None:
+    async def afirst(self, user_id: UserId) -> date | None:
         """See `first`."""
         return await self._arun(self._first(user_id))
 
-    def last(self, user_id: int) -> date | None:
+    def last(self, user_id: UserId) -> date | None:
         """Return the last day on which the user signed in, or None."""
         return self._run(self._last(user_id))
 
-    async def alast(self, user_id: int) -> date | None:
+    async def alast(self, user_id: UserId) -> date | None:
         """See `last`."""
         return await self._arun(self._last(user_id))
 
-    def streak(self, user_id: int, day: date | None = None) -> int:
+    def streak(self, user_id: UserId, day: date | None = None) -> int:
         """Return the number of consecutive days with a sign-in up to `day` (today if None).
 
         If there is no sign-in on `day` yet, the streak ends on the day before.
         """
         return self._run(self._streak(user_id, day))
 
-    async def astreak(self, user_id: int, day: date | None = None) -> int:
+    async def astreak(self, user_id: UserId, day: date | None = None) -> int:
         """See `streak`."""
         return await self._arun(self._streak(user_id, day))
 
-    def longest_streak(self, user_id: int) -> int:
+    def longest_streak(self, user_id: UserId) -> int:
         """Return the maximum number of consecutive days with a sign-in."""
         return self._run(self._longest_streak(user_id))
 
-    async def alongest_streak(self, user_id: int) -> int:
+    async def alongest_streak(self, user_id: UserId) -> int:
         """See `longest_streak`."""
         return await self._arun(self._longest_streak(user_id))
 
@@ -140,11 +204,11 @@ class SignIns(Counter):
         """See `retention`."""
         return await self._arun(self._retention(day, days))
 
-    def forget(self, user_id: int) -> bool:
+    def forget(self, user_id: UserId) -> bool:
         """Delete all sign-ins of a user, also from the totals of the days. Return whether there were any."""
         return self._run(self._forget(user_id))
 
-    async def aforget(self, user_id: int) -> bool:
+    async def aforget(self, user_id: UserId) -> bool:
         """See `forget`."""
         return await self._arun(self._forget(user_id))
 
@@ -156,54 +220,92 @@ class SignIns(Counter):
         """See `prune`."""
         return await self._arun(self._prune(before))
 
-    def _sign_in(self, user_id: int, at: date | None) -> Flow[bool]:
+    def _sign_in(self, user_id: UserId, at: date | None, entry: str = "") -> Flow[bool]:
         day = local_date(at)
-        user = self._user(user_id)
+        offset, user = bits.offset_of(day), self._text(user_id)
         reply: int = yield SIGN_IN(
-            user=user,
+            base=self._key(),
+            user=self._user(user),
             day=self._day(day),
-            claim=self._key("si", "c", str(user_id), stamp(day)),
-            id=user_id,
-            offset=bits.offset_of(day),
+            claim=self._key("si", "c", user, stamp(day)),
+            audit=self._key("si", "a", user),
+            id=user,
+            is_mapped=int(self.mapped),
+            max_number=conf.settings().analytics.max_user_id,
+            offset=offset,
             token=secrets.token_hex(8),
             claim_ms=CLAIM_MS,
+            entry=entry,
+        )
+        return check_number(reply, self) == 1
+
+    def _make_up(self, user_id: UserId, day: date, by: UserId) -> Flow[bool]:
+        chosen, today = local_date(day, "day"), local_date()
+        if chosen > today:
+            raise ValueError(f"day={chosen}: expected today, {today}, or an earlier day.")
+        return (yield from self._sign_in(user_id, chosen, entry_of("make_up", bits.offset_of(chosen), by)))
+
+    def _undo(self, user_id: UserId, day: date, by: UserId) -> Flow[bool]:
+        chosen, user = local_date(day, "day"), self._text(user_id)
+        offset = bits.offset_of(chosen)
+        reply: int = yield UNDO_SIGN_IN(
+            base=self._key(),
+            user=self._user(user),
+            day=self._day(chosen),
+            claim=self._key("si", "c", user, stamp(chosen)),
+            audit=self._key("si", "a", user),
+            id=user,
+            is_mapped=int(self.mapped),
+            offset=offset,
+            token=secrets.token_hex(8),
+            claim_ms=CLAIM_MS,
+            entry=entry_of("undo", offset, by),
         )
         return reply == 1
 
-    def _signed_in(self, user_id: int, day: date | None) -> Flow[bool]:
+    def _audit(self, user_id: UserId) -> Flow[list[SignInChange]]:
+        entries: list[bytes] = yield Read("LRANGE", self._key("si", "a", self._text(user_id)), 0, MAX_AUDIT - 1)
+        return [parse_entry(entry) for entry in entries]
+
+    def _signed_in(self, user_id: UserId, day: date | None) -> Flow[bool]:
         offset = bits.offset_of(local_date(day, "day"))
-        bit: int = yield Read("GETBIT", self._user(user_id), offset)
+        bit: int = yield Read("GETBIT", self._user(self._text(user_id)), offset)
         return bit == 1
 
-    def _month(self, user_id: int, year: int, month: int) -> Flow[list[bool]]:
-        first, length = bits.month_bits(year, month)
+    def _month(self, user_id: UserId, year: int, month: int) -> Flow[list[bool]]:
+        return (yield from self._range(user_id, *bits.month_bits(year, month)))
+
+    def _year(self, user_id: UserId, year: int) -> Flow[list[bool]]:
+        return (yield from self._range(user_id, *bits.year_bits(year)))
+
+    def _range(self, user_id: UserId, first: int, length: int) -> Flow[list[bool]]:
         start, end = first // 8, (first + length - 1) // 8
-        text = bits.text_of((yield Read("GETRANGE", self._user(user_id), start, end)))
+        text = bits.text_of((yield Read("GETRANGE", self._user(self._text(user_id)), start, end)))
         skipped = first % 8
         return [bit == "1" for bit in text[skipped : skipped + length].ljust(length, "0")]
 
-    def _count(self, user_id: int, start: date | None, end: date | None) -> Flow[int]:
+    def _count(self, user_id: UserId, start: date | None, end: date | None) -> Flow[int]:
         sides = [None if side is None else local_date(side, what) for side, what in ((start, "start"), (end, "end"))]
         first, last = bits.window(*sides)
         if last < first:
             return 0
-        days: int = yield Read("BITCOUNT", self._user(user_id), first, last, "BIT")
+        days: int = yield Read("BITCOUNT", self._user(self._text(user_id)), first, last, "BIT")
         return days
 
-    def _first(self, user_id: int) -> Flow[date | None]:
-        offset: int = yield Read("BITPOS", self._user(user_id), 1)
+    def _first(self, user_id: UserId) -> Flow[date | None]:
+        offset: int = yield Read("BITPOS", self._user(self._text(user_id)), 1)
         return bits.day_of(offset) if offset >= 0 else None
 
-    def _last(self, user_id: int) -> Flow[date | None]:
+    def _last(self, user_id: UserId) -> Flow[date | None]:
         offset = (yield from self._bits(user_id)).rfind("1")
         return bits.day_of(offset) if offset >= 0 else None
 
-    def _streak(self, user_id: int, day: date | None) -> Flow[int]:
+    def _streak(self, user_id: UserId, day: date | None) -> Flow[int]:
         offset = bits.offset_of(local_date(day, "day"))
         text = yield from self._bits(user_id)
         return bits.run_up_to(text, offset) or bits.run_up_to(text, offset - 1)
 
-    def _longest_streak(self, user_id: int) -> Flow[int]:
+    def _longest_streak(self, user_id: UserId) -> Flow[int]:
         return bits.longest_run((yield from self._bits(user_id)))
 
     def _total(self, day: date | None) -> Flow[int]:
@@ -224,16 +326,26 @@ class SignIns(Counter):
         counts: list[int] = yield Batch([EVALUATE(base=self._key(), program=program) for program in programs])
         return counts
 
-    def _forget(self, user_id: int) -> Flow[bool]:
-        user = self._user(user_id)
-        found = False
+    def _forget(self, user_id: UserId) -> Flow[bool]:
+        text = self._text(user_id)
+        user, found = self._user(text), False
         for _ in range(FORGET_ATTEMPTS):
             seen: bytes | None = yield Read("GET", user)
             if seen is None:
                 return found  # True if the reply to the deletion was lost
             found = True
-            days = [self._day(bits.day_of(offset)) for offset in bits.days_set(bits.text_of(seen))]
-            if (yield FORGET(user=user, days=days, id=user_id, seen=seen)):
+            offsets = bits.days_set(bits.text_of(seen))
+            days = [part for offset in offsets for part in (stamp(bits.day_of(offset)), offset)]
+            deleted = yield FORGET(
+                base=self._key(),
+                user=user,
+                audit=self._key("si", "a", text),
+                id=text,
+                is_mapped=int(self.mapped),
+                seen=seen,
+                days=days,
+            )
+            if deleted:
                 return True
         raise RuntimeError(f"{self!r}: user {user_id} signed in {FORGET_ATTEMPTS} times during forget().")
 
@@ -244,21 +356,29 @@ class SignIns(Counter):
         deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks])
         return sum(deleted)
 
-    def _bits(self, user_id: int) -> Flow[str]:
-        return bits.text_of((yield Read("GET", self._user(user_id))))
+    def _bits(self, user_id: UserId) -> Flow[str]:
+        return bits.text_of((yield Read("GET", self._user(self._text(user_id)))))
 
-    def _user(self, user_id: int) -> str:
-        return self._key("si", "u", str(check_user_id(user_id)))
+    def _text(self, user_id: UserId) -> str:
+        return user_text(user_id, mapped=self.mapped)
+
+    def _user(self, text: str) -> str:
+        return self._key("si", "u", text)
 
     def _day(self, day: date) -> str:
         return self._key("si", "d", stamp(day))
 
 
-def sign_in_flow(sign_ins: SignIns, user_id: int) -> Flow[bool]:
+def sign_in_flow(sign_ins: SignIns, user_id: UserId, at: date | None = None) -> Flow[bool]:
     """Return the flow of `SignIns.sign_in`, to run it on another client."""
-    return sign_ins._sign_in(user_id, None)
+    return sign_ins._sign_in(user_id, at)
 
 
 def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:
     """Return the flow of `SignIns.series`, to run it with others."""
     return sign_ins._series(start, end)
+
+
+def year_flow(sign_ins: SignIns, user_id: UserId, year: int) -> Flow[list[bool]]:
+    """Return the flow of `SignIns.year`, to run it with others."""
+    return sign_ins._year(user_id, year)

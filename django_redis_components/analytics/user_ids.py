@@ -1,8 +1,15 @@
-"""Ids of users that are offsets in bitmaps."""
+"""Ids of users: offsets in bitmaps, or any ids that are mapped to numbers (see lua/shared/user_numbers.lua)."""
 
 from __future__ import annotations
 
-from django_redis_components.core import conf
+from uuid import UUID
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, Flow, arun, run
+
+#: An id of a user. Without mapping it is an integer; with it 7 and "7" are the same id.
+UserId = int | str | UUID
 
 
 def check_user_id(user_id: object) -> int:
@@ -13,6 +20,56 @@ def check_user_id(user_id: object) -> int:
     if not 0 <= user_id <= limit:
         raise ValueError(
             f"user_id={user_id}: expected 0 to {limit}. The id is an offset in each day's bitmap, which takes "
-            f'offset / 8 bytes; REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit.'
+            f'offset / 8 bytes; REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit. Larger ids need mapped=True.'
         )
     return user_id
+
+
+def user_text(user_id: object, *, mapped: bool) -> str:
+    """Return an id as it is stored.
+
+    Raises:
+        TypeError, ValueError: it is not accepted.
+    """
+    if not mapped:
+        return str(check_user_id(user_id))
+    if isinstance(user_id, bool) or not isinstance(user_id, int | str | UUID):
+        raise TypeError(f"user_id={user_id!r}: expected an integer, a string or a UUID.")
+    return keys.validate_name(str(user_id), "user_id")
+
+
+def check_number(reply: int, counter: object) -> int:
+    """Return the reply of a script that gives a user a number.
+
+    Raises:
+        ValueError: all numbers are used.
+    """
+    if reply >= 0:
+        return reply
+    raise ValueError(
+        f"{counter!r}: {conf.settings().analytics.max_user_id + 1:,} users have numbers already, as many as"
+        ' REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] allows.'
+    )
+
+
+def forget_number(name: str, user_id: UserId, *, using: str = "default") -> bool:
+    """Delete the number of a mapped id; return whether it had one.
+
+    Days and periods that are marked for the number stay counted and belong to no id. The number is not used again. Call
+    it after `SignIns.forget` and `Events.forget`: they need the number.
+
+    Args:
+        name: of the sign-ins, or the site of the events.
+    """
+    return run(connections.client(using), _forget_number(name, user_id))
+
+
+async def aforget_number(name: str, user_id: UserId, *, using: str = "default") -> bool:
+    """See `forget_number`."""
+    return await arun(connections.aclient(using), _forget_number(name, user_id))
+
+
+def _forget_number(name: str, user_id: UserId) -> Flow[bool]:
+    key = keys.key("analytics", keys.validate_name(name), "ids")
+    deleted: int = yield Command("HDEL", key, user_text(user_id, mapped=True), retry=True)
+    return deleted == 1

@@ -1,23 +1,31 @@
-"""``{% load redis_components %}``: the autocomplete widget without a form, marked search results, and counts."""
+"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts and calendars."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from django import template
+from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from django_redis_components.analytics import rendering
 from django_redis_components.analytics.page_counts import views_of, visitors_of
 from django_redis_components.autocomplete.widgets import AutocompleteInput, media
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from django import forms
+
     from django_redis_components.search import SearchPage, TextPart
 
 register = template.Library()
 
 #: Where a rendering notes that the stylesheet and the script are in the page.
 _SEEN = "django_redis_components.autocomplete.media"
+_CALENDAR_SEEN = "django_redis_components.analytics.media"
 
 
 @register.simple_tag(takes_context=True)
@@ -37,13 +45,46 @@ def autocomplete(
     """
     html_attrs = {"id": f"id_{name}", **{key.rstrip("_").replace("_", "-"): attrs[key] for key in attrs}}
     widget = AutocompleteInput(index, scope=scope)
-    return format_html("{}{}", _media_once(context), widget.render(name, value, html_attrs))
+    return format_html("{}{}", _media_once(context, _SEEN, media()), widget.render(name, value, html_attrs))
 
 
 @register.simple_tag(takes_context=True)
 def autocomplete_media(context: template.Context) -> SafeString:
     """The stylesheet and the script of ``{% autocomplete %}``, for the page's head."""
-    return _media_once(context)
+    return _media_once(context, _SEEN, media())
+
+
+@register.simple_tag(takes_context=True)
+def sign_in_calendar(
+    context: template.Context,
+    user_id: int | str | UUID = "",
+    signins: str = "",
+    year: int | None = None,
+    days: Sequence[bool] | None = None,
+) -> SafeString:
+    """The sign-ins of a user in a year, as an SVG and a table: ``{% sign_in_calendar user.pk signins="check-in" %}``.
+
+    Args:
+        user_id: the user; mapped ids too.
+        signins: name of the `SignIns`; ``ANALYTICS["SITE"]`` by default.
+        year: this year by default.
+        days: what `SignIns.ayear` returned, in an async view; then Redis is not asked.
+
+    The first one in a page brings the stylesheet, unless ``{% sign_in_calendar_media %}`` did. If Redis is unavailable,
+    the calendar says so.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+    calendar = rendering.read_calendar(user_id, signins, year, days)
+    html = render_to_string(rendering.CALENDAR_TEMPLATE, rendering.calendar_context(calendar))
+    return format_html("{}{}", _media_once(context, _CALENDAR_SEEN, rendering.media()), html)
+
+
+@register.simple_tag(takes_context=True)
+def sign_in_calendar_media(context: template.Context) -> SafeString:
+    """The stylesheet of ``{% sign_in_calendar %}``, for the page's head."""
+    return _media_once(context, _CALENDAR_SEEN, rendering.media())
 
 
 @register.simple_tag(takes_context=True)
@@ -98,9 +139,9 @@ def _marked(part: TextPart) -> tuple[SafeString, str, SafeString]:
     return SafeString(start), part.text, SafeString(end)
 
 
-def _media_once(context: template.Context) -> SafeString:
+def _media_once(context: template.Context, name: str, files: forms.Media) -> SafeString:
     seen = context.render_context.dicts[0]  # shared by the templates that extend and include each other
-    if seen.get(_SEEN):
+    if seen.get(name):
         return SafeString("")
-    seen[_SEEN] = "yes"
-    return media().render()
+    seen[name] = "yes"
+    return files.render()

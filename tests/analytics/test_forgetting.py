@@ -64,7 +64,7 @@ def test_forget_raises_after_too_many_concurrent_sign_ins(redis_server: Store, m
 def test_forget_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     sign_in_on([DAY, DAY + timedelta(days=1)])
     sign_in_on([DAY], 8).forget(8)
-    proxy.drop_next_reply(after=b"si:d:")
+    proxy.drop_next_reply(after=b"20261121")
 
     assert SignIns("site", using="proxied").forget(7) is True
 

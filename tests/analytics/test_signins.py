@@ -278,7 +278,8 @@ def test_largest_user_id_is_accepted_and_the_next_raises(store: Store, configure
         sign_ins.sign_in(1_001, DAY)
     assert str(raised.value) == (
         "user_id=1001: expected 0 to 1000. The id is an offset in each day's bitmap, which takes offset / 8 bytes; "
-        'REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit.'
+        'REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit. Larger ids need '
+        "mapped=True."
     )
 
 

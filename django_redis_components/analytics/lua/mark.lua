@@ -15,17 +15,11 @@
 local base = KEYS[1]
 local event, id, is_mapped, max_number, ttl_ms = ARGV[1], ARGV[2], ARGV[3] == "1", tonumber(ARGV[4]), ARGV[5]
 local BITMAPS_FROM = 6
+-- @include user_numbers
 
-local number = id
-if is_mapped then
-  number = redis.call("HGET", base .. ":ids", id)
-  if not number then
-    number = redis.call("HLEN", base .. ":ids")
-    if number > max_number then
-      return -1
-    end
-    redis.call("HSET", base .. ":ids", id, number)
-  end
+local number = number_of(base, id, is_mapped, max_number)
+if not number then
+  return -1
 end
 redis.call("ZADD", base .. ":ev", 0, event)
 local is_first = 0

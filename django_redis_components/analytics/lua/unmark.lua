@@ -9,8 +9,9 @@
 -- Cost: O(bitmaps)
 local base = KEYS[1]
 local id, is_mapped = ARGV[1], ARGV[2] == "1"
+-- @include user_numbers
 
-local number = is_mapped and redis.call("HGET", base .. ":ids", id) or not is_mapped and id
+local number = find_number(base, id, is_mapped)
 local found = 0
 if number then
   for at = 3, #ARGV do

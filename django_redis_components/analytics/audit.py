@@ -1,0 +1,49 @@
+"""Changes of sign-ins by hand, as they are stored: "<milliseconds> <action> <offset of the day> <by>"."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, date, datetime
+from typing import Literal, cast
+from uuid import UUID
+
+from django_redis_components.analytics import bits
+from django_redis_components.core import keys
+
+#: What was done.
+Action = Literal["make_up", "undo"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignInChange:
+    """A sign-in that was added or removed by hand.
+
+    Attributes:
+        at: when, by the server's clock, in UTC.
+        action: "make_up" or "undo".
+        day: of the sign-in.
+        by: who did it.
+    """
+
+    at: datetime
+    action: Action
+    day: date
+    by: str
+
+
+def entry_of(action: Action, offset: int, by: object) -> str:
+    """Return an entry without its time, which the server adds.
+
+    Raises:
+        TypeError, ValueError: `by` is not accepted.
+    """
+    if isinstance(by, bool) or not isinstance(by, int | str | UUID):
+        raise TypeError(f"by={by!r}: expected an integer, a string or a UUID.")
+    return f"{action} {offset} {keys.validate_name(str(by), 'by')}"
+
+
+def parse_entry(stored: bytes) -> SignInChange:
+    """Return a stored entry."""
+    at_ms, action, offset, by = stored.decode(errors="replace").split(" ", 3)
+    at = datetime.fromtimestamp(int(at_ms) / 1_000, UTC)
+    return SignInChange(at, cast(Action, action), bits.day_of(int(offset)), by)

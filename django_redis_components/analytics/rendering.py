@@ -1,0 +1,58 @@
+"""The calendar of sign-ins in pages: reading the days of a user, the context of the template, and its stylesheet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from redis.exceptions import RedisError
+
+from django_redis_components.analytics.dates import local_date
+from django_redis_components.analytics.signins import SignIns, year_flow
+from django_redis_components.analytics.user_ids import UserId
+from django_redis_components.analytics.year_calendar import SIZE, YearCalendar, year_calendar
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.core.protocol import run
+
+CALENDAR_TEMPLATE = "django_redis_components/analytics/sign_in_calendar.html"
+
+logger = logging.getLogger("django_redis_components.analytics")
+
+
+def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[bool] | None) -> YearCalendar | None:
+    """Return the calendar of a user; None if Redis is unavailable or does not answer in ``ANALYTICS["TIMEOUT"]``.
+
+    Args:
+        name: of the sign-ins; ``ANALYTICS["SITE"]`` if empty.
+        year: this year if None.
+        days: of the year, if they were read before.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+    settings, today = conf.settings().analytics, local_date()
+    chosen = today.year if year is None else year
+    # The key of a user is the same with and without mapping.
+    sign_ins = SignIns(name or settings.site, mapped=True, using=settings.using)
+    if days is None:
+        try:
+            client = connections.client_with_timeout(settings.using, settings.timeout_s, retries=0)
+            days = run(client, year_flow(sign_ins, user_id, chosen))
+        except (RedisError, UnsupportedServer, TimeoutError) as exc:
+            logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)
+            return None
+    return year_calendar(chosen, days, today, subject=f"{sign_ins.name}:{user_id}")
+
+
+def calendar_context(calendar: YearCalendar | None) -> dict[str, Any]:
+    """Return the context of the template."""
+    return {"calendar": calendar, "size": SIZE}
+
+
+def media() -> forms.Media:
+    """Return the stylesheet."""
+    return forms.Media(css={"all": ["django_redis_components/analytics.css"]})
