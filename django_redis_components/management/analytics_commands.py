@@ -12,6 +12,8 @@ from django_redis_components.analytics import Events, PageViews, Ranking, SignIn
 from django_redis_components.analytics.dates import span
 from django_redis_components.analytics.events import names_read
 from django_redis_components.analytics.expressions import count_all
+from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.user_ids import UserId, forget_number
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
@@ -34,12 +36,17 @@ COLUMNS = {
 
 
 class Site:
-    """The counters of a site."""
+    """The counters of a site.
 
-    def __init__(self, name: str, using: str) -> None:
+    Args:
+        mapped: whether ids of users are mapped to numbers.
+    """
+
+    def __init__(self, name: str, using: str, *, mapped: bool = False) -> None:
+        self._mapped = mapped
         self.views = PageViews(name, using=using)
         self.visitors = UniqueVisitors(name, using=using)
-        self.sign_ins = SignIns(name, using=using)
+        self.sign_ins = SignIns(name, mapped=mapped, using=using)
 
     def report(self, start: date, end: date) -> CommandResult:
         """Return the counts of each day, and the sums, pages and sources of the range."""
@@ -86,20 +93,22 @@ class Site:
                 yield from ((day, *row) for row in of_day[what](day))
                 advance(1)
 
-    def forget(self, user_id: int, rankings: Sequence[str]) -> dict[str, int]:
+    def forget(self, user_id: UserId, rankings: Sequence[str]) -> dict[str, int]:
         """Delete what is stored of a user; return how much was found of each kind."""
         names = run(connections.client(self.views.using), _names(self.views.name))
         events = 0
         with progress("events", lambda: len(names), "events") as advance:
             for name in names:
                 event = Events(
-                    name, site=self.views.name, units=("hour", "day", "week", "month"), using=self.views.using
+                    name, site=self.views.name, units=get_args(Unit), mapped=self._mapped, using=self.views.using
                 )
                 events += event.forget(user_id)
                 advance(1)
         for ranking in rankings:
             Ranking(ranking, using=self.views.using).remove(user_id)
         found = self.sign_ins.forget(user_id)
+        if self._mapped:
+            forget_number(self.views.name, user_id, using=self.views.using)
         return {"sign_ins": int(found), "events": events, "rankings": len(rankings)}
 
     def _days(self, start: date, end: date) -> list[tuple[date, int, int, int]]:

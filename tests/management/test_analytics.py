@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from datetime import date, timedelta
+from uuid import UUID
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_forget_asks_first(redis_server: Store) -> None:
     [
         (("report", "--days", "401"), "argument --days: 401: expected an integer from 1 to 400."),
         (("report", "--end", "20.11."), "argument --end: '20.11.': expected a date as YYYY-MM-DD."),
-        (("forget", "anna"), "argument ID: 'anna': expected an integer from 0 to 9223372036854775807."),
+        (("rollup", "--days", "61"), "argument --days: 61: expected an integer from 1 to 60."),
         (("export", "users"), "invalid choice: 'users'"),
     ],
 )
@@ -134,3 +135,29 @@ def test_invalid_arguments_are_named(words: tuple[str, ...], problem: str) -> No
 
 def test_outage_exits_with_3() -> None:
     assert refusal("analytics", "report", code=3).startswith("Redis is unavailable: ")
+
+
+def test_forget_accepts_any_id_with_mapped_ids(redis_server: Store) -> None:
+    user = UUID(int=2**100)
+    SignIns("default", mapped=True).sign_in(user)
+    Events("signup", mapped=True).mark(user)
+
+    assert "ID 'anna': expected an integer. Ids of other kinds need --mapped." in refusal(
+        "analytics", "forget", "anna", "--yes", code=2
+    )
+    run_command("analytics", "forget", str(user), "--mapped", "--yes")
+
+    assert SignIns("default", mapped=True).count(user) == 0
+    assert not Events("signup", mapped=True).did(user)
+    assert redis_server.raw.hexists(f"{redis_server.prefix}:analytics:{{default}}:ids", str(user)) is False
+
+
+def test_rollup_stores_retention(redis_server: Store) -> None:
+    today = site_date()
+    for ago in range(3):
+        SignIns("default").sign_in(7, today - timedelta(days=ago))
+
+    shown = run_command("analytics", "rollup", "--days", "2")
+
+    assert shown == "Retention of default: stored 3 numbers of 2 days.\n"
+    assert command_data("analytics", "rollup", "--days", "2") == {"site": "default", "added": 0}

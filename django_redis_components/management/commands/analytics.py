@@ -1,4 +1,4 @@
-"""`manage.py analytics`: reports and exports counts, and erases what is stored of a user."""
+"""`manage.py analytics`: reports and exports counts, stores retention, and erases what is stored of a user."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 from datetime import date
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
+from django_redis_components.analytics.user_ids import UserId
 from django_redis_components.core import conf
 from django_redis_components.management.analytics_commands import COLUMNS, Site, as_csv, last_days
 from django_redis_components.management.arguments import day, whole_number
@@ -18,6 +20,7 @@ from django_redis_components.management.base import EXIT_CODES, CommandResult, O
 VERBS = {
     "report": "print views, visitors and sign-ins of each day, with the pages and the sources of the most views",
     "export": "write counts to standard output, as CSV or with --json as one line of JSON",
+    "rollup": "store the retention of days that are over, so that pages need not compute it; run it once a day",
     "forget": "delete sign-ins, events and scores of a user",
 }
 
@@ -35,7 +38,14 @@ class Command(OperatorCommand):
         made["export"].add_argument("what", choices=list(COLUMNS), help="what is exported, by day")
         for verb, days in (("report", 30), ("export", 30)):
             _add_range(made[verb], days)
-        made["forget"].add_argument("user_id", type=whole_number(0, 2**63 - 1), metavar="ID", help="of the user")
+        made["rollup"].add_argument(
+            "--days",
+            type=whole_number(1, MAX_DAYS),
+            default=30,
+            help=f"number of days until yesterday, at most {MAX_DAYS} (default: 30)",
+        )
+        made["forget"].add_argument("user_id", metavar="ID", help="of the user")
+        made["forget"].add_argument("--mapped", action="store_true", help="the site's ids are mapped to numbers")
         made["forget"].add_argument(
             "--ranking",
             action="append",
@@ -59,9 +69,16 @@ class Command(OperatorCommand):
             self.stdout.write(line, ending="")
         return CommandResult({})
 
+    def perform_rollup(self, options: dict[str, Any]) -> CommandResult:
+        """Store retention of the last days."""
+        site = _site(options)
+        added = roll_up_retention(site.sign_ins, days=options["days"])
+        text = f"Retention of {site.sign_ins.name}: stored {added:,} numbers of {options['days']} days."
+        return CommandResult({"site": site.sign_ins.name, "added": added}, text)
+
     def perform_forget(self, options: dict[str, Any]) -> CommandResult:
         """Delete the data of a user after a confirmation."""
-        user_id = options["user_id"]
+        user_id = _user_id(options)
         if not options["yes"]:
             self.ask(
                 f"Delete all sign-ins and events of user {user_id}? They cannot be restored.", "Nothing was deleted."
@@ -85,6 +102,16 @@ def _range(options: dict[str, Any]) -> tuple[date, date]:
     return last_days(options["days"], options["end"] or site_date())
 
 
+def _user_id(options: dict[str, Any]) -> UserId:
+    """Return the id: a number, unless the site's ids are mapped."""
+    text: str = options["user_id"]
+    if options["mapped"]:
+        return text
+    if not text.isdecimal():
+        raise CommandError(f"ID {text!r}: expected an integer. Ids of other kinds need --mapped.", returncode=2)
+    return int(text)
+
+
 def _site(options: dict[str, Any]) -> Site:
     settings = conf.settings().analytics
-    return Site(options["site"] or settings.site, settings.using)
+    return Site(options["site"] or settings.site, settings.using, mapped=options.get("mapped", False))
