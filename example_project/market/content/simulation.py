@@ -121,7 +121,8 @@ class Simulation:
         present = self._present(day)
         self._sign_in(present, day)
         guests = [f"guest-{self._rng.randrange(10**9)}" for _ in range(int(len(present) * GUESTS_PER_MEMBER))]
-        UniqueVisitors(_site()).add(*(f"member-{member.pk}" for member in present), *guests, at=day)
+        for visitor in (*(f"member-{member.pk}" for member in present), *guests):
+            UniqueVisitors(_site()).add(visitor, at=self._some_time(day))
         self.totals.visits += len(present) + len(guests)
         self._look_around(len(present) + len(guests), day)
         for _ in range(self.plan.sales_per_day if len(present) > 1 else 0):
@@ -145,7 +146,7 @@ class Simulation:
         views = PageViews(_site())
         for _ in range(visitors):
             for page in self._rng.choices(pages, weights, k=self._rng.randint(1, PAGES_AT_MOST)):
-                views.hit(page, at=day)
+                views.hit(page, at=self._some_time(day))
                 self.totals.views += 1
 
     def _browse(self) -> None:
@@ -157,6 +158,12 @@ class Simulation:
         flush()
         self.totals.views += REQUESTS
         self.totals.visits += REQUESTS
+
+    def _some_time(self, day: date) -> datetime:
+        """Return a time of a day that has passed."""
+        now = timezone.localtime()
+        last = now.hour if day == now.date() else 23
+        return _moment(day, self._rng.randint(0, last))
 
     def _one_of(self, weights: dict[str, int]) -> str:
         return self._rng.choices([*weights], [*weights.values()])[0]
