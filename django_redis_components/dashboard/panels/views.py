@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest, HttpResponse
 
 from django_redis_components.dashboard import responses
-from django_redis_components.dashboard.panel import add_panel
+from django_redis_components.dashboard.panel import Panel, add_panel
 from django_redis_components.dashboard.panels import page, snapshot
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
+from django_redis_components.dashboard.panels.cohorts import CohortsPanel, RetentionPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
+from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
+from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -29,7 +32,7 @@ def panel_page(
     return responses.snapshot_response(
         model_admin,
         request,
-        partial(snapshot.read, name, page.permitted_panels(name, request)),
+        partial(snapshot.read, name, page.permitted_panels(name, request), request.GET),
         page.page_data,
         partial(page.build_page, request=request),
         _TEMPLATES,
@@ -37,5 +40,18 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, EventsPanel, IndexesPanel, SearchPanel, BloomPanel):
+_PANELS: tuple[type[Panel], ...] = (
+    VisitorsPanel,
+    SignInsPanel,
+    TopPagesPanel,
+    EventsPanel,
+    RetentionPanel,
+    CalendarPanel,
+    CohortsPanel,
+    RankingsPanel,
+    IndexesPanel,
+    SearchPanel,
+    BloomPanel,
+)
+for _panel in _PANELS:
     add_panel(_panel)
