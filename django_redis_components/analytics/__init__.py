@@ -31,6 +31,8 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``si:a:<id>``             list: 100 changes by hand           none; `SignIns.forget` deletes it
 ``si:r:<day>``            string: a row of retention          TTL ``ANALYTICS["TTL"]`` from each write
 ``si:r:last``             string: latest day of the rows      TTL ``ANALYTICS["TTL"]`` from each write
+``co``                    zset: stored tables of cohorts      TTL ``ANALYTICS["TTL"]`` from each write
+``co:<events>:<unit>``    string: a stored table, JSON        TTL ``ANALYTICS["TTL"]`` from each write
 ``ids``                   hash: id to number, if mapped       none; `forget_number` deletes an id
 ``scratch:<number>``      bitmap                              only while a script runs, 60 s at most
 ``rk:all``                zset: member to score               none
@@ -75,6 +77,7 @@ from django_redis_components.analytics.retention import (
     roll_up_retention,
 )
 from django_redis_components.analytics.signins import SignIns
+from django_redis_components.analytics.stored_cohorts import StoredCohorts, aroll_up_cohorts, roll_up_cohorts
 from django_redis_components.analytics.user_ids import aforget_number, forget_number
 from django_redis_components.analytics.view_counters import OTHER
 from django_redis_components.analytics.visitors import UniqueVisitors
@@ -92,12 +95,14 @@ __all__ = [
     "Ranking",
     "SignInChange",
     "SignIns",
+    "StoredCohorts",
     "UniqueVisitors",
     "UserSet",
     "acohorts",
     "aforget_number",
     "afunnel",
     "aretention_triangle",
+    "aroll_up_cohorts",
     "aroll_up_retention",
     "cohorts",
     "flush",
@@ -106,5 +111,6 @@ __all__ = [
     "opt_in",
     "opt_out",
     "retention_triangle",
+    "roll_up_cohorts",
     "roll_up_retention",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Literal, cast, get_args
@@ -104,11 +103,6 @@ def now() -> datetime:
     """Return the time in the active time zone, naive."""
     at = timezone.now()
     return timezone.localtime(at).replace(tzinfo=None) if timezone.is_aware(at) else at
-
-
-def local_now() -> datetime:
-    """Return the time in TIME_ZONE, naive."""
-    return local_time(time.time())
 
 
 def local_time(moment: float) -> datetime:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import threading
+import weakref
 from collections.abc import Sequence
 from datetime import date
 from typing import Literal
@@ -57,6 +60,8 @@ class Ranking(Counter):
             raise ValueError(f"windows={windows!r}: expected some of {', '.join(WINDOWS)}.")
         self.windows = tuple(windows)
         self.ascending = ascending
+        with _mutex:
+            _rankings.add(self)
 
     def add(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
         """Set the score of a member in all windows. Idempotent.
@@ -238,6 +243,32 @@ class Ranking(Counter):
 
     def _window(self, window: Window, at: date | None) -> str:
         return window if window == "all" else f"{window}:{periods.label(window, at)}"
+
+
+def top_flow(ranking: Ranking, count: int) -> Flow[list[RankedMember]]:
+    """Return the flow of `Ranking.top` in the first window, to run it with others."""
+    return ranking._top(count, 0, None, None)
+
+
+#: The rankings of this process. Weak references: a ranking that is created for each request must be freed.
+_rankings: weakref.WeakSet[Ranking] = weakref.WeakSet()
+_mutex = threading.Lock()
+
+
+def registered_rankings() -> list[Ranking]:
+    """Return the rankings of this process, one for each name and connection, ordered by name."""
+    with _mutex:
+        rankings = list(_rankings)
+    found = {(each.name, each.using): each for each in rankings}
+    return [found[key] for key in sorted(found)]
+
+
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _name(member: object) -> str:

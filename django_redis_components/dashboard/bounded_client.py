@@ -40,7 +40,7 @@ BOUNDED_COMMANDS = {
     "ZCOUNT", "ZSCORE",
 }  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
-RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
+RANGE_COMMANDS = {"GETRANGE", "LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Most members of a key that MEMORY USAGE may sample; 0 would sample all.
 MAX_SAMPLES = 5
 #: Scripts that only read, and read a bounded amount.

@@ -35,6 +35,8 @@ class Panel:
         order: panels are sorted by it, then by name. Those of the package have 10, 20, …
         permission: "app.codename" that a user needs in addition to that of the page; "" for none. Without it the
             panel is neither read nor shown.
+        parameters: names of query parameters of the page that `read` gets as keyword arguments: as text of at most 200
+            characters, "" if absent.
         template_name: the template of the content below the heading. The default shows `facts`, a list of
             (label, value) in the context.
     """
@@ -44,6 +46,7 @@ class Panel:
     page: ClassVar[str] = "overview"
     order: ClassVar[int] = 100
     permission: ClassVar[str] = ""
+    parameters: ClassVar[tuple[str, ...]] = ()
     template_name: ClassVar[str] = "django_redis_components/dashboard/panels/facts.html"
 
     def using(self) -> str:
@@ -53,7 +56,8 @@ class Panel:
     def read(self) -> Flow[Any]:
         """Read from Redis: yield `Read` or `Batch` requests, receive their replies, return a value.
 
-        At most two requests, of bounded read commands. The default reads nothing.
+        At most two requests, of bounded read commands. The default reads nothing. A panel with `parameters` has an
+        argument for each.
         """
         yield from ()
 

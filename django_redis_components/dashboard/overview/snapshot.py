@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -68,12 +68,15 @@ class OverviewSnapshot:
     clock_offset_s: float | None = None
 
 
-def read(panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE) -> OverviewSnapshot:
+def read(
+    panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE, query: Mapping[str, str] | None = None
+) -> OverviewSnapshot:
     """Read all parts in two round trips (three if analytics uses another connection).
 
     Args:
         panels: registered panels to read with them.
         range_name: of the history, see `RANGES`.
+        query: the parameters of the page, for the panels.
 
     Raises:
         SnapshotFailed: no part could be read.
@@ -81,7 +84,7 @@ def read(panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE) -> Overv
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
     parts = {**PARTS, "history": PagePart(_dashboard_alias, partial(read_history, range_name))}
-    found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"))], cost)
+    found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
     outcomes = dict(zip(parts, found, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):

@@ -35,7 +35,7 @@ def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
     build = partial(page.build_page, request=request, query=query, urls=_urls(model_admin, request))
-    read = partial(snapshot.read, permitted_panels("overview", request), range_name)
+    read = partial(snapshot.read, permitted_panels("overview", request), range_name, request.GET)
     context = {**(extra or {}), "parameters": _parameters(request.GET)}
     return responses.snapshot_response(model_admin, request, read, data.overview_data, build, _TEMPLATES, context)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -18,6 +19,9 @@ from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.budget import Budget, within_budget
 
 logger = logging.getLogger("django_redis_components.dashboard")
+
+#: Characters of a parameter that a panel gets.
+MAX_PARAMETER = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,9 +42,13 @@ class PanelResult:
     was_read: bool
 
 
-def panel_parts(panels: Iterable[Panel], budget: Budget) -> list[PagePart]:
-    """Return the parts that read panels."""
-    return [PagePart(panel.using, _reader(panel, budget)) for panel in panels]
+def panel_parts(panels: Iterable[Panel], budget: Budget, query: Mapping[str, str] | None = None) -> list[PagePart]:
+    """Return the parts that read panels.
+
+    Args:
+        query: the parameters of the page.
+    """
+    return [PagePart(panel.using, _reader(panel, budget, query or {})) for panel in panels]
 
 
 def panel_results(panels: Sequence[Panel], outcomes: Sequence[GatherResult]) -> list[PanelResult]:
@@ -69,8 +77,10 @@ def read_parts(parts: Sequence[PagePart], cost: Cost) -> list[GatherResult]:
     return outcomes
 
 
-def _reader(panel: Panel, budget: Budget) -> Callable[[], Flow[Any]]:
-    return lambda: within_budget(panel.read, budget)
+def _reader(panel: Panel, budget: Budget, query: Mapping[str, str]) -> Callable[[], Flow[Any]]:
+    parameters = {name: query.get(name, "")[:MAX_PARAMETER] for name in panel.parameters}
+    read: Callable[..., Flow[Any]] = panel.read
+    return lambda: within_budget(partial(read, **parameters), budget)
 
 
 def _read_together(alias: str, reads: list[Callable[[], Flow[Any]]], cost: Cost) -> list[GatherResult]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from redis.exceptions import RedisError
@@ -33,8 +34,11 @@ class PanelSnapshot:
     is_cluster: bool
 
 
-def read(page: str, panels: list[Panel]) -> PanelSnapshot:
+def read(page: str, panels: list[Panel], query: Mapping[str, str] | None = None) -> PanelSnapshot:
     """Read panels.
+
+    Args:
+        query: the parameters of the page.
 
     Raises:
         SnapshotFailed: Redis could not be read for any of them.
@@ -44,7 +48,7 @@ def read(page: str, panels: list[Panel]) -> PanelSnapshot:
         endpoint = connections.endpoint(conf.settings().dashboard.using)
     except ConfigurationError as exc:
         raise SnapshotFailed(exc, "") from exc
-    results = panel_results(panels, read_parts(panel_parts(panels, budget_of(page)), cost))
+    results = panel_results(panels, read_parts(panel_parts(panels, budget_of(page), query), cost))
     errors = [result.error for result in results if result.error is not None or result.was_read]
     if errors and all(isinstance(error, RedisError | ConfigurationError) for error in errors):
         raise SnapshotFailed(errors[0] or RedisError(), str(endpoint))

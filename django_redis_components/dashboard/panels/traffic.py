@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, get_args
 
 from django.utils.translation import gettext as _
@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.analytics import Estimate, PageViews, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.pageviews import breakdown_flow, count_flow, series_flow, top_flow
-from django_redis_components.analytics.periods import local_now
 from django_redis_components.analytics.view_counters import SUM, Dimension, value_key
 from django_redis_components.analytics.visitors import count_flow as visitor_count_flow
 from django_redis_components.analytics.visitors import live_flow, recent_flow
@@ -25,17 +24,16 @@ from django_redis_components.dashboard.panels.analytics import AnalyticsPanel, c
 
 #: Rows of each table.
 TOP = 10
-#: Hours of the recent figures, including the current one.
+#: Hours of the recent visitors, including the current one.
 HOURS = 24
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traffic:
-    """Visitors and views of the last minutes, hours and days."""
+    """Visitors of the last minutes and hours, and views of the last days."""
 
     live: Estimate
     recent: Estimate
-    hours: dict[date, int]
     days: dict[date, int]
 
 
@@ -59,7 +57,7 @@ class SourceValues:
 
 
 class TrafficPanel(AnalyticsPanel):
-    """Visitors now and page views of 24 hours and 30 days."""
+    """Visitors now and in 24 hours, and page views of 30 days."""
 
     name = "traffic"
     title = gettext_lazy("Page views")
@@ -68,11 +66,10 @@ class TrafficPanel(AnalyticsPanel):
 
     def read(self) -> Flow[Traffic]:
         """Read all in one round trip."""
-        views, visitors, now = _views(), visitors_counter(), local_now()
+        views, visitors = _views(), visitors_counter()
         flows = [
             live_flow(visitors),
             recent_flow(visitors, HOURS),
-            series_flow(views, now - timedelta(hours=HOURS - 1), now, "hour"),
             series_flow(views, *chart_days(), "day"),
         ]
         outcomes = yield from gather(flows)
@@ -85,7 +82,7 @@ class TrafficPanel(AnalyticsPanel):
         facts = [
             (_("Visitors in the last 5 minutes"), f"≈\N{NO-BREAK SPACE}{number(value.live)}"),
             (_("Visitors in 24 hours"), f"≈\N{NO-BREAK SPACE}{number(value.recent)}"),
-            (_("Views in 24 hours"), number(sum(value.hours.values()))),
+            (_("Views today"), number(list(value.days.values())[-1])),
             (_("Views in %(days)d days") % {"days": len(value.days)}, number(sum(value.days.values()))),
         ]
         note = _("Dates are in %(zone)s.") % {"zone": formats.days_zone()}
@@ -97,7 +94,6 @@ class TrafficPanel(AnalyticsPanel):
             "visitors_live": int(value.live),
             "visitors_24_hours": int(value.recent),
             "visitors_24_hours_exact_range": value.recent.exact_range,
-            "hours": {hour.isoformat(): views for hour, views in value.hours.items()},
             "days": {day.isoformat(): views for day, views in value.days.items()},
         }
 

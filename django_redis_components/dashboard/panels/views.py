@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest, HttpResponse
 
 from django_redis_components.dashboard import responses
-from django_redis_components.dashboard.panel import add_panel
+from django_redis_components.dashboard.panel import Panel, add_panel
 from django_redis_components.dashboard.panels import page, snapshot
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
+from django_redis_components.dashboard.panels.cohorts import CohortsPanel, RetentionPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
+from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
+from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
 from django_redis_components.dashboard.panels.traffic import SourcesPanel, TopPagesPanel, TrafficPanel
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ def panel_page(
     return responses.snapshot_response(
         model_admin,
         request,
-        partial(snapshot.read, name, page.permitted_panels(name, request)),
+        partial(snapshot.read, name, page.permitted_panels(name, request), request.GET),
         page.page_data,
         partial(page.build_page, request=request),
         _TEMPLATES,
@@ -38,15 +41,20 @@ def panel_page(
     )
 
 
-for _panel in (
+_PANELS: tuple[type[Panel], ...] = (
     TrafficPanel,
     VisitorsPanel,
     SignInsPanel,
     TopPagesPanel,
     SourcesPanel,
     EventsPanel,
+    RetentionPanel,
+    CalendarPanel,
+    CohortsPanel,
+    RankingsPanel,
     IndexesPanel,
     SearchPanel,
     BloomPanel,
-):
+)
+for _panel in _PANELS:
     add_panel(_panel)

@@ -1,0 +1,112 @@
+"""Tables of cohorts that were computed before: pages read them, because counting sets of users is too much for a page.
+
+A table is JSON with the time of its computation, not a live figure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from datetime import UTC, date, datetime
+from typing import Any
+
+from django_redis_components.analytics.cohorts import Cohort, cohorts_flow
+from django_redis_components.analytics.counter import ttl_ms
+from django_redis_components.analytics.events import Events
+from django_redis_components.analytics.periods import Unit
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+
+#: Tables of a site.
+MAX_TABLES = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredCohorts:
+    """A stored table of cohorts.
+
+    Attributes:
+        first, later: names of the events.
+        unit: length of a period.
+        at: when it was computed, in UTC.
+        rows: what `cohorts` returned.
+    """
+
+    first: str
+    later: str
+    unit: Unit
+    at: datetime
+    rows: tuple[Cohort, ...]
+
+
+def roll_up_cohorts(
+    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+) -> StoredCohorts:
+    """Compute a table of cohorts and store it for the dashboard, with the TTL of `ANALYTICS["TTL"]`.
+
+    A later call for the same events and unit replaces it; a site keeps 50 tables. Idempotent.
+
+    Args:
+        first, later, unit, periods, end: see `cohorts`.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+    return run(connections.client(first.using), _roll_up(first, later, unit, periods, end))
+
+
+async def aroll_up_cohorts(
+    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+) -> StoredCohorts:
+    """See `roll_up_cohorts`."""
+    return await arun(connections.aclient(first.using), _roll_up(first, later, unit, periods, end))
+
+
+def stored_cohorts_flow(site: str, limit: int) -> Flow[list[StoredCohorts]]:
+    """Return the flow that reads the tables of a site that were stored last, up to a limit, in two round trips."""
+    names = yield Read("ZREVRANGE", _index(site), 0, limit - 1)
+    if not names:
+        return []
+    found = yield Read("MGET", *(_key(site, name.decode()) for name in names))
+    tables = [_parsed(name.decode(), stored) for name, stored in zip(names, found, strict=True) if stored]
+    return sorted(tables, key=lambda table: (table.first, table.later, table.unit))
+
+
+def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[StoredCohorts]:
+    rows = yield from cohorts_flow(first, later, unit, count, end)
+    now = time.time()
+    table = StoredCohorts(first.event, later.event, unit, datetime.fromtimestamp(now, UTC), tuple(rows))
+    name, index = f"{first.event}:{later.event}:{unit}", _index(first.name)
+    yield Batch(
+        [
+            Command("SET", _key(first.name, name), _text(table), "PX", ttl_ms(), retry=True),
+            Command("ZADD", index, now, name, retry=True),
+            Command("ZREMRANGEBYRANK", index, 0, -MAX_TABLES - 1, retry=True),
+            Command("ZREMRANGEBYSCORE", index, 0, now - ttl_ms() / 1_000, retry=True),
+            Command("PEXPIRE", index, ttl_ms(), retry=True),
+        ]
+    )
+    return table
+
+
+def _text(table: StoredCohorts) -> str:
+    rows = [[row.start.isoformat(), row.size, row.later] for row in table.rows]
+    return json.dumps({"at": table.at.isoformat(), "rows": rows})
+
+
+def _parsed(name: str, stored: bytes) -> StoredCohorts:
+    first, later, unit = name.split(":")
+    data: dict[str, Any] = json.loads(stored)
+    start_of = datetime.fromisoformat if unit == "hour" else date.fromisoformat
+    rows = tuple(Cohort(start_of(start), size, tuple(counts)) for start, size, counts in data["rows"])
+    return StoredCohorts(first, later, unit, datetime.fromisoformat(data["at"]), rows)  # type: ignore[arg-type]
+
+
+def _index(site: str) -> str:
+    return keys.key("analytics", site, "co")
+
+
+def _key(site: str, name: str) -> str:
+    return keys.key("analytics", site, "co", name)

@@ -1,0 +1,61 @@
+"""The page of analytics with cohorts, rankings and the sign-ins of a user, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from django_redis_components.analytics import Events, Ranking, SignIns, roll_up_cohorts, roll_up_retention
+from django_redis_components.analytics.dates import site_date
+from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+ANALYTICS = "/admin/django_redis_components/analytics/"
+
+
+@pytest.fixture
+def ranking(redis_server: Store) -> Ranking:
+    """Figures for all panels, and a ranking that this process keeps."""
+    sign_ins, today = SignIns("default"), site_date()
+    signup, active = Events("signup"), Events("active")
+    for ago in range(1, 15):
+        for user in range(ago, 30, 3):
+            sign_ins.sign_in(user, today - timedelta(days=ago))
+            signup.mark(user, today - timedelta(days=ago))
+            active.mark(user, today - timedelta(days=ago // 2))
+    roll_up_retention(sign_ins)
+    roll_up_cohorts(signup, active, unit="day", periods=12)
+    board = Ranking("quiz")
+    for member in ("anna", "bert"):
+        board.add(member, 7)
+    return board
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    return ready_site(live_server, monkeypatch)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])
+def test_page_is_accessible(
+    open_page: Callable[..., Page], site: str, ranking: Ranking, scheme: str, width: int
+) -> None:
+    page = open_page(scheme=scheme, width=width)
+    sign_in(page, site)
+    page.goto(f"{site}{ANALYTICS}")
+
+    page.get_by_label("User", exact=True).fill("7")
+    page.get_by_role("button", name="Show", exact=True).click()
+
+    expect(page.get_by_role("img", name="Sign-ins of ")).to_be_visible()
+    expect(page.get_by_label("User", exact=True)).to_have_value("7")
+    expect(page.get_by_role("table", name="Users of signup by day")).to_be_visible()
+    expect(page.get_by_role("table", name="quiz · all time")).to_be_visible()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
