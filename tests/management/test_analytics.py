@@ -160,4 +160,12 @@ def test_rollup_stores_retention(redis_server: Store) -> None:
     shown = run_command("analytics", "rollup", "--days", "2")
 
     assert shown == "Retention of default: stored 3 numbers of 2 days.\n"
-    assert command_data("analytics", "rollup", "--days", "2") == {"site": "default", "added": 0}
+    assert command_data("analytics", "rollup", "--days", "2") == {"site": "default", "added": 0, "cohorts": 0}
+
+
+def test_rollup_stores_cohorts(redis_server: Store) -> None:
+    Events("signup").mark(7)
+
+    shown = run_command("analytics", "rollup", "--cohorts", "signup", "active")
+
+    assert shown.splitlines()[1] == "Cohorts of signup and active: stored 8 weeks."

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from django_redis_components.analytics import Events, roll_up_cohorts
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
@@ -20,7 +21,7 @@ from django_redis_components.management.base import EXIT_CODES, CommandResult, O
 VERBS = {
     "report": "print views, visitors and sign-ins of each day, with the pages and the sources of the most views",
     "export": "write counts to standard output, as CSV or with --json as one line of JSON",
-    "rollup": "store the retention of days that are over, so that pages need not compute it; run it once a day",
+    "rollup": "store retention and cohorts, so that pages need not compute them; run it once a day",
     "forget": "delete sign-ins, events and scores of a user",
 }
 
@@ -43,6 +44,14 @@ class Command(OperatorCommand):
             type=whole_number(1, MAX_DAYS),
             default=30,
             help=f"number of days until yesterday, at most {MAX_DAYS} (default: 30)",
+        )
+        made["rollup"].add_argument(
+            "--cohorts",
+            nargs=2,
+            action="append",
+            default=[],
+            metavar=("FIRST", "LATER"),
+            help="also store the cohorts of 8 weeks of two events for the dashboard; repeatable",
         )
         made["forget"].add_argument("user_id", metavar="ID", help="of the user")
         made["forget"].add_argument("--mapped", action="store_true", help="the site's ids are mapped to numbers")
@@ -73,8 +82,14 @@ class Command(OperatorCommand):
         """Store retention of the last days."""
         site = _site(options)
         added = roll_up_retention(site.sign_ins, days=options["days"])
-        text = f"Retention of {site.sign_ins.name}: stored {added:,} numbers of {options['days']} days."
-        return CommandResult({"site": site.sign_ins.name, "added": added}, text)
+        lines = [f"Retention of {site.sign_ins.name}: stored {added:,} numbers of {options['days']} days."]
+        for first, later in options["cohorts"]:
+            table = roll_up_cohorts(
+                *(Events(name, site=site.views.name, using=site.views.using) for name in (first, later))
+            )
+            lines.append(f"Cohorts of {first} and {later}: stored {len(table.rows)} weeks.")
+        data = {"site": site.sign_ins.name, "added": added, "cohorts": len(options["cohorts"])}
+        return CommandResult(data, "\n".join(lines))
 
     def perform_forget(self, options: dict[str, Any]) -> CommandResult:
         """Delete the data of a user after a confirmation."""
