@@ -33,6 +33,22 @@ def seconds(text: str) -> float:
         raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, at most ten years.") from None
 
 
+def wait_seconds(text: str) -> float:
+    """Parse a number of seconds of at least 0, at most ten years."""
+    try:
+        return to_seconds(float(text), "seconds", zero=True)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a number of seconds of at least 0, at most ten years.") from None
+
+
+def names(text: str) -> list[str]:
+    """Parse NAME,NAME."""
+    try:
+        return [validate_name(name.strip()) for name in text.split(",")]
+    except ValueError as exc:
+        raise ArgumentTypeError(str(exc)) from None
+
+
 def queue(text: str) -> str:
     """Parse the name of a queue."""
     try:
