@@ -1,5 +1,7 @@
 """Bloom filters: whether an item was seen before, in about 10 bits an item, with a known error.
 
+Count-min sketches say how often an item occurred, and top lists which items occurred most, in a fixed size.
+
 Guarantees:
 
 - An item that was added is found: no false "no", also while the filter grows or is rebuilt.
@@ -7,7 +9,9 @@ Guarantees:
   the filter grows.
 - Of concurrent callers that add the same new item exactly one gets True.
 - The parameters are stored. Other ones raise `FilterMismatch`, instead of reading the bits wrongly.
-- `add` is sent once: after a lost reply it raises, because a repeated call would answer False for a new item.
+- Counts of sketches and top lists are never too small, and the bounds of their errors are known.
+- `add` is sent once: after a lost reply it raises, because a repeated call would answer False for a new item,
+  or count it twice.
 
 Keys, all in the slot of ``{name}``, without a TTL unless noted:
 
@@ -15,13 +19,17 @@ Keys, all in the slot of ``{name}``, without a TTL unless noted:
 ``<prefix>:bloom:{<name>}:v1:meta``         hash    parameters, generation, layers, items by layer
 ``…:v1:<generation>:<number>``              string  the bits of a layer
 ``…:v1:build``, its layers                  hash    a rebuild; 15 minutes after its last chunk
+``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `timeout`
+``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `timeout`
+``…:tk1:errors``                            hash    item to error; TTL if `timeout`
+``…:tk1:meta``                              hash    parameters, sum of all counts; TTL if `timeout`
 ==========================================  ======  =================================================
 
-The server must not evict these keys: an evicted layer would lose items.
+Without a TTL, `delete` removes them. The server must not evict these keys: an evicted layer would lose items.
 
 Example::
 
-    from django_redis_components.bloom import BloomFilter
+    from django_redis_components.bloom import BloomFilter, TopK
 
     seen = BloomFilter("feed urls", capacity=1_000_000, error_rate=0.001)
     if seen.add("https://example.org/1"):
@@ -29,14 +37,34 @@ Example::
     assert seen.contains("https://example.org/1")
     print(seen.info().expected_error, BloomFilter.plan(1_000_000, 0.001).bytes)
 
+    searches = TopK("searches", 10)
+    searches.add("lamp")
+    print(searches.top())
+
 See also: docs/components/bloom.md.
 """
 
 from __future__ import annotations
 
-from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.count_min import CountMinInfo, CountMinPlan, CountMinSketch
+from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, FilterRebuildSuperseded, SketchMismatch
 from django_redis_components.bloom.filter import BloomFilter
 from django_redis_components.bloom.info import BloomInfo
 from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.top_k import TopItem, TopK, TopKInfo
 
-__all__ = ["BloomError", "BloomFilter", "BloomInfo", "BloomPlan", "FilterMismatch", "FilterRebuildSuperseded"]
+__all__ = [
+    "BloomError",
+    "BloomFilter",
+    "BloomInfo",
+    "BloomPlan",
+    "CountMinInfo",
+    "CountMinPlan",
+    "CountMinSketch",
+    "FilterMismatch",
+    "FilterRebuildSuperseded",
+    "SketchMismatch",
+    "TopItem",
+    "TopK",
+    "TopKInfo",
+]

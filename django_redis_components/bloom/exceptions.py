@@ -1,4 +1,4 @@
-"""The exceptions of Bloom filters."""
+"""The exceptions of Bloom filters, count-min sketches and top lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 
 
 class BloomError(RedisComponentsError):
-    """Base class of the exceptions of Bloom filters."""
+    """Base class of the exceptions of this component."""
 
 
 class FilterMismatch(BloomError):
@@ -35,3 +35,20 @@ class FilterRebuildSuperseded(BloomError):
             f"The rebuild of Bloom filter {name!r} was superseded by a later one, or paused longer than {ttl_s:.0f} s."
         )
         self.name = name
+
+
+class SketchMismatch(BloomError):
+    """Raised when a count-min sketch or a top list was created with other parameters.
+
+    Attributes:
+        name: of the sketch.
+        stored, given: its parameters, as text.
+    """
+
+    def __init__(self, kind: str, name: str, stored: str, given: str) -> None:
+        super().__init__(
+            f"{kind} {name!r} was created with {stored}, not {given}. Use the same parameters, or delete it."
+        )
+        self.name = name
+        self.stored = stored
+        self.given = given

@@ -1,6 +1,7 @@
-"""The scripts of Bloom filters.
+"""The scripts of Bloom filters, count-min sketches and top lists.
 
-Adding is not idempotent: after a lost reply a repeated call would answer that a new item was not new.
+Adding is not idempotent: after a lost reply a repeated call would answer that a new item was not new, or count it
+twice.
 """
 
 from __future__ import annotations
@@ -20,3 +21,6 @@ LOAD = LuaScript("bloom", "load", keys=("base",), args=("generation", "ttl_ms", 
 LOOK = LuaScript("bloom", "look", keys=("base",), args=("generation",), idempotent=True)
 SWAP = LuaScript("bloom", "swap", keys=("base",), args=("generation",), idempotent=True)
 DELETE = LuaScript("bloom", "delete", keys=("base",), args=("part", "generation"), idempotent=True)
+INCREMENT = LuaScript("bloom", "increment", keys=("sketch",), args=("width", "depth", "ttl_ms", "items"))
+INCREMENT_TOP = LuaScript("bloom", "increment_top", keys=("base",), args=("parameters", "counters", "ttl_ms", "items*"))
+READ_TOP = LuaScript("bloom", "read_top", keys=("base",), args=("parameters", "number"), idempotent=True)

@@ -8,23 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.analytics import Events, PageViews, UniqueVisitors
+from django_redis_components.analytics import Events, PageViews, RankedMember, Ranking, UniqueVisitors
 from example_project.market.models import Item
 
 #: Number of days that an item's page counts.
 SEEN_DAYS = 30
 
+#: Sellers that the page of the user's items lists.
+TOP_SELLERS = 5
+
+#: Gold that sellers got, by user name.
+_sellers = Ranking("market sellers", windows=("month", "all"))
+
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def _or_none(count: Callable[P, int]) -> Callable[P, int | None]:
+def _or_none(count: Callable[P, T]) -> Callable[P, T | None]:
     @wraps(count)
-    def counted(*args: P.args, **kwargs: P.kwargs) -> int | None:
+    def counted(*args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return count(*args, **kwargs)
         except RedisError:
@@ -49,6 +56,18 @@ def views_today(path: str) -> int:
 def mark(event: str, user_id: int, at: datetime) -> int:
     """Mark that a member did something; return whether it is the first time on that day."""
     return Events(event).mark(user_id, at)
+
+
+@_or_none
+def add_sale(item: Item) -> float:
+    """Add the price of a sold item to its seller's gold."""
+    return _sellers.incr(item.seller.username, item.price, at=item.sold_at)
+
+
+@_or_none
+def top_sellers() -> list[RankedMember]:
+    """Return the sellers with the most gold this month."""
+    return _sellers.top(TOP_SELLERS)
 
 
 @_or_none

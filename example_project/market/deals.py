@@ -91,4 +91,5 @@ def _sell(item_id: int, buyer: Member, now: datetime, payment_s: float) -> Item:
             raise NotForSale(item)
         tasks.notify_seller.enqueue_on_commit(item_id)
     counting.mark("buy item", buyer.pk, now)
+    counting.add_sale(item)
     return item

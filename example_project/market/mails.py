@@ -7,6 +7,9 @@ from django.utils.translation import gettext as _
 
 from example_project.market.models import Item, Member
 
+#: Who looks at new links.
+MODERATORS = '"Moderators" <moderators@example.test>'
+
 
 def notify_sold(item: Item) -> str:
     """Notify the seller of a sale, with buyer and price."""
@@ -36,6 +39,13 @@ def forward_message(sender: Member, recipient: Member, text: str) -> str:
     """Send a member's message to another member."""
     subject = _("A letter from %(sender)s") % {"sender": sender}
     return _send(recipient, subject, text, reply_to=sender)
+
+
+def report_links(sender: Member, links: list[str]) -> str:
+    """Tell the moderators about links that were never sent before."""
+    subject = _("New links in a letter from %(sender)s") % {"sender": sender}
+    EmailMessage(subject, "\n".join(links), to=[MODERATORS]).send()
+    return subject
 
 
 def _send(to: Member, subject: str, body: str, reply_to: Member | None = None) -> str:

@@ -81,6 +81,13 @@ def deliver_letter(sender_id: int, recipient_id: int, text: str) -> str:
     return mails.forward_message(people[sender_id], people[recipient_id], text)
 
 
+@task(queue_name="low", max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
+def report_links(sender_id: int, links: list[str]) -> str:
+    """Report new links of a letter to the moderators. Returns the subject of the mail."""
+    sender = Member.objects.filter(pk=sender_id).first()
+    return mails.report_links(sender, links) if sender else ""
+
+
 @task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
 def answer_buyer(rush_id: int, number: int) -> str:
     """Send the answer to a buyer of a rush. Returns the outcome; "" if a later rush has replaced this one."""

@@ -152,6 +152,33 @@ def test_a_letter_is_delivered_and_its_recipient_suggested_first(demo):
     assert (first["text"], first["group"]) == ("Łukasz Wiśniewski", "recent")
 
 
+def test_new_links_of_letters_are_reported_once(demo):
+    anna = demo.visitor("zola")
+    text = "See https://example.test/teapots. And https://example.test/teapots, too!"
+
+    for _ in range(2):
+        assert anna.post("/write/", to="zhangsan", text=text).status == 302
+
+    def page_of_both_letters() -> str:
+        page = mail_about(demo, "New links in a letter from Émile Zola")
+        assert page.count("<h2>A letter from Émile Zola</h2>") == 2
+        return page
+
+    page = eventually(page_of_both_letters)
+    assert page.count("<h2>New links in a letter from") == 1
+
+
+def test_the_page_of_a_member_has_the_calendar_of_visits_and_the_top_sellers(demo, list_item):
+    item = list_item("Kettle of ten voices")
+    demo.visitor("zhangsan").post(f"/items/{item}/buy/")
+
+    page = demo.visitor("zola").get("/mine/").text
+
+    assert page.count("drc-day-on") == 1, "signed in today"
+    assert "Top sellers of the month" in page
+    assert re.search(r"<td>zola</td><td class=.number.>\d+</td>", page)
+
+
 def test_a_letter_to_an_unknown_member_is_not_sent(demo):
     writer = demo.visitor("kitano")
     writer.get("/write/")

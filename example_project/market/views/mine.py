@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 from django.views.generic import FormView, TemplateView
 
 from django_redis_components.semaphores import SemaphoreFull
-from example_project.market import deals, labels
+from example_project.market import counting, deals, labels
 from example_project.market.forms import ItemForm
 from example_project.market.models import Item
 from example_project.market.views.notices import try_later
@@ -44,6 +44,7 @@ class MyThingsView(LoginRequiredMixin, TemplateView):
         items = Item.objects.select_related("seller", "buyer")
         return super().get_context_data(
             selling=items.filter(seller=self.request.user)[:SHOWN],
+            top_sellers=counting.top_sellers(),
             bought=items.filter(buyer=self.request.user).order_by("-sold_at")[:SHOWN],
             **kwargs,
         )

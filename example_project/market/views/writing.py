@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 from django.views.generic import FormView
 
-from example_project.market import contacts, outbox, tasks
+from example_project.market import contacts, links, outbox, tasks
 from example_project.market.forms import LetterForm
 from example_project.paths import MAIL_DIR
 
@@ -39,6 +39,8 @@ class WriteView(LoginRequiredMixin, FormView):
         tasks.deliver_letter.enqueue_many(
             [((sender.pk, member.pk, form.cleaned_data["text"]), {}) for member in recipients]
         )
+        if new_links := links.unseen(form.cleaned_data["text"]):
+            tasks.report_links.enqueue(sender.pk, new_links)
         for member in reversed(recipients):
             contacts.remember(sender, member)
         messages.success(self.request, _("Your letter to %(name)s is on its way.") % {"name": to})
