@@ -109,7 +109,7 @@ def test_panels_are_sorted_by_order_and_name(redis_server: Store, viewer: Client
     html = viewer.get(ANALYTICS).content.decode()
 
     shown = re.findall(r'data-drc-live="panel-([\w-]+)"', html)
-    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages", "events", "bloom"]
+    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages", "events", "bloom", "files"]
 
 
 def test_panels_of_a_page_share_its_round_trips(redis_server: Store, viewer: Client, register: Register) -> None:
