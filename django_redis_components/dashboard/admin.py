@@ -25,6 +25,7 @@ from django_redis_components.dashboard.models import (
     Failure,
     LiveEvent,
     Lock,
+    Messaging,
     Overview,
     Queues,
     RateLimit,
@@ -261,6 +262,7 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     RateLimit: RateLimitAdmin,
     Analytics: PanelPageAdmin,
     Autocomplete: PanelPageAdmin,
+    Messaging: PanelPageAdmin,
     Action: ActionAdmin,
     TaskFlow: FlowAdmin,
 }

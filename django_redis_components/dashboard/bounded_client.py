@@ -36,8 +36,8 @@ MAX_COMMANDS = 200
 MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
 BOUNDED_COMMANDS = {
-    "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD",
-    "ZCOUNT", "ZSCORE",
+    "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "SMISMEMBER",
+    "ZCARD", "ZCOUNT", "ZSCORE",
 }  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
 RANGE_COMMANDS = {"GETRANGE", "LRANGE", "ZRANGE", "ZREVRANGE"}

@@ -161,6 +161,15 @@ class Autocomplete(UnmanagedModel):
         verbose_name_plural = _("Autocomplete and search")
 
 
+class Messaging(UnmanagedModel):
+    """The page of messages, files and logs."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("messages and files")
+        verbose_name_plural = _("Messages and files")
+
+
 class Lock(UnmanagedModel):
     """The page of locks and semaphores. A release requires its own permission."""
 

@@ -17,7 +17,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 
 #: Pages that show panels.
-PAGES = ("overview", "analytics", "autocomplete")
+PAGES = ("overview", "analytics", "autocomplete", "messaging")
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,49}")
 _PERMISSION = re.compile(r"\w+\.\w+")
@@ -31,7 +31,7 @@ class Panel:
     Attributes:
         name: unique slug, for HTML ids and JSON.
         title: the heading; it may be a lazy translation.
-        page: "overview", "analytics" or "autocomplete".
+        page: "overview", "analytics", "autocomplete" or "messaging".
         order: panels are sorted by it, then by name. Those of the package have 10, 20, …
         permission: "app.codename" that a user needs in addition to that of the page; "" for none. Without it the
             panel is neither read nor shown.

@@ -25,6 +25,7 @@ from django_redis_components.dashboard.models import (
     Failure,
     LiveEvent,
     Lock,
+    Messaging,
     Overview,
     RateLimit,
     Schedule,
@@ -200,6 +201,7 @@ def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
         RateLimit: _("Rate limits"),
         Analytics: _("Analytics"),
         Autocomplete: _("Autocomplete and search"),
+        Messaging: _("Messages and files"),
         Action: _("Actions"),
     }
     return [

@@ -15,7 +15,7 @@ from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.files.consumer import FileConsumer
 from django_redis_components.files.decompression import CODECS
-from django_redis_components.files.info import ChannelInfo, read_info
+from django_redis_components.files.info import MAX_FILES, ChannelInfo, read_info
 from django_redis_components.files.manifest import PublishedFile, check_file_name
 from django_redis_components.files.publishing import ChannelOptions, Upload
 from django_redis_components.files.scripts import REMOVE
@@ -64,7 +64,7 @@ class FileChannel:
         self._lease_ms = to_ms(lease, "lease")
         self.using = using
         with _mutex:
-            _channels.add(self)
+            known_channels.add(self)
 
     def __repr__(self) -> str:
         return f"<FileChannel {self.name}>"
@@ -178,20 +178,20 @@ class FileChannel:
         yield REMOVE(base=self._options().base, id=file_id)
 
 
-def info_flow(channel: FileChannel) -> Flow[ChannelInfo]:
-    """Return the flow that reads the state of a channel, in two round trips."""
-    return read_info(channel._options())
+def info_flow(channel: FileChannel, max_files: int = MAX_FILES, max_consumers: int | None = None) -> Flow[ChannelInfo]:
+    """Return the flow that reads the state of a channel; see `info.read_info`."""
+    return read_info(channel._options(), max_files, max_consumers)
 
 
 #: The channels of this process. Weak references: a channel that is created for each request must be freed.
-_channels: weakref.WeakSet[FileChannel] = weakref.WeakSet()
+known_channels: weakref.WeakSet[FileChannel] = weakref.WeakSet()
 _mutex = threading.Lock()
 
 
 def registered_channels() -> dict[str, FileChannel]:
     """Return the channels of this process by name, ordered by name."""
     with _mutex:
-        channels = list(_channels)
+        channels = list(known_channels)
     return {each.name: each for each in sorted(channels, key=lambda each: each.name)}
 
 

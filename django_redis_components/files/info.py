@@ -70,16 +70,22 @@ class ChannelInfo:
     files: tuple[FileInfo, ...]
 
 
-def read_info(options: ChannelOptions) -> Flow[ChannelInfo]:
-    """Read the state of a channel in two round trips."""
-    base = options.base
+def read_info(
+    options: ChannelOptions, max_files: int = MAX_FILES, max_consumers: int | None = None
+) -> Flow[ChannelInfo]:
+    """Read the state of a channel in two round trips.
+
+    Args:
+        max_files, max_consumers: how many are described; None: all.
+    """
+    base, consumers = options.base, options.consumers[:max_consumers]
     reserved, count, waiting, ids, *pending = yield Batch(
         [
             Read("GET", f"{base}:bytes"),
             Read("HLEN", f"{base}:sizes"),
             Read("ZCARD", f"{base}:waiting"),
-            Read("ZRANGE", f"{base}:deadlines", 0, MAX_FILES - 1),
-            *(Read("ZCARD", f"{base}:pending:{consumer}") for consumer in options.consumers),
+            Read("ZRANGE", f"{base}:deadlines", 0, max_files - 1),
+            *(Read("ZCARD", f"{base}:pending:{consumer}") for consumer in consumers),
         ]
     )
     return ChannelInfo(
@@ -88,8 +94,8 @@ def read_info(options: ChannelOptions) -> Flow[ChannelInfo]:
         reserved_bytes=int(reserved or 0),
         file_count=count,
         waiting=waiting,
-        pending=dict(zip(options.consumers, pending, strict=True)),
-        files=(yield from _read_files(base, [file_id.decode() for file_id in ids], options.consumers)),
+        pending=dict(zip(consumers, pending, strict=True)),
+        files=(yield from _read_files(base, [file_id.decode() for file_id in ids], consumers)),
     )
 
 

@@ -107,6 +107,7 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
         "analytics": "analytics/",
         "limits": f"ratelimit/?limit={ids['limit']}",
         "autocomplete": "autocomplete/",
+        "messaging": "messaging/",
         "actions": "action/",
     }
 

@@ -28,6 +28,7 @@ WITHOUT_REDIS = {
     "queues/_verb/pause/<path:object_id>/",
     "queues/_verb/resume/<path:object_id>/",
     "autocomplete/",
+    "messaging/",
 }
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {"ratelimit/", "ratelimit/reset/"}
 #: Pages and a confirmation that read Redis, but call no script for some or all of it.

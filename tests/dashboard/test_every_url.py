@@ -28,6 +28,7 @@ VIEWS = (
     "view_action",
     "view_analytics",
     "view_autocomplete",
+    "view_messaging",
     "view_liveevent",
 )
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))

@@ -31,6 +31,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "overview/": ("?sort=failed&queues=all&range=7d", ""),
     "analytics/": ("",),
     "autocomplete/": ("",),
+    "messaging/": ("",),
     "liveevent/": ("",),
     f"queues/{_ID}": (
         *(

@@ -7,7 +7,7 @@ import random
 import time
 from pathlib import Path
 
-from django_redis_components.files import FileChannel
+from django_redis_components.files import FileChannel, publishing
 from tests.support.child import print_line
 
 #: Bytes of the channel that the processes share; less than half of the files that are published.
@@ -74,8 +74,9 @@ def publish_and_stop(path: str, lease: float) -> None:
     channel(lease).publish(path, progress=stop)
 
 
-def wait_for_room(path: str) -> None:
-    """Wait for room for a file."""
+def wait_for_room(path: str, waiting_s: float) -> None:
+    """Wait for room for a file, and count as dead after this time without a call."""
+    publishing.WAITING_S = waiting_s
     print_line("waiting")
     channel().publish(path, timeout=None)
 

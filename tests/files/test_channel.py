@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import re
@@ -308,6 +309,58 @@ def test_interrupted_publish_leaves_nothing(redis_server: Store, tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         new_channel().publish(write(tmp_path / "x", bytes(9_000)), progress=interrupt)
 
+    assert redis_server.keys() == []
+
+
+@pytest.mark.contract
+def test_cancelled_async_producers_leave_nothing(store: Store, tmp_path: Path) -> None:
+    logs = new_channel(limit_bytes=10_000)
+    path = write(tmp_path / "x", bytes(9_000))
+
+    async def scene() -> None:
+        first = await logs.apublish(path)
+        waiting = [asyncio.ensure_future(logs.apublish(path)) for _ in range(3)]
+        async with asyncio.timeout(30):
+            while (await logs.ainfo()).waiting < 3:  # noqa: ASYNC110 - the state is in Redis
+                await asyncio.sleep(0)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert (await logs.ainfo()).waiting == 0
+        await logs.aremove(first.id)
+
+        def cancel(count: int) -> None:
+            task.cancel()
+
+        task = asyncio.ensure_future(logs.apublish(path, progress=cancel))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_async(scene)
+    assert store.keys() == []
+
+
+def test_async_consumers_wait_while_producers_publish(redis_server: Store, tmp_path: Path) -> None:
+    names = ["a", "b", "c"]
+    logs = new_channel(names, limit_bytes=20_000)
+    paths = [write(tmp_path / str(number), os.urandom(7_000)) for number in range(10)]
+
+    async def consume(name: str) -> dict[str, bytes]:
+        found = {}
+        async for file in logs.consumer(name).afiles():
+            found[file.name] = await file.aread()
+            await file.adone()
+            if len(found) == len(paths):
+                break
+        return found
+
+    async def scene() -> list[dict[str, bytes]]:
+        consumers = [asyncio.ensure_future(consume(name)) for name in names]
+        await asyncio.gather(*(logs.apublish(path) for path in paths))
+        return await asyncio.gather(*consumers)
+
+    expected = {path.name: path.read_bytes() for path in paths}
+    assert run_async(scene) == [expected] * 3
     assert redis_server.keys() == []
 
 

@@ -15,6 +15,7 @@ from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.cohorts import CohortsPanel, RetentionPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
+from django_redis_components.dashboard.panels.files import FilesPanel
 from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
@@ -55,6 +56,7 @@ _PANELS: tuple[type[Panel], ...] = (
     IndexesPanel,
     SearchPanel,
     BloomPanel,
+    FilesPanel,
 )
 for _panel in _PANELS:
     add_panel(_panel)

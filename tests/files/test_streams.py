@@ -1,0 +1,57 @@
+"""Lines and decompression, whatever the blocks in which the bytes come."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_redis_components.files import DecompressionFailed
+from django_redis_components.files.decompression import Decompressor, zstd_module
+from django_redis_components.files.lines import LineSplitter
+
+BLOCKS = st.lists(st.binary(max_size=50), max_size=20)
+LINES = st.lists(st.sampled_from([b"", b"a", b"\n", b"\r\n", b"long line"]), max_size=30)
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@given(LINES, st.integers(1, 10))
+def test_lines_are_those_of_the_whole_text(parts: list[bytes], size: int) -> None:
+    data, splitter = b"".join(parts), LineSplitter("x", 0, 1_000)
+
+    lines = [line for block in cut(data, size) for line in splitter.feed(block)]
+    lines += splitter.finish()
+
+    assert lines == [line for line in data.split(b"\n")[:-1] for line in [line + b"\n"]] + (
+        [data.rpartition(b"\n")[2]] if data.rpartition(b"\n")[2] else []
+    )
+    assert splitter.offset == len(data)
+
+
+@given(BLOCKS, st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
+def test_members_in_any_pieces_are_decompressed(members: list[bytes], size: int, codec: str) -> None:
+    compress = gzip.compress if codec == "gzip" else zstd_module().compress
+    packed = b"".join(compress(member) for member in members)
+    decompressor = Decompressor("x", codec)
+
+    blocks = [block for piece in cut(packed, size) for block in decompressor.feed(piece)]
+    decompressor.finish()
+
+    assert b"".join(blocks) == b"".join(members)
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
+def test_stream_that_was_cut_off_is_an_error(data: bytes, size: int, codec: str) -> None:
+    packed = (gzip.compress if codec == "gzip" else zstd_module().compress)(data)
+    decompressor = Decompressor("x", codec)
+
+    for piece in cut(packed[: len(packed) - 1], size):
+        list(decompressor.feed(piece))
+
+    with pytest.raises(DecompressionFailed, match=rf"^File 'x' is not valid {codec}: the data end before the end of"):
+        decompressor.finish()
