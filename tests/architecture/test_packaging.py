@@ -113,6 +113,10 @@ WITHOUT = {
         "pypinyin",
         "from django_redis_components.autocomplete import pinyin_terms\npinyin_terms('张三')",
     ),
+    "geoip": (
+        "maxminddb",
+        "from django_redis_components.aggregation import IpLookup\nIpLookup(mmdb='x.mmdb').lookup('8.8.8.8')",
+    ),
     "cron": (
         "cronsim",
         "from django_redis_components.taskqueue import cron, task\ncron('0 3 * * *')(task(lambda: None))",
