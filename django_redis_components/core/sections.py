@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from django_redis_components.core.names import MAX_NAME_BYTES, validate_name
@@ -126,9 +128,15 @@ def names(value: Any) -> str | None:
     return problem or next((f"a list of names, each {wrong}" for wrong in map(name, value) if wrong), None)
 
 
+def path(value: Any) -> str | None:
+    """Accept the path of a file, as a string or a `Path`."""
+    fits = isinstance(value, str | PurePath) and str(value) and "\0" not in str(value)
+    return None if fits else "the path of a file"
+
+
 def paths(value: Any) -> str | None:
     """Accept a list or tuple of path prefixes."""
-    fits = strings(value) is None and all(path.startswith("/") for path in value)
+    fits = strings(value) is None and all(each.startswith("/") for each in value)
     return strings(value) or (None if fits else "a list of paths, each beginning with '/'")
 
 
@@ -265,6 +273,19 @@ class AnalyticsSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class AggregationSettings:
+    """`REDIS_COMPONENTS["AGGREGATION"]`."""
+
+    #: Path of a database file of places (``.mmdb``), such as "/var/lib/GeoIP/GeoLite2-City.mmdb"; None: the ranges that
+    #: `manage.py load_ip_ranges` has loaded to Redis.
+    mmdb: str | None = _option(None, optional(path), os.fspath)
+    #: The connection of the ranges that `country_of` reads.
+    using: str = _option("default", text)
+    #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
+    ttl_s: float = _duration(400 * 86_400.0)
+
+
+@dataclasses.dataclass(frozen=True)
 class RateLimitsSettings:
     """`REDIS_COMPONENTS["RATELIMITS"]`: the options of `RateLimitMiddleware`."""
 
@@ -370,6 +391,9 @@ class Settings:
     )
     analytics: AnalyticsSettings = dataclasses.field(
         default_factory=AnalyticsSettings, metadata={"section": AnalyticsSettings}
+    )
+    aggregation: AggregationSettings = dataclasses.field(
+        default_factory=AggregationSettings, metadata={"section": AggregationSettings}
     )
     ratelimits: RateLimitsSettings = dataclasses.field(
         default_factory=RateLimitsSettings, metadata={"section": RateLimitsSettings}

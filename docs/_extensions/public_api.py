@@ -33,6 +33,7 @@ MODULES = {
     "analytics": "Analytics",
     "bloom": "Bloom filters",
     "files": "File channels",
+    "aggregation": "Aggregation",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",

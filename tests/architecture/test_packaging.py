@@ -117,6 +117,10 @@ WITHOUT = {
         "backports.zstd",
         "from django_redis_components.files.decompression import Decompressor as D; D('x', 'zstd')",
     ),
+    "geoip": (
+        "maxminddb",
+        "from django_redis_components.aggregation import IpLookup\nIpLookup(mmdb='x.mmdb').lookup('8.8.8.8')",
+    ),
     "cron": (
         "cronsim",
         "from django_redis_components.taskqueue import cron, task\ncron('0 3 * * *')(task(lambda: None))",

@@ -27,6 +27,7 @@ MAX_NAMED = 5
 #: Components that write keys.
 COMPONENTS = frozenset(
     {
+        "aggregation",
         "analytics",
         "autocomplete",
         "bloom",

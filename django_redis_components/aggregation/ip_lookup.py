@@ -1,0 +1,263 @@
+"""The place of an IP address, from a database file or from ranges in Redis."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import secrets
+from bisect import bisect_right
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
+from django_redis_components.aggregation.exceptions import RangesLoadExpired
+from django_redis_components.aggregation.mmdb import mmdb_file
+from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public
+from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+
+#: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
+CHUNK = 100
+#: Addresses of one call. Each may need a block of about 2 KiB.
+MAX_ADDRESSES = 500
+#: Milliseconds for which a load is kept after its last block, and former ranges after a load.
+LOAD_TTL_MS = 15 * 60 * 1_000
+#: Where places are looked up.
+Source = Literal["auto", "mmdb", "ranges"]
+
+logger = logging.getLogger("django_redis_components.aggregation")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RangesInfo:
+    """The loaded ranges.
+
+    Attributes:
+        ranges, blocks: their number; 0 if none are loaded.
+        source: where they are from, such as the names of files.
+        loaded_at: when they became visible; None if none are loaded.
+    """
+
+    ranges: int
+    blocks: int
+    source: str
+    loaded_at: datetime | None
+
+
+class IpLookup:
+    """Look up the places of IP addresses.
+
+    Args:
+        name: name of the ranges in Redis.
+        mmdb: path of a database file; None: ``AGGREGATION["MMDB"]``.
+        source: "mmdb": the database file; "ranges": the ranges in Redis; "auto": the file if there is one, else the
+            ranges.
+        using: connection alias of the ranges.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self,
+        name: str = "default",
+        *,
+        mmdb: str | os.PathLike[str] | None = None,
+        source: Source = "auto",
+        using: str = "default",
+    ) -> None:
+        self.name = keys.validate_name(name, "name of ranges")
+        if source not in ("auto", "mmdb", "ranges"):
+            raise ValueError(f"source={source!r}: expected 'auto', 'mmdb' or 'ranges'.")
+        if mmdb is not None and source == "ranges":
+            raise ValueError(f"mmdb={os.fspath(mmdb)!r}: expected none with source='ranges'.")
+        self.mmdb = None if mmdb is None else os.fspath(mmdb)
+        self.source = source
+        self.using = using
+        self._has_warned = False
+
+    def __repr__(self) -> str:
+        return f"<IpLookup {self.mmdb_path() or self.name}>"
+
+    def mmdb_path(self) -> str | None:
+        """Return the path of the database file that is used; None if the ranges in Redis are used.
+
+        Raises:
+            ValueError: ``source="mmdb"``, and there is no path.
+        """
+        path = None if self.source == "ranges" else self.mmdb or conf.settings().aggregation.mmdb
+        if path is None and self.source == "mmdb":
+            raise ValueError('source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS["AGGREGATION"]["MMDB"].')
+        return path
+
+    def lookup(self, ip: Address) -> Place:
+        """Return the place of an address.
+
+        The place is ``UNKNOWN``, with the country "ZZ", for private addresses, for addresses that are in no range, and
+        for text that is no address: nothing is resolved by DNS.
+
+        Raises:
+            DatabaseUnavailable: the database file is missing or damaged.
+            redis.exceptions.RedisError: the ranges could not be read.
+        """
+        return self.lookup_many((ip,))[0]
+
+    async def alookup(self, ip: Address) -> Place:
+        """See `lookup`. A database file is read without a thread: it is in memory."""
+        return (await self.alookup_many((ip,)))[0]
+
+    def lookup_many(self, ips: Iterable[Address]) -> list[Place]:
+        """Return the place of each address; see `lookup`. With ranges: one round trip for 500 different addresses."""
+        wanted = list(ips)
+        if (path := self.mmdb_path()) is not None:
+            return _from_file(path, wanted)
+        return run(connections.client(self.using), self._lookup(wanted)) if wanted else []
+
+    async def alookup_many(self, ips: Iterable[Address]) -> list[Place]:
+        """See `lookup_many`."""
+        wanted = list(ips)
+        if (path := self.mmdb_path()) is not None:
+            return _from_file(path, wanted)
+        return await arun(connections.aclient(self.using), self._lookup(wanted)) if wanted else []
+
+    def load(self, ranges: Iterable[IpRange], *, source: str = "") -> RangesInfo:
+        """Replace the ranges in Redis in one step, after all were added.
+
+        Until then, and after an error, the former ones are used. Of two loads at the same time the later one to finish
+        remains.
+
+        Args:
+            ranges: in the order of their addresses, without overlaps; several sorted parts may follow each other.
+            source: where they are from, for `info`.
+
+        Raises:
+            InvalidRange: a range is not valid, or overlaps another one.
+            RangesLoadExpired: the load paused for more than 15 minutes.
+        """
+        client = connections.client(self.using)
+        generation, count = secrets.token_hex(8), [0, 0]
+        for chunk in _chunks(blocks(ranges), count):
+            run(client, self._load(generation, chunk))
+        return run(client, self._finish(generation, count, source))
+
+    async def aload(self, ranges: Iterable[IpRange] | AsyncIterable[IpRange], *, source: str = "") -> RangesInfo:
+        """See `load`. An asynchronous iterable is read whole before the load starts."""
+        client = connections.aclient(self.using)
+        generation, count = secrets.token_hex(8), [0, 0]
+        known = [each async for each in ranges] if isinstance(ranges, AsyncIterable) else ranges
+        for chunk in _chunks(blocks(known), count):
+            await arun(client, self._load(generation, chunk))
+        return await arun(client, self._finish(generation, count, source))
+
+    def info(self) -> RangesInfo:
+        """Return what is loaded in Redis."""
+        return run(connections.client(self.using), self._info())
+
+    async def ainfo(self) -> RangesInfo:
+        """See `info`."""
+        return await arun(connections.aclient(self.using), self._info())
+
+    def delete(self) -> None:
+        """Remove the ranges from Redis."""
+        run(connections.client(self.using), self._delete())
+
+    async def adelete(self) -> None:
+        """See `delete`."""
+        await arun(connections.aclient(self.using), self._delete())
+
+    def _base(self) -> str:
+        return keys.key("aggregation", self.name, "ip")
+
+    def _lookup(self, ips: list[Address]) -> Flow[list[Place]]:
+        packed = [pack_public(ip) for ip in ips]
+        wanted = sorted({each for each in packed if each is not None})
+        found: dict[bytes | None, Place] = {}
+        for at in range(0, len(wanted), MAX_ADDRESSES):
+            part = wanted[at : at + MAX_ADDRESSES]
+            reply: Sequence[bytes] = yield FIND_RANGES(base=self._base(), addresses=part)
+            if not reply:
+                yield from self._warn_if_empty()
+            starts = [block[:ADDRESS_BYTES] for block in reply]
+            decoded = [Block(block) for block in reply]
+            for address in part:
+                number = bisect_right(starts, address) - 1
+                found[address] = decoded[number].place(address) if number >= 0 else UNKNOWN
+        return [found.get(each, UNKNOWN) for each in packed]
+
+    def _warn_if_empty(self) -> Flow[None]:
+        if self._has_warned or (yield Read("EXISTS", self._base())):
+            return
+        self._has_warned = True
+        logger.warning(
+            "No ranges %r are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
+            ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].',
+            self.name,
+        )
+
+    def _load(self, generation: str, chunk: list[bytes]) -> Flow[None]:
+        yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
+
+    def _finish(self, generation: str, count: list[int], source: str) -> Flow[RangesInfo]:
+        reply = yield SWAP_RANGES(
+            base=self._base(),
+            generation=generation,
+            blocks=count[0],
+            ranges=count[1],
+            source=source,
+            ttl_ms=LOAD_TTL_MS,
+        )
+        if isinstance(reply, int):
+            raise RangesLoadExpired(self.name, LOAD_TTL_MS / 1_000)
+        yield from self._remove(reply)
+        info: RangesInfo = yield from self._info()
+        return info
+
+    def _delete(self) -> Flow[None]:
+        generation = yield FORGET_RANGES(base=self._base(), ttl_ms=LOAD_TTL_MS)
+        yield from self._remove(generation)
+
+    def _remove(self, generation: bytes) -> Flow[None]:
+        """Remove the blocks of a generation in bounded steps."""
+        if not generation:
+            return
+        key = f"{self._base()}:{generation.decode()}"
+        while (yield Command("ZREMRANGEBYRANK", key, 0, CHUNK - 1, retry=True)):
+            pass
+
+    def _info(self) -> Flow[RangesInfo]:
+        ranges, count, source, loaded_at = yield Read("HMGET", self._base(), "ranges", "blocks", "source", "loaded_at")
+        at = None if loaded_at is None else datetime.fromtimestamp(int(loaded_at), UTC)
+        return RangesInfo(int(ranges or 0), int(count or 0), (source or b"").decode(), at)
+
+
+def lookup_flow(lookup: IpLookup, ips: list[Address]) -> Flow[list[Place]]:
+    """Return the flow that looks addresses up in the ranges in Redis."""
+    return lookup._lookup(ips)
+
+
+def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:
+    """Return the flow of `IpLookup.info`, to run it with others."""
+    return lookup._info()
+
+
+def _from_file(path: str, ips: list[Address]) -> list[Place]:
+    file = mmdb_file(path)
+    return [UNKNOWN if pack_public(ip) is None else file.place(ip) for ip in ips]
+
+
+def _chunks(source: Iterable[tuple[bytes, int]], count: list[int]) -> Iterator[list[bytes]]:
+    """Yield lists of blocks, and add the number of blocks and of ranges to `count`."""
+    chunk: list[bytes] = []
+    for block, ranges in source:
+        count[0] += 1
+        count[1] += ranges
+        chunk.append(block)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,209 @@
+"""Ranges of addresses from the CSV files of DB-IP, IP2Location and MaxMind."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from django_redis_components.aggregation.blocks import IpRange
+from django_redis_components.aggregation.exceptions import InvalidRange
+from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
+from django_redis_components.aggregation.places import UNKNOWN, Address, Place
+
+#: The format of a file.
+RangeFormat = Literal["dbip", "ip2location", "geolite2"]
+RANGE_FORMATS: tuple[RangeFormat, ...] = ("dbip", "ip2location", "geolite2")
+#: First bytes of a gzip file.
+GZIP_MAGIC = b"\x1f\x8b"
+#: Most bytes of a line; longer ones are errors.
+MAX_LINE_BYTES = 65_536
+
+#: Reads a row of a format.
+RowReader = Callable[[Sequence[str]], IpRange]
+
+
+class RangeFile:
+    """A CSV file of ranges, also one compressed with gzip.
+
+    Args:
+        path: of the file.
+        locations: places by the id that the rows of GeoLite2 name; see `read_locations`.
+        format: of the file; None: told from its first line.
+        on_read: called with the position in the file, in bytes, now and then.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        locations: dict[str, Place] | None = None,
+        format: RangeFormat | None = None,
+        on_read: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        self.path = Path(path)
+        self._locations = locations
+        self._format = format
+        self._on_read = on_read
+        #: Number of the line that was read last.
+        self.line = 0
+
+    def __iter__(self) -> Iterator[IpRange]:
+        """Yield the ranges.
+
+        Raises:
+            InvalidRange: a line is not valid; `load_files` adds its number.
+            OSError: the file cannot be read.
+        """
+        self.line = 0
+        reader: RowReader | None = None
+        try:
+            for number, row in _rows(self.path, self._on_read):
+                self.line = number
+                if reader is None:
+                    reader = self._reader(row)
+                    if _is_header(row):
+                        continue
+                yield reader(row)
+        except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile) as exc:
+            self.line += isinstance(exc, csv.Error)  # the row after the last one
+            raise InvalidRange("too few columns" if isinstance(exc, IndexError) else str(exc)) from exc
+
+    def _reader(self, row: Sequence[str]) -> RowReader:
+        name = self._format or detect_format(row)
+        if name == "dbip":
+            return _dbip
+        if name == "ip2location":
+            return _ip2location
+        if self._locations is None:
+            raise ValueError("the file of blocks of GeoLite2 needs a file of locations: pass --locations")
+        return _geolite2(row, self._locations)
+
+
+def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
+    """Replace the ranges of `lookup` with those of files; see `IpLookup.load`.
+
+    Raises:
+        InvalidRange: a line is not valid; the text names the file and the line. The former ranges stay in use.
+        OSError: a file cannot be read.
+    """
+    current = files[0]
+
+    def ranges() -> Iterator[IpRange]:
+        nonlocal current
+        for current in files:
+            yield from current
+
+    try:
+        return lookup.load(ranges(), source=", ".join(file.path.name for file in files))
+    except InvalidRange as exc:
+        raise InvalidRange(f"{current.path}, line {max(1, current.line)}: {exc.reason.rstrip('.')}.") from exc
+
+
+def detect_format(row: Sequence[str]) -> RangeFormat:
+    """Return the format of a file by its first row.
+
+    Raises:
+        ValueError: it is not known.
+    """
+    if row and row[0] == "network":
+        return "geolite2"
+    if len(row) >= 3 and row[0].isdecimal() and row[1].isdecimal():
+        return "ip2location"
+    if len(row) >= 3 and not _is_header(row):
+        return "dbip"
+    raise ValueError(
+        f"unknown columns {', '.join(row)[:100]!r}: expected a file of DB-IP Lite, IP2Location LITE, or blocks of"
+        " GeoLite2"
+    )
+
+
+def read_locations(path: str) -> dict[str, Place]:
+    """Return the places of a file of locations of GeoLite2 by their ids.
+
+    Raises:
+        InvalidRange: the file is not one.
+        OSError: it cannot be read.
+    """
+    number, found = 0, {}
+    columns: dict[str, int] = {}
+    try:
+        for number, row in _rows(Path(path), lambda _: None):
+            if number == 1:
+                columns = {name: at for at, name in enumerate(row)}
+                if not {"geoname_id", "country_iso_code"} <= columns.keys():
+                    raise ValueError("expected the columns geoname_id and country_iso_code")
+                continue
+            values = (row[columns[name]] if name in columns else "" for name in _LOCATION_COLUMNS)
+            found[row[columns["geoname_id"]]] = _place(*values)
+    except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile) as exc:
+        reason = "too few columns" if isinstance(exc, IndexError) else str(exc)
+        raise InvalidRange(f"{path}, line {number or 1}: {reason}.") from exc
+    return found
+
+
+_LOCATION_COLUMNS = ("country_iso_code", "subdivision_1_name", "city_name")
+
+
+def _rows(path: Path, on_read: Callable[[int], object]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the number of each line and its columns."""
+    with path.open("rb") as file:
+        is_gzip = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        source: BinaryIO = gzip.GzipFile(fileobj=file) if is_gzip else file  # type: ignore[assignment]
+        with io.TextIOWrapper(source, encoding="utf-8-sig", errors="replace", newline="") as text:
+            reader = csv.reader(iter(lambda: text.readline(MAX_LINE_BYTES), ""), strict=True)
+            for row in reader:
+                if reader.line_num % 1_000 == 0:
+                    on_read(file.tell())
+                if row:
+                    yield reader.line_num, row
+            on_read(file.tell())
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    return not row[0][:1].isdecimal() and ":" not in row[0]
+
+
+def _dbip(row: Sequence[str]) -> IpRange:
+    if len(row) == 3:  # start, end, country
+        return IpRange(row[0], row[1], _place(row[2]))
+    return IpRange(row[0], row[1], _place(row[3], row[4], row[5]))  # start, end, continent, country, region, city, …
+
+
+def _ip2location(row: Sequence[str]) -> IpRange:
+    region, city = (row[4], row[5]) if len(row) >= 6 else ("", "")
+    start, end = _number(row[0]), _number(row[1])
+    kind = IPv4Address if end < 2**32 else IPv6Address
+    return IpRange(kind(start), kind(end), _place(row[2], region, city))
+
+
+def _geolite2(header: Sequence[str], locations: dict[str, Place]) -> RowReader:
+    column = header.index("geoname_id")
+
+    def read(row: Sequence[str]) -> IpRange:
+        network = ip_network(row[0])
+        ends: tuple[Address, Address] = (network[0], network[-1])
+        if row[column] and row[column] not in locations:
+            raise ValueError(f"unknown location {row[column]!r}")
+        return IpRange(*ends, locations.get(row[column], UNKNOWN))
+
+    return read
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 39 or int(text) >= 2**128:
+        raise ValueError(f"{text[:50]!r} is no number of an IP address")
+    return int(text)
+
+
+def _place(country: str, region: str = "", city: str = "") -> Place:
+    """Return a place; "-" and "" are unknown."""
+    if country in ("", "-", UNKNOWN.country):
+        return UNKNOWN
+    if len(country) != 2 or not (country.isascii() and country.isalpha()):
+        raise ValueError(f"{country[:50]!r} is no country code of two letters")
+    return Place(country.upper(), *(("" if name == "-" else name) for name in (region, city)))

@@ -1,0 +1,75 @@
+"""`manage.py load_ip_ranges`: loads the ranges of IP addresses of places to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from django_redis_components.aggregation import IpLookup, RangesInfo
+from django_redis_components.aggregation.range_files import RANGE_FORMATS, RangeFile, load_files, read_locations
+from django_redis_components.management.base import EXIT_CODES, CommandResult, ExitCode, OperatorCommand, add_common
+from django_redis_components.management.progress import byte_progress
+from django_redis_components.management.tables import Table
+
+
+class Command(OperatorCommand):
+    """Load the ranges of IP addresses of places to Redis."""
+
+    help = (
+        "Replace the ranges of IP addresses in Redis with those of CSV files: DB-IP Lite, IP2Location LITE, or blocks"
+        f" of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. {EXIT_CODES}"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("files", nargs="*", metavar="FILE", help="CSV files, which become visible together")
+        parser.add_argument("--locations", metavar="FILE", help="the file of locations of GeoLite2")
+        parser.add_argument("--format", choices=RANGE_FORMATS, help="format of the files (default: by their columns)")
+        parser.add_argument("--name", default="default", help="name of the ranges (default: default)")
+        parser.add_argument("--delete", action="store_true", help="remove the ranges instead")
+        add_common(parser)
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Load or remove the ranges."""
+        try:
+            lookup = IpLookup(options["name"], source="ranges", using=options["using"])
+        except ValueError as exc:
+            raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
+        if options["delete"] == bool(options["files"]):
+            raise CommandError("Expected files, or --delete without files.", returncode=ExitCode.INVALID_ARGUMENTS)
+        if options["delete"]:
+            lookup.delete()
+            return CommandResult({"name": lookup.name, "ranges": 0}, f'The ranges "{lookup.name}" are removed.')
+        info = _load(lookup, options)
+        rows = [(lookup.name, f"{info.ranges:,}", f"{info.blocks:,}", info.source)]
+        table = Table(("NAME", "RANGES", "BLOCKS", "SOURCE"), rows, frozenset({"RANGES", "BLOCKS"}))
+        data = {"name": lookup.name, "ranges": info.ranges, "blocks": info.blocks, "source": info.source}
+        problem = "" if info.ranges else "The files have no ranges with a country."
+        return CommandResult(data, table=table, problem=problem)
+
+
+def _load(lookup: IpLookup, options: dict[str, Any]) -> RangesInfo:
+    paths: list[str] = options["files"]
+    try:
+        total = sum(Path(path).stat().st_size for path in paths)
+        locations = None if options["locations"] is None else read_locations(options["locations"])
+        with byte_progress("load", total) as advance:
+            files = [RangeFile(path, locations, options["format"], _growth(advance)) for path in paths]
+            return load_files(lookup, files)
+    except OSError as exc:
+        raise CommandError(f"Cannot read {exc.filename}: {exc.strerror}.", returncode=ExitCode.FAILED) from exc
+
+
+def _growth(advance: Callable[[int], object]) -> Callable[[int], None]:
+    """Return a function that takes positions in a file, and passes on by how much they grow."""
+    last = 0
+
+    def update(position: int) -> None:
+        nonlocal last
+        advance(position - last)
+        last = position
+
+    return update

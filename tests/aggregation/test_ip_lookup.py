@@ -1,0 +1,380 @@
+"""Places of IP addresses: from ranges in Redis and from a database file."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.exceptions import ConnectionError
+
+from django_redis_components.aggregation import (
+    UNKNOWN,
+    DatabaseUnavailable,
+    InvalidRange,
+    IpLookup,
+    IpRange,
+    Place,
+    RangesLoadExpired,
+    country_of,
+)
+from django_redis_components.aggregation.blocks import BLOCK_RANGES, Block, blocks
+from django_redis_components.aggregation.places import pack, pack_public
+from tests.aggregation.mmdb import write_mmdb
+from tests.support import Proxy, Store, run_async
+
+US, FR, JP = Place("US", "California", "Mountain View"), Place("FR", "Île-de-France", "Paris"), Place("JP")
+#: Gaps: 8.8.9.0 to 9.255.255.255, and between the IPv6 ranges.
+RANGES = [
+    IpRange("8.8.8.0", "8.8.8.255", US),
+    IpRange("90.0.0.0", "90.255.255.255", FR),
+    IpRange("2001:4860::", "2001:4860:ffff:ffff:ffff:ffff:ffff:ffff", US),
+    IpRange("2a01:cb00::", "2a01:cb00::ffff", FR),
+]
+JUNK = [
+    "",
+    "-",
+    "unknown",
+    "example.org",
+    "1.2.3",
+    "8.8.8.8:80",
+    "[::1]",
+    "8.8.8.8\0",
+    "８.8.8.8",
+    " 8.8.8.8",
+    "08.8.8.8",
+]
+
+
+@pytest.fixture
+def no_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
+        monkeypatch.setattr(socket, name, functools.partial(_only_the_server, getattr(socket, name)))
+
+
+def _only_the_server(genuine: Any, host: str, *args: Any, **options: Any) -> Any:
+    assert host == "127.0.0.1", f"asked the DNS for {host!r}"
+    return genuine(host, *args, **options)
+
+
+def lookup(**options: Any) -> IpLookup:
+    return IpLookup("test", source="ranges", **options)
+
+
+@pytest.mark.contract
+def test_addresses_are_found_in_ranges_of_both_families_and_gaps_are_unknown(store: Store) -> None:
+    places = lookup()
+
+    info = places.load(RANGES, source="test.csv")
+
+    assert (info.ranges, info.source, info.loaded_at is not None) == (4, "test.csv", True)
+    asked = [
+        "8.8.8.0",
+        "8.8.8.255",
+        "8.8.9.0",
+        "8.8.7.255",
+        "90.7.7.7",
+        "2001:4860::8888",
+        "2001:4861::",
+        "2a01:cb00::1",
+    ]
+    assert places.lookup_many(asked) == [US, US, UNKNOWN, UNKNOWN, FR, US, UNKNOWN, FR]
+    assert places.lookup("::ffff:8.8.8.8") == US
+    assert places.lookup(ipaddress.ip_address("8.8.8.8")) == US
+
+
+def test_private_addresses_are_unknown_also_if_a_range_has_them(redis_server: Store) -> None:
+    places = lookup()
+    places.load([IpRange("0.0.0.0", "255.255.255.255", US), IpRange("::1:0:0:0", "ffff::", US)])
+
+    private = ["10.0.0.1", "127.0.0.1", "192.168.1.1", "172.31.0.1", "100.64.0.1", "fe80::1", "fd00::1", "::1"]
+
+    assert places.lookup_many([*private, "8.8.8.8"]) == [UNKNOWN] * len(private) + [US]
+    assert Place("ZZ", "", "") == UNKNOWN
+
+
+@pytest.mark.parametrize("junk", [*JUNK, None, 7, b"8.8.8.8"], ids=repr)
+def test_text_that_is_no_address_is_unknown_and_not_resolved(
+    junk: Any, redis_server: Store, no_dns: None, tmp_path: Path
+) -> None:
+    places = lookup()
+    places.load([IpRange("0.0.0.0", "255.255.255.255", US)])
+    path = write_mmdb(tmp_path / "all.mmdb", {"0.0.0.0/1": {"country": {"iso_code": "US"}}})
+
+    assert places.lookup_many([junk]) == [UNKNOWN]
+    assert IpLookup(mmdb=path).lookup(junk) == UNKNOWN
+    assert country_of(junk) == "ZZ"
+
+
+@given(st.ip_addresses())
+def test_private_addresses_of_the_standard_library_are_unknown(address: Any) -> None:
+    if address.is_private and not getattr(address, "ipv4_mapped", None):
+        assert pack_public(address) is None
+    assert pack_public(str(address)) == pack_public(address)
+
+
+@pytest.mark.contract
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
+    places = lookup()
+
+    async def scene() -> list[Any]:
+        await places.aload(RANGES)
+        found = [await places.alookup("8.8.8.8"), await places.alookup_many(["90.0.0.1", "9.9.9.9"])]
+        found.append((await places.ainfo()).ranges)
+        await places.adelete()
+        return [*found, (await places.ainfo()).ranges, await places.alookup("8.8.8.8")]
+
+    assert run_async(scene) == [US, [FR, UNKNOWN], 4, 0, UNKNOWN]
+    assert store.keys() == []
+
+
+@pytest.mark.contract
+def test_new_load_replaces_all_ranges_and_leaves_no_keys_behind(store: Store) -> None:
+    places = lookup()
+    places.load(many_ranges(20_000))
+    before = store.keys()
+
+    places.load(RANGES)
+
+    assert places.lookup("8.8.8.8") == US
+    assert places.info().ranges == 4
+    keys = store.keys()
+    assert len(keys) == len(before) == 2
+    assert {store.raw.ttl(key) for key in keys} == {-1}
+
+
+def test_large_load_answers_like_a_linear_search(redis_server: Store) -> None:
+    places, ranges = lookup(), list(many_ranges(5_000))
+    places.load(ranges)
+    rng = random.Random(1)
+    asked = [str(ipaddress.IPv4Address(rng.randrange(11 << 24, 12 << 24))) for _ in range(2_000)]
+
+    expected = [next((each.place for each in ranges if each.start <= ip <= each.end), UNKNOWN) for ip in numbers(asked)]
+
+    assert places.lookup_many(asked) == expected
+    assert len(set(expected)) == 4
+
+
+def many_ranges(count: int) -> Iterator[IpRange]:
+    """Ranges of 256 to 768 addresses with gaps between them."""
+    rng, at = random.Random(0), 11 << 24
+    for _ in range(count):
+        size = rng.choice([256, 512, 768])
+        yield IpRange(ipaddress.IPv4Address(at), ipaddress.IPv4Address(at + size - 1), rng.choice([US, FR, JP]))
+        at += size + rng.choice([0, 0, 256])
+
+
+def numbers(texts: list[str]) -> list[Any]:
+    return [ipaddress.ip_address(text) for text in texts]
+
+
+def test_readers_see_the_former_ranges_until_a_load_is_complete(redis_server: Store) -> None:
+    places = lookup()
+    places.load(RANGES)
+    seen = []
+
+    def ranges() -> Iterator[IpRange]:
+        for number, each in enumerate(many_ranges(20_000)):
+            if number % 7_000 == 0:
+                seen.append(places.lookup_many(["8.8.8.8", "11.0.0.0"]))
+            yield each
+
+    places.load(ranges())
+
+    assert seen == [[US, UNKNOWN]] * 3
+    assert places.lookup_many(["8.8.8.8", "11.0.0.0"])[0] == UNKNOWN
+
+
+def test_error_in_a_load_leaves_the_former_ranges_and_a_ttl(redis_server: Store) -> None:
+    places = lookup()
+    places.load(RANGES)
+
+    def broken() -> Iterator[IpRange]:
+        yield from many_ranges(10_000)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        places.load(broken())
+
+    assert places.lookup("8.8.8.8") == US
+    keys = redis_server.keys()
+    left = [key for key in keys if redis_server.raw.ttl(key) != -1]
+    assert [0 < redis_server.raw.ttl(key) <= 900 for key in left] == [True]
+
+
+def test_load_whose_blocks_were_removed_raises_and_changes_nothing(redis_server: Store) -> None:
+    places = lookup()
+    places.load(RANGES)
+    before = set(redis_server.keys())
+
+    def evicted() -> Iterator[IpRange]:
+        yield from many_ranges(10_000)
+        redis_server.raw.unlink(*set(redis_server.keys()) - before)
+
+    with pytest.raises(RangesLoadExpired, match="The load of ranges 'test' is incomplete: it paused longer than 900 s"):
+        places.load(evicted())
+
+    assert places.lookup("8.8.8.8") == US
+
+
+@pytest.mark.parametrize("script", ["ip", "ZREMRANGEBYRANK"])
+def test_load_survives_lost_replies(proxy: Proxy, redis_server: Store, script: str) -> None:
+    places = lookup(using="proxied")
+    places.load(many_ranges(9_000))
+    proxy.drop_next_reply(after=script.encode(), times=3)
+
+    info = places.load(RANGES)
+
+    assert proxy.dropped == 3
+    assert (info.ranges, places.lookup("90.0.0.1"), len(redis_server.keys())) == (4, FR, 2)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "error"),
+    [
+        ([IpRange("8.8.8.8", "x", US)], "'x' is no IP address."),
+        ([IpRange("example.org", "8.8.8.8", US)], "'example.org' is no IP address."),
+        ([IpRange("8.8.8.8", "8.8.8.7", US)], "The range ends at 8.8.8.7, before its start 8.8.8.8."),
+        ([IpRange("8.8.8.8", "2001::", US)], "The range 8.8.8.8 to 2001:: is partly IPv4 and partly IPv6."),
+        (
+            [IpRange("1.0.0.0", "1.0.0.9", US), IpRange("1.0.0.9", "1.0.1.0", FR)],
+            "The range 1.0.0.9 to 1.0.0.9 overlaps",
+        ),
+        (
+            [IpRange("9.0.0.0", "9.0.0.9", US), IpRange("8.0.0.0", "9.0.0.0", FR)],
+            "The range 8.0.0.0 to 9.0.0.0 overlaps an earlier one, or is not in order",
+        ),
+    ],
+)
+def test_ranges_that_are_not_valid_are_refused(redis_server: Store, ranges: list[IpRange], error: str) -> None:
+    with pytest.raises(InvalidRange, match=f"^{error}"):
+        lookup().load(ranges)
+
+    assert lookup().info().ranges == 0
+
+
+def test_ipv6_before_ipv4_and_neighbors_of_one_place_are_accepted(redis_server: Store) -> None:
+    joined = [IpRange(f"20.0.{n}.0", f"20.0.{n}.255", JP) for n in range(256)]
+
+    info = lookup().load([*RANGES[2:], *RANGES[:2], *joined[:0], IpRange("7.0.0.0", "7.0.0.9", FR)])
+    assert info.ranges == 5
+    assert lookup().lookup_many(["7.0.0.1", "90.0.0.1", "2a01:cb00::"]) == [FR, FR, FR]
+
+    assert lookup().load(joined).ranges == 1
+
+
+def test_block_keeps_names_without_separators() -> None:
+    [(data, count)] = blocks([IpRange("8.8.8.8", "8.8.8.8", Place("US", "a\tb\nc", "x" * 300))])
+
+    assert count == 1
+    assert Block(data).place(pack("8.8.8.8") or b"") == Place("US", "a b c", "x" * 100)
+
+
+def test_memory_of_a_range_of_a_country_is_small() -> None:
+    found = list(blocks(many_ranges(6_400)))
+
+    assert max(count for _, count in found) == BLOCK_RANGES
+    assert sum(len(data) for data, _ in found) / sum(count for _, count in found) < 12
+
+
+def test_missing_ranges_are_reported_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    places = lookup()
+
+    assert [places.lookup("8.8.8.8"), places.lookup("8.8.4.4")] == [UNKNOWN, UNKNOWN]
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "No ranges 'test' are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
+        ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].'
+    )
+
+
+RECORDS = {
+    "8.8.8.0/24": {
+        "country": {"iso_code": "US", "names": {"en": "United States"}},
+        "subdivisions": [{"iso_code": "CA", "names": {"en": "California"}}],
+        "city": {"names": {"en": "Mountain View"}},
+    },
+    "90.0.0.0/8": {"country_code": "FR", "country": "France", "region": "Île-de-France", "city": "Paris"},
+    "2001:4860::/32": {"country": {"iso_code": "US"}},
+    "91.0.0.0/8": {"continent": {"code": "EU"}},
+}
+
+
+def test_database_file_is_read_without_redis(tmp_path: Path, no_dns: None) -> None:
+    places = IpLookup(mmdb=write_mmdb(tmp_path / "city.mmdb", RECORDS))
+
+    asked = ["8.8.8.8", "90.1.1.1", "2001:4860::8888", "91.0.0.1", "9.9.9.9", "10.0.0.1"]
+
+    assert places.lookup_many(asked) == [US, FR, Place("US"), UNKNOWN, UNKNOWN, UNKNOWN]
+    assert run_async(lambda: places.alookup("8.8.8.8")) == US
+
+
+def test_replaced_database_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_redis_components.aggregation.mmdb.CHECK_EVERY_S", 0)
+    path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
+    places = IpLookup(mmdb=path)
+    assert places.lookup("8.8.8.8") == US
+
+    write_mmdb(tmp_path / "new.mmdb", {"8.8.8.0/24": {"country": {"iso_code": "JP"}}}).rename(path)
+    assert places.lookup("8.8.8.8") == JP
+
+    path.unlink()
+    assert places.lookup("8.8.8.8") == JP
+
+
+@pytest.mark.parametrize("content", [None, b"junk"])
+def test_missing_or_damaged_database_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "city.mmdb"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(DatabaseUnavailable, match=r"The database of places '.*city.mmdb' cannot be read: "):
+        IpLookup(mmdb=path).lookup("8.8.8.8")
+
+
+def test_country_of_uses_the_file_of_the_settings(tmp_path: Path, settings: Any) -> None:
+    path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": path}}
+
+    assert [country_of(ip) for ip in ("8.8.8.8", "90.1.1.1", "9.9.9.9", "junk")] == ["US", "FR", "ZZ", "ZZ"]
+    assert IpLookup().mmdb_path() == str(path)
+    assert IpLookup(source="ranges").mmdb_path() is None
+
+
+def test_country_of_remembers_countries_from_redis(redis_server: Store) -> None:
+    IpLookup(source="ranges").load(RANGES)
+    commands = redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+    assert [country_of("8.8.8.8") for _ in range(10)] == ["US"] * 10
+
+    assert redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"] - commands <= 2
+
+
+def test_country_of_is_unknown_and_quick_while_redis_is_away(proxy: Proxy, settings: Any) -> None:
+    IpLookup(source="ranges").load(RANGES)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    proxy.stop_accepting()
+
+    assert [country_of(f"8.8.8.{n}") for n in range(100)] == ["ZZ"] * 100
+
+    with pytest.raises(ConnectionError):
+        lookup(using="proxied").lookup("8.8.8.8")
+
+
+def test_arguments_and_settings_are_checked(settings: Any) -> None:
+    with pytest.raises(ValueError, match=r"source='dns': expected 'auto', 'mmdb' or 'ranges'."):
+        IpLookup(source="dns")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"mmdb='x': expected none with source='ranges'."):
+        IpLookup(mmdb="x", source="ranges")
+    with pytest.raises(ValueError, match='source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS'):
+        IpLookup(source="mmdb").lookup("8.8.8.8")
+    settings.REDIS_COMPONENTS = {"AGGREGATION": {"MMDB": 7}}
+    with pytest.raises(Exception, match=r'REDIS_COMPONENTS\["AGGREGATION"\]\["MMDB"\] = 7: expected None or the path'):
+        IpLookup().lookup("8.8.8.8")
