@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors
-from example_project.market import contacts, deals, tasks
+from example_project.market import contacts, counting, deals, tasks
 from example_project.market.content.goods import invented
 from example_project.market.content.opening import create_members
 from example_project.market.models import Item, Member
@@ -91,6 +91,7 @@ class Simulation:
         for day in self._days():
             self._live(day)
             self.on_day()
+        counting.roll_up()
         return self.totals
 
     def _days(self) -> Iterator[date]:
