@@ -2,20 +2,27 @@
 
 Guarantees:
 
-- A view is sent once: a lost reply never counts it twice, but leaves open whether it was counted.
+- `PageViews.hit` is sent once: a lost reply never counts a view twice, but leaves open whether it was counted.
+- `PageViews.hit_later` and the middleware count in the memory of the process; a view is added to Redis once, within a
+  second, also after lost replies and an outage. A process that is killed loses the views that it has not added.
 - Adding visitors and signing in are idempotent; the client repeats them after a lost reply.
 - A sign-in is written to the user's days and to the day's users in one step. Exactly one caller gets True for
   the first sign-in of the day, also when the reply is lost and the call is repeated.
 - A day is a local date (``timezone.localdate``). Daylight saving, midnight and New Year need no special handling.
-- Counting never fails the middleware or a login, and is skipped while Redis is unavailable.
+- Counting never fails the middleware or a login; sign-ins are skipped while Redis is unavailable.
 - Memory is bounded: pages per day, the largest user id and the days of a query have limits.
 
 Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 
 ========================  ==================================  ========================================
-``pv:<yyyymmdd>``         zset: page to views; "" is the sum  TTL ``ANALYTICS["TTL"]`` from each write
-``uv:<yyyymmdd>``         HyperLogLog of visitors             TTL ``ANALYTICS["TTL"]`` from each write
-``salt:<yyyymmdd>``       string: random salt of the day      2 days
+``pv:<period>``           zset: page to views; "" is the sum  TTL ``ANALYTICS["TTL"]`` from each write; hours 8 days
+``dm:<what>:<period>``    zset: value to views; "": the sum   TTL ``ANALYTICS["TTL"]`` from each write
+``batch:<process>``       string: number of the last batch    1 day
+``uv:<period>``           HyperLogLog of visitors             TTL ``ANALYTICS["TTL"]`` from each write; hours 8 days
+``uv:minute:<number>``    HyperLogLog of visitors             10 minutes
+``uvp:<page>:<period>``   HyperLogLog of a page's visitors    TTL ``ANALYTICS["TTL"]`` from each write
+``uvp:<yyyymmdd>``        set: pages with counted visitors    2 days
+``salt:<period>``         string: random salt of the period   a day after the period
 ``si:u:<id>``             bitmap: bit 0 is 2020-01-01         none; `SignIns.forget` deletes it
 ``si:d:<yyyymmdd>``       bitmap: bit n is user n             none; `SignIns.prune` deletes it
 ``si:c:<id>:<yyyymmdd>``  string: token of a sign-in          60 s
@@ -53,13 +60,15 @@ from __future__ import annotations
 
 from django_redis_components.analytics.audit import SignInChange
 from django_redis_components.analytics.bit_counters import BitCounters
+from django_redis_components.analytics.buffer import flush
 from django_redis_components.analytics.cohorts import Cohort, acohorts, afunnel, cohorts, funnel
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.expressions import UserSet
+from django_redis_components.analytics.identity import opt_in, opt_out
 from django_redis_components.analytics.middleware import AnalyticsMiddleware
-from django_redis_components.analytics.pageviews import OTHER, PageViews
+from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.ranking import RankedMember, Ranking
 from django_redis_components.analytics.retention import (
     aretention_triangle,
@@ -70,6 +79,7 @@ from django_redis_components.analytics.retention import (
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.analytics.stored_cohorts import StoredCohorts, aroll_up_cohorts, roll_up_cohorts
 from django_redis_components.analytics.user_ids import aforget_number, forget_number
+from django_redis_components.analytics.view_counters import OTHER
 from django_redis_components.analytics.visitors import UniqueVisitors
 
 __all__ = [
@@ -95,8 +105,11 @@ __all__ = [
     "aroll_up_cohorts",
     "aroll_up_retention",
     "cohorts",
+    "flush",
     "forget_number",
     "funnel",
+    "opt_in",
+    "opt_out",
     "retention_triangle",
     "roll_up_cohorts",
     "roll_up_retention",

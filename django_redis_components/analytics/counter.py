@@ -11,6 +11,9 @@ from django_redis_components.core.units import to_ms
 
 T = TypeVar("T")
 
+#: TTL of hours in milliseconds: 8 days, so that the last seven are complete.
+SHORT_TTL_MS = 8 * 86_400 * 1_000
+
 
 class Counter:
     """A named counter. Its keys share the Cluster slot of the name."""

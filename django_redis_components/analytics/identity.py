@@ -1,13 +1,16 @@
-"""Identification of visitors: by user, by a first-party cookie, or by a hash with a daily salt.
+"""Identification of visitors: by user, by a first-party cookie, or by a hash with a rotating salt.
 
-==========  ===========================================================================================
-``user``    the primary key of the signed-in user; anonymous requests are not counted as visitors
-``cookie``  a random id in a cookie of this site; constant over days, may require the visitor's consent
-``hash``    address and browser, hashed with a random salt of the day; nothing is stored in the browser, and
-            visitors cannot be tracked across days
-==========  ===========================================================================================
+===================================================  ==================================================================
+``user``                                             the primary key of the signed-in user; anonymous requests are not
+                                                     counted as visitors
+``cookie``                                           a random id in a cookie of this site; constant over days, may
+                                                     require the visitor's consent
+``hash``, ``hash:day``, ``hash:week``, ``hash:month``  address and browser, hashed with a random salt of the period;
+                                                     nothing is stored in the browser, and visitors cannot be
+                                                     recognized after the period
+===================================================  ==================================================================
 
-Requests with ``Sec-GPC: 1`` or ``DNT: 1`` are not identified.
+Requests with ``Sec-GPC: 1`` or ``DNT: 1`` are not identified. Requests with the cookie of `opt_out` are not counted.
 """
 
 from __future__ import annotations
@@ -24,9 +27,8 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.utils.cache import patch_vary_headers
 
-from django_redis_components.analytics.dates import stamp
+from django_redis_components.analytics.periods import Unit, label
 from django_redis_components.core import conf, keys
-from django_redis_components.core.client_address import client_address
 from django_redis_components.core.protocol import Command, Flow
 
 if TYPE_CHECKING:
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
 COOKIE = "drc_visitor"
 #: Maximum age of the cookie in seconds; browsers allow at most 400 days.
 COOKIE_AGE_S = 400 * 86_400
-#: TTL of a day's salt in milliseconds: the day, and another one for processes whose clock is behind.
-SALT_MS = 2 * 86_400 * 1_000
+#: The cookie of a visitor who is not counted, and its value.
+OPT_OUT_COOKIE, OPTED_OUT = "drc_analytics", "off"
+#: TTL of a period's salt in milliseconds: the period, and one more day for processes whose clock is behind.
+SALT_MS: dict[Unit, int] = {"day": 2 * 86_400_000, "week": 8 * 86_400_000, "month": 32 * 86_400_000}
 
 #: Seconds for which a process caches a salt, even if Redis lost it or the site deleted it.
 CACHE_S = 60.0
@@ -58,7 +62,23 @@ os.register_at_fork(after_in_child=clear_salts)  # the child has no timers that 
 
 def opts_out(request: HttpRequest) -> bool:
     """Return whether the visitor opts out of identification."""
-    return "1" in (request.headers.get("Sec-GPC"), request.headers.get("DNT"))
+    return "1" in (request.META.get("HTTP_SEC_GPC"), request.META.get("HTTP_DNT"))
+
+
+def is_excluded(request: HttpRequest) -> bool:
+    """Return whether the visitor has opted out of being counted."""
+    return OPT_OUT_COOKIE in request.META.get("HTTP_COOKIE", "") and request.COOKIES.get(OPT_OUT_COOKIE) == OPTED_OUT
+
+
+def opt_out(response: HttpResponseBase) -> None:
+    """Stop counting this visitor: set the cookie `OPT_OUT_COOKIE`, and delete that of the visitor's id."""
+    _set_cookie(response, OPT_OUT_COOKIE, OPTED_OUT, secure=settings.SESSION_COOKIE_SECURE)
+    response.delete_cookie(COOKIE, domain=settings.SESSION_COOKIE_DOMAIN, samesite="Lax")
+
+
+def opt_in(response: HttpResponseBase) -> None:
+    """Count this visitor again: delete the cookie of `opt_out`."""
+    response.delete_cookie(OPT_OUT_COOKIE, domain=settings.SESSION_COOKIE_DOMAIN, samesite="Lax")
 
 
 def user_visitor(pk: object) -> bytes | None:
@@ -72,42 +92,44 @@ def cookie_visitor(request: HttpRequest, response: HttpResponseBase) -> bytes:
     if _COOKIE_VALUE.fullmatch(cookie):
         return cookie.encode()
     fresh = secrets.token_hex(16)
-    response.set_cookie(
-        COOKIE,
-        fresh,
-        max_age=COOKIE_AGE_S,
-        domain=settings.SESSION_COOKIE_DOMAIN,
-        secure=request.is_secure() or settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
+    _set_cookie(response, COOKIE, fresh, secure=request.is_secure() or settings.SESSION_COOKIE_SECURE)
     patch_vary_headers(response, ("Cookie",))
     return fresh.encode()
 
 
-def hash_visitor(request: HttpRequest, site: str, using: str, day: date) -> Flow[bytes]:
-    """Return the hash of address and browser with the day's salt."""
-    salt = yield from day_salt(site, using, day)
-    address = client_address(request, conf.settings().analytics.trusted_proxies)
-    text = "\0".join((site, address, request.headers.get("User-Agent", "")))
+def hash_id(salt: bytes, site: str, address: str, agent: str) -> bytes:
+    """Return the id of a browser at an address: 16 bytes of keyed BLAKE2b."""
+    text = f"{site}\0{address}\0{agent}"
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=salt, digest_size=16).digest()
 
 
-def day_salt(site: str, using: str, day: date) -> Flow[bytes]:
-    """Return the salt of a day; the first process generates it. A process reads it once in CACHE_S.
+def read_salt(site: str, using: str, unit: Unit, day: date) -> Flow[bytes]:
+    """Return the salt of the day, week or month; the first process generates it. A process reads it once in CACHE_S.
 
-    It is random, and deleted from Redis after two days and from each process (idle ones included) after CACHE_S. After
-    that, a hash cannot be traced back to an address.
+    It is random, and deleted from Redis a day after its period and from each process (idle ones included) after
+    CACHE_S. After that, a hash cannot be traced back to an address.
     """
-    key = keys.key("analytics", site, "salt", stamp(day))
+    key = keys.key("analytics", site, "salt", label(unit, day))
     cached = _salts.get((using, key))
     if cached is not None and time.monotonic() < cached[0]:
         return cached[1]
     fresh = secrets.token_hex(16).encode()
-    found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", SALT_MS, retry=True)
+    found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", SALT_MS[unit], retry=True)
     salt = found or fresh
     _cache(using, key, salt)
     return salt
+
+
+def _set_cookie(response: HttpResponseBase, name: str, value: str, *, secure: bool) -> None:
+    response.set_cookie(
+        name,
+        value,
+        max_age=COOKIE_AGE_S,
+        domain=settings.SESSION_COOKIE_DOMAIN,
+        secure=secure,
+        httponly=True,
+        samesite="Lax",
+    )
 
 
 def _cache(using: str, key: str, salt: bytes) -> None:

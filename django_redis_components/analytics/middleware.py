@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
-from django_redis_components.analytics import identity
-from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.pageviews import PageViews, hit_call
+from django_redis_components.analytics import identity, sources
+from django_redis_components.analytics.buffer import BUFFER, View
 from django_redis_components.analytics.safeguard import SAFEGUARD
-from django_redis_components.analytics.visitors import UniqueVisitors, add_call
+from django_redis_components.analytics.view_counters import page_name
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
+from django_redis_components.core.client_address import client_address
 from django_redis_components.core.leasing.holder import working_for
-from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase
@@ -25,19 +21,19 @@ if TYPE_CHECKING:
 #: Content types of a page.
 PAGES = ("text/html", "application/xhtml+xml")
 #: Headers that browsers send with prefetch requests.
-PREFETCH_HEADERS = ("Sec-Purpose", "Purpose", "X-Moz")
+PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_MOZ")
 
 
 class AnalyticsMiddleware:
-    """Count page views and visitors, in one round trip to Redis.
+    """Count page views, visitors and where they come from, without a round trip.
 
     A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, crawlers
-    (``IGNORE_AGENTS``) and ``EXCLUDE_PATHS`` are not counted. The name of a page is its path.
+    (``IGNORE_AGENTS``), ``EXCLUDE_PATHS`` and visitors who opted out (`opt_out`) are not counted. The name of a page is
+    its path. A view is counted in the memory of the process and added to Redis within a second (see
+    `PageViews.hit_later`): a request never waits for Redis.
 
     List it below the session and authentication middlewares. It never fails a request: errors of counting, invalid
-    settings included, are logged once a minute. After an error of Redis nothing is counted for five seconds, so that
-    requests do not wait for its timeout. A slow Redis delays a response by at most ``TIMEOUT`` (0.25 seconds), and slow
-    replies take at most a tenth of the time.
+    settings included, are logged once a minute.
     """
 
     sync_capable = True
@@ -52,48 +48,36 @@ class AnalyticsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
             return self._acall(request)
-        response = self._next(request)
-        if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
-            with SAFEGUARD.suppress_errors("page views"):
-                pk = request.user.pk if _by_user(request) else None
-                analytics = conf.settings().analytics
-                client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
-                run(client, _count(request, response, pk))
+        with working_for(request):
+            response = cast("HttpResponseBase", self.get_response(request))
+        with SAFEGUARD.log_errors("page views"):
+            if is_page_view(request, response):
+                _record(request, response, request.user.pk if _by_user(request) else None)
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        response = await self._anext(request)
-        if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
-            with SAFEGUARD.suppress_errors("page views"):
-                pk = (await request.auser()).pk if _by_user(request) else None
-                analytics = conf.settings().analytics
-                client = connections.aclient_with_timeout(analytics.using, analytics.timeout_s, retries=0)
-                async with asyncio.timeout(analytics.timeout_s):  # includes the wait for a free connection
-                    await arun(client, _count(request, response, pk))
+        with working_for(request):
+            response = cast("HttpResponseBase", await self.get_response(request))
+        with SAFEGUARD.log_errors("page views"):
+            if is_page_view(request, response):
+                _record(request, response, (await request.auser()).pk if _by_user(request) else None)
         return response
-
-    def _next(self, request: HttpRequest) -> HttpResponseBase:
-        with working_for(request):
-            return cast("HttpResponseBase", self.get_response(request))
-
-    async def _anext(self, request: HttpRequest) -> HttpResponseBase:
-        with working_for(request):
-            return cast("HttpResponseBase", await self.get_response(request))
 
 
 def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
-    """Return whether the response is a page that a visitor sees."""
+    """Return whether the response is a page that a visitor sees, who may be counted."""
     if request.method != "GET" or not 200 <= response.status_code < 300:
         return False
     if response.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in PAGES:
         return False
-    if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH_HEADERS):
+    if any("prefetch" in request.META.get(name, "").lower() for name in PREFETCH_HEADERS):
         return False
     analytics = conf.settings().analytics
-    if request.path.startswith(tuple(analytics.exclude_paths)):
+    if analytics.exclude_paths and request.path.startswith(analytics.exclude_paths):
         return False
-    agent = request.headers.get("User-Agent", "").lower()
-    return not any(part.lower() in agent for part in analytics.ignore_agents)
+    if sources.is_crawler(request.META.get("HTTP_USER_AGENT", ""), analytics.ignore_agents):
+        return False
+    return not identity.is_excluded(request)
 
 
 def _by_user(request: HttpRequest) -> bool:
@@ -101,19 +85,26 @@ def _by_user(request: HttpRequest) -> bool:
     return conf.settings().analytics.visitor_identity == "user" and hasattr(request, "user")
 
 
-def _count(request: HttpRequest, response: HttpResponseBase, pk: object) -> Flow[None]:
-    """Count a view and its visitor in one round trip."""
+def _record(request: HttpRequest, response: HttpResponseBase, pk: object) -> None:
+    """Buffer the view. The thread that adds it to Redis computes a hash of the address, and its country."""
     analytics = conf.settings().analytics
-    day = site_date()
-    requests: list[Call] = [hit_call(PageViews(analytics.site), request.path, day)]
-    visitor = None
+    visitor = address = agent = None
     if not identity.opts_out(request):
         if analytics.visitor_identity == "user":
             visitor = identity.user_visitor(pk)
         elif analytics.visitor_identity == "cookie":
             visitor = identity.cookie_visitor(request, response)
         else:
-            visitor = yield from identity.hash_visitor(request, analytics.site, analytics.using, day)
-    if visitor is not None:
-        requests.append(add_call(UniqueVisitors(analytics.site), [visitor], day))
-    yield Batch(requests)
+            agent = request.META.get("HTTP_USER_AGENT", "")
+        if agent is not None or analytics.country is not None:
+            address = client_address(request, analytics.trusted_proxies)
+    view = View(
+        page_name(request.path),
+        visitor,
+        address,
+        agent,
+        sources.referrer(request),
+        sources.utm_source(request),
+        sources.device(request),
+    )
+    BUFFER.record(analytics.using, analytics.site, view)

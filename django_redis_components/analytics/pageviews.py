@@ -1,36 +1,40 @@
-"""Page views: the number of views of each page per day."""
+"""Page views: the number of views of each page by hour, day, week and month, and where they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
+from typing import get_args
 
-from django_redis_components.analytics.counter import Counter, ttl_ms
-from django_redis_components.analytics.dates import local_date, span, stamp
+from django_redis_components.analytics import periods
+from django_redis_components.analytics.buffer import BUFFER, View
+from django_redis_components.analytics.counter import Counter
+from django_redis_components.analytics.dates import span
+from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import HIT
-from django_redis_components.core import conf
-from django_redis_components.core.keys import digest
-from django_redis_components.core.protocol import Batch, Call, Flow, Read
+from django_redis_components.analytics.view_counters import (
+    PAGE_UNITS,
+    SUM,
+    VALUE_UNITS,
+    Dimension,
+    page_key,
+    page_limits,
+    page_name,
+    value_key,
+)
+from django_redis_components.core.protocol import Batch, Flow, Read
 
-#: The page that views are counted under once a day has ``MAX_PAGES_PER_DAY`` pages. Also in ``hit.lua``.
-OTHER = "__other__"
-#: Maximum length of a page name in UTF-8 bytes; a longer one is truncated and ends with its digest.
-MAX_PAGE_BYTES = 200
-#: Bytes that are kept of a truncated name.
-TRUNCATED_BYTES = 160
 #: Maximum pages that `top` returns.
 MAX_TOP = 1_000
-#: The member that counts all pages. A page name is never empty.
-_SUM = ""
 
 
 class PageViews(Counter):
-    """Views of the pages of a site, by day.
+    """Views of the pages of a site, by hour, day, week and month.
 
-    A view is sent once: after a lost reply the exception is raised, because a repetition could count twice.
+    Hours are kept for 8 days, all others for ``ANALYTICS["TTL"]`` after their last view.
 
     Args:
-        name: the name of the site; its days share a Cluster slot.
+        name: the name of the site; its keys share a Cluster slot.
         using: connection alias.
     """
 
@@ -40,9 +44,11 @@ class PageViews(Counter):
     def hit(self, page: str, at: date | None = None) -> int:
         """Count one view of a page.
 
+        It is sent once: after a lost reply the exception is raised, because a repetition could count twice.
+
         Args:
             page: its name, for example a path. A name over MAX_PAGE_BYTES is truncated and ends with its digest.
-            at: a day or a time; now if None.
+            at: a day or a time; now if None. A day without a time is not counted in an hour.
 
         Returns:
             The views of the page on that day, or 0 if the day has ``MAX_PAGES_PER_DAY`` other pages and the view was
@@ -56,6 +62,17 @@ class PageViews(Counter):
     async def ahit(self, page: str, at: date | None = None) -> int:
         """See `hit`."""
         return await self._arun(self._hit(page, at))
+
+    def hit_later(self, page: str) -> None:
+        """Count one view of a page in the memory of this process, without a round trip.
+
+        A thread adds the views of the process to Redis within a second, and again until Redis confirms it: no view is
+        counted twice. They are also added when the process exits; a process that is killed loses those that were not.
+
+        Args:
+            page: its name; see `hit`.
+        """
+        BUFFER.record(self.using, self.name, View(page_name(page)))
 
     def count(self, page: str | None, start: date, end: date | None = None) -> int:
         """Return the views of a page from `start` to `end`, both included.
@@ -74,87 +91,117 @@ class PageViews(Counter):
         """See `count`."""
         return await self._arun(self._count(page, start, end))
 
-    def series(self, page: str | None, start: date, end: date | None = None) -> dict[date, int]:
-        """Return the views of each day from `start` to `end`, in order; days without views are 0. See `count`."""
-        return self._run(self._series(page, start, end))
-
-    async def aseries(self, page: str | None, start: date, end: date | None = None) -> dict[date, int]:
-        """See `series`."""
-        return await self._arun(self._series(page, start, end))
-
-    def top(self, day: date | None = None, limit: int = 10) -> list[tuple[str, int]]:
-        """Return the pages of a day with the most views, in descending order, as (page, views).
+    def series(self, page: str | None, start: date, end: date | None = None, *, unit: Unit = "day") -> dict[date, int]:
+        """Return the views of each period from that of `start` to that of `end`, in order; see `count`.
 
         Args:
-            day: today if None.
-            limit: maximum number of pages, up to 1,000.
+            unit: "hour", "day", "week" or "month". Hours need times (``datetime``).
+
+        Returns:
+            The views by the start of the period: its first day, or its hour. Periods without views are 0.
         """
-        return self._run(self._top(day, limit))
+        return self._run(self._series(page, start, end, unit))
 
-    async def atop(self, day: date | None = None, limit: int = 10) -> list[tuple[str, int]]:
+    async def aseries(
+        self, page: str | None, start: date, end: date | None = None, *, unit: Unit = "day"
+    ) -> dict[date, int]:
+        """See `series`."""
+        return await self._arun(self._series(page, start, end, unit))
+
+    def top(self, day: date | None = None, limit: int = 10, *, unit: Unit = "day") -> list[tuple[str, int]]:
+        """Return the pages of a period with the most views, in descending order, as (page, views).
+
+        Args:
+            day: a day of the period; today if None. An hour needs a time.
+            limit: maximum number of pages, up to 1,000.
+            unit: length of the period: "hour", "day", "week" or "month".
+        """
+        return self._run(self._top(day, limit, unit))
+
+    async def atop(self, day: date | None = None, limit: int = 10, *, unit: Unit = "day") -> list[tuple[str, int]]:
         """See `top`."""
-        return await self._arun(self._top(day, limit))
+        return await self._arun(self._top(day, limit, unit))
 
-    def _hit_call(self, page: str, at: date | None = None) -> Call:
-        limit = conf.settings().analytics.max_pages_per_day
-        return HIT(day=self._day(local_date(at)), page=page_name(page), ttl_ms=ttl_ms(), max_pages=limit)
+    def breakdown(
+        self, dimension: Dimension, day: date | None = None, limit: int = 10, *, unit: Unit = "day"
+    ) -> list[tuple[str, int]]:
+        """Return the values of a dimension with the most views, in descending order, as (value, views).
+
+        Only `AnalyticsMiddleware` counts them.
+
+        Args:
+            dimension: "referrer", "utm_source", "device" or "country".
+            day: a day of the period; today if None.
+            limit: maximum number of values, up to 1,000.
+            unit: length of the period: "day", "week" or "month".
+        """
+        return self._run(self._breakdown(dimension, day, limit, unit))
+
+    async def abreakdown(
+        self, dimension: Dimension, day: date | None = None, limit: int = 10, *, unit: Unit = "day"
+    ) -> list[tuple[str, int]]:
+        """See `breakdown`."""
+        return await self._arun(self._breakdown(dimension, day, limit, unit))
 
     def _hit(self, page: str, at: date | None) -> Flow[int]:
-        views: int = yield self._hit_call(page, at)
+        units = [unit for unit in PAGE_UNITS if unit != "hour" or at is None or isinstance(at, datetime)]
+        limits = [limit for unit in units for limit in page_limits(unit)]
+        keys = [page_key(self.name, unit, at) for unit in units]
+        views: int = yield HIT(periods=keys, page=page_name(page), limits=limits)
         return views
 
     def _count(self, page: str | None, start: date, end: date | None) -> Flow[int]:
-        series = yield from self._series(page, start, end)
+        series = yield from self._series(page, start, end, "day")
         return sum(series.values())
 
-    def _series(self, page: str | None, start: date, end: date | None) -> Flow[dict[date, int]]:
-        name = _SUM if page is None else page_name(page)
-        days = span(start, end)
-        replies: Sequence[bytes | None] = yield Batch([Read("ZSCORE", self._day(day), name) for day in days])
-        return {day: _views(reply) for day, reply in zip(days, replies, strict=True)}
+    def _series(self, page: str | None, start: date, end: date | None, unit: Unit) -> Flow[dict[date, int]]:
+        periods.check_unit(unit)
+        name = SUM if page is None else page_name(page)
+        found = periods.starts(unit, start, end) if unit != "day" else span(start, end)
+        reads = [Read("ZSCORE", page_key(self.name, unit, at), name) for at in found]
+        replies: Sequence[bytes | None] = yield Batch(reads)
+        return {at: _views(reply) for at, reply in zip(found, replies, strict=True)}
 
-    def _top(self, day: date | None, limit: int) -> Flow[list[tuple[str, int]]]:
+    def _top(self, day: date | None, limit: int, unit: Unit) -> Flow[list[tuple[str, int]]]:
+        periods.check_unit(unit)
+        return (yield from self._most(page_key(self.name, unit, day, "day"), limit))
+
+    def _breakdown(self, dimension: Dimension, day: date | None, limit: int, unit: Unit) -> Flow[list[tuple[str, int]]]:
+        if dimension not in get_args(Dimension):
+            expected = ", ".join(map(repr, get_args(Dimension)))
+            raise ValueError(f"dimension={dimension!r}: expected one of {expected}.")
+        if unit not in VALUE_UNITS:
+            raise ValueError(f"unit={unit!r}: expected one of {', '.join(map(repr, VALUE_UNITS))}.")
+        return (yield from self._most(value_key(self.name, dimension, unit, day), limit))
+
+    def _most(self, key: str, limit: int) -> Flow[list[tuple[str, int]]]:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
             raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
-        key = self._day(local_date(day, "day"))
         reply: list[bytes] = yield Read("ZREVRANGE", key, 0, limit, "WITHSCORES")  # one more, for the sum
         rows = [(name.decode(), _views(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]
-        return [row for row in rows if row[0] != _SUM][:limit]
-
-    def _day(self, day: date) -> str:
-        return self._key("pv", stamp(day))
+        return [row for row in rows if row[0] != SUM][:limit]
 
 
-def hit_call(views: PageViews, page: str, at: date | None = None) -> Call:
-    """Return the call that `PageViews.hit` sends, to batch it with others."""
-    return views._hit_call(page, at)
-
-
-def top_flow(views: PageViews, day: date, limit: int) -> Flow[list[tuple[str, int]]]:
+def top_flow(views: PageViews, day: date, limit: int, unit: Unit = "day") -> Flow[list[tuple[str, int]]]:
     """Return the flow of `PageViews.top`, to run it with others."""
-    return views._top(day, limit)
+    return views._top(day, limit, unit)
 
 
-def count_flow(views: PageViews, page: str | None, start: date) -> Flow[int]:
-    """Return the flow of `PageViews.count` for one day, to run it with others."""
-    return views._count(page, start, None)
+def series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:
+    """Return the flow of `PageViews.series` for all pages, to run it with others."""
+    return views._series(None, start, end, unit)
 
 
-def page_name(page: str) -> str:
-    """Return the name that a page is counted under; a long one is truncated and ends with its digest.
+def breakdown_flow(
+    views: PageViews, dimension: Dimension, day: date, limit: int, unit: Unit
+) -> Flow[list[tuple[str, int]]]:
+    """Return the flow of `PageViews.breakdown`, to run it with others."""
+    return views._breakdown(dimension, day, limit, unit)
 
-    Raises:
-        TypeError: not a string.
-        ValueError: empty.
-    """
-    if not isinstance(page, str):
-        raise TypeError(f"page={page!r}: expected a string, got {type(page).__name__}.")
-    if not page:
-        raise ValueError("page is empty: expected a path or another name.")
-    data = page.encode("utf-8", "replace")
-    if len(data) > MAX_PAGE_BYTES:
-        return f"{data[:TRUNCATED_BYTES].decode('utf-8', 'ignore')}…{digest(page)}"
-    return data.decode()
+
+def count_flow(views: PageViews, page: str | None, start: date, end: date | None = None) -> Flow[int]:
+    """Return the flow of `PageViews.count`, to run it with others."""
+    return views._count(page, start, end)
 
 
 def _views(score: bytes | None) -> int:

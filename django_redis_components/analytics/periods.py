@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from django.utils import timezone
 
@@ -61,6 +61,57 @@ def starts(unit: Unit, start: date, end: date | None) -> list[date]:
             raise ValueError(f"{start} to {end} has more than {MAX_RANGE_DAYS} periods of one {unit}.")
         found.append(following(unit, found[-1]))
     return found
+
+
+def check_unit(unit: object) -> None:
+    """Raise ValueError if it is not a unit."""
+    if unit not in get_args(Unit):
+        raise ValueError(f"unit={unit!r}: expected one of {', '.join(map(repr, get_args(Unit)))}.")
+
+
+def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
+    """Return the fewest whole months, weeks and days that cover a range of days, without overlap, in order.
+
+    Args:
+        days: the days of the range, in order, without a gap.
+    """
+    found: list[tuple[Unit, date]] = []
+    at, last = 0, len(days) - 1
+    while at <= last:
+        day = days[at]
+        month_length = (following("month", day.replace(day=1)) - day.replace(day=1)).days
+        next_month = at + month_length - day.day + 1
+        next_month_is_whole = next_month + 27 <= last
+        if day.day == 1 and at + month_length - 1 <= last:
+            unit, length = "month", month_length
+        elif day.weekday() == 0 and at + 6 <= last and not (next_month_is_whole and at + 7 > next_month):
+            unit, length = "week", 7
+        else:
+            unit, length = "day", 1
+        found.append((cast("Unit", unit), day))
+        at += length
+    return found
+
+
+def days_of(unit: Unit, start: date) -> list[date]:
+    """Return the first and the last day of a period that starts there."""
+    last = following(unit, start) - (timedelta(hours=1) if isinstance(start, datetime) else timedelta(days=1))
+    return [local_date(start), local_date(last)]
+
+
+def now() -> datetime:
+    """Return the time in the active time zone, naive."""
+    at = timezone.now()
+    return timezone.localtime(at).replace(tzinfo=None) if timezone.is_aware(at) else at
+
+
+def local_time(moment: float) -> datetime:
+    """Return the time of a moment in TIME_ZONE, naive: counters of the site ignore the active time zone.
+
+    Args:
+        moment: seconds since the epoch.
+    """
+    return datetime.fromtimestamp(moment, timezone.get_default_timezone()).replace(tzinfo=None)
 
 
 def _hour(at: date | None) -> datetime:

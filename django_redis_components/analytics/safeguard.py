@@ -75,6 +75,20 @@ class Safeguard:
             if self._breaker.retry_after_s() and self._breaker.should_log(LOG_EVERY_S):
                 logger.warning("Redis is slow, some %s are not counted.", what)
 
+    @contextmanager
+    def log_errors(self, what: str) -> Iterator[None]:
+        """Log and suppress errors of a block that does not use Redis, with at most one line a minute.
+
+        Args:
+            what: the counted things ("page views"), for the log.
+        """
+        try:
+            yield
+        except Interruption:
+            raise
+        except Exception as exc:  # noqa: BLE001 - counting must not fail a request
+            self._log(what, exc)
+
     def _log(self, what: str, error: Exception) -> None:
         if not self._breaker.should_log(LOG_EVERY_S):
             return

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-HIT = LuaScript("analytics", "hit", keys=("day",), args=("page", "ttl_ms", "max_pages"))
-VISIT = LuaScript("analytics", "visit", keys=("day",), args=("ttl_ms", "ids*"), idempotent=True)
+HIT = LuaScript("analytics", "hit", keys=("periods*",), args=("page", "limits*"))
+ADD_VIEWS = LuaScript(
+    "analytics",
+    "add_views",
+    keys=("last", "counters*"),
+    args=("number", "last_ms", "parts*"),
+    idempotent=True,
+)
+VISIT = LuaScript("analytics", "visit", keys=("periods*",), args=("parts*",), idempotent=True)
+VISIT_PAGES = LuaScript(
+    "analytics",
+    "visit_pages",
+    keys=("pages",),
+    args=("base", "max_pages", "pages_ms", "ttl_ms", "labels", "parts*"),
+    idempotent=True,
+)
 MERGE = LuaScript("analytics", "merge", keys=("scratch", "days*"), idempotent=True)
 UNION = LuaScript("analytics", "union", keys=("scratch", "part"), args=("sketches*",), idempotent=True)
 SIGN_IN = LuaScript(

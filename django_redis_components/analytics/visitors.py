@@ -1,16 +1,20 @@
-"""Unique visitors by day and over ranges, in at most 12 KB a day."""
+"""Unique visitors by hour, day, week and month and over ranges, in at most 12 KB for each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import date
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from uuid import UUID
 
-from django_redis_components.analytics.counter import Counter, ttl_ms
+from django_redis_components.analytics import periods
+from django_redis_components.analytics.counter import SHORT_TTL_MS, Counter, ttl_ms
 from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
-from django_redis_components.analytics.scripts import MERGE, UNION, VISIT
-from django_redis_components.core import conf
+from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
+from django_redis_components.analytics.view_counters import page_name
+from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 
 #: What identifies a visitor. An int and its decimal text are the same visitor.
@@ -20,34 +24,59 @@ VisitorId = str | bytes | int | UUID
 CHUNK = 1_000
 #: Maximum names of one `merged`, which transfers up to 12 KB for each.
 MAX_NAMES = 50
-#: Days for which each policy of the middleware keeps a visitor's id; None: any range.
-IDENTITY_DAYS = {"user": None, "cookie": None, "hash": 1}
+#: Minutes that `live` counts, and TTL of a minute in milliseconds.
+LIVE_MINUTES, MINUTE_TTL_MS = 5, 10 * 60_000
+#: Maximum hours of `recent`.
+MAX_HOURS = 7 * 24
+#: TTL of the list of pages of a day whose visitors are counted, in milliseconds.
+PAGES_TTL_MS = 2 * 86_400 * 1_000
+#: Units with a counter of visitors each, beside hours.
+UNITS: tuple[Unit, ...] = ("day", "week", "month")
+#: The period for which each policy of the middleware keeps a visitor's id; None: any range.
+IDENTITY_PERIODS: dict[str, Unit | None] = {
+    "user": None,
+    "cookie": None,
+    "hash": "day",
+    "hash:day": "day",
+    "hash:week": "week",
+    "hash:month": "month",
+}
 
 
 class UniqueVisitors(Counter):
-    """Visitors, each counted once a day, in a HyperLogLog per day. Ids are not stored.
+    """Visitors, each counted once in a period, in HyperLogLogs. Ids are not stored.
 
-    Adding is idempotent and repeated after a lost reply.
+    Hours are kept for 8 days; days, weeks and months for ``ANALYTICS["TTL"]`` after their last visitor. Adding is
+    idempotent and repeated after a lost reply.
 
     Args:
-        name: the name of a site, page or campaign; its days share a Cluster slot.
-        identity_days: days for which a visitor keeps the same id. Over a longer range the number is the sum of daily
-            visitors (see `Estimate.exact_range`). None: any range; for the site of the middleware, its policy.
+        name: the name of a site or campaign; its keys share a Cluster slot.
+        page: the visitors of this page of the site only. The middleware counts them for the first
+            ``VISITOR_PAGES_PER_DAY`` pages of a day. Pages have no hours.
+        identity_period: "day", "week" or "month" if a visitor gets another id in each of them: the visitors of a longer
+            range are then the sum of those periods (see `Estimate.exact_range`). None: ids never change; for the site
+            of the middleware, its policy.
         using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
     """
 
-    def __init__(self, name: str, *, identity_days: int | None = None, using: str = "default") -> None:
+    def __init__(
+        self, name: str, *, page: str | None = None, identity_period: Unit | None = None, using: str = "default"
+    ) -> None:
         super().__init__(name, using=using)
-        if identity_days is not None and (type(identity_days) is not int or identity_days < 1):
-            raise ValueError(f"identity_days={identity_days!r}: expected an integer above 0, or None.")
-        self._identity_days = identity_days
+        if identity_period not in (None, *UNITS):
+            raise ValueError(f"identity_period={identity_period!r}: expected 'day', 'week', 'month' or None.")
+        self.page = None if page is None else page_name(page)
+        self._identity_period = identity_period
 
     def add(self, *ids: VisitorId, at: date | None = None) -> None:
-        """Count visitors on a day.
+        """Count visitors.
 
         Args:
             ids: one id per visitor.
-            at: a day or a time; now if None.
+            at: a day or a time; now if None. A day without a time is not counted in an hour.
 
         Raises:
             TypeError: an id is not a str, bytes, int or UUID.
@@ -74,13 +103,42 @@ class UniqueVisitors(Counter):
         """See `count`."""
         return await self._arun(self._count(start, end))
 
-    def series(self, start: date, end: date | None = None) -> dict[date, Estimate]:
-        """Return the visitors of each day from `start` to `end`, in order. Their sum is not that of the range."""
-        return self._run(self._series(start, end))
+    def series(self, start: date, end: date | None = None, *, unit: Unit = "day") -> dict[date, Estimate]:
+        """Return the visitors of each period from that of `start` to that of `end`, in order.
 
-    async def aseries(self, start: date, end: date | None = None) -> dict[date, Estimate]:
+        Their sum is not the `count` of the range, because a visitor may come back.
+
+        Args:
+            unit: "hour", "day", "week" or "month". Hours need times (``datetime``).
+
+        Returns:
+            The visitors by the start of the period: its first day, or its hour.
+        """
+        return self._run(self._series(start, end, unit))
+
+    async def aseries(self, start: date, end: date | None = None, *, unit: Unit = "day") -> dict[date, Estimate]:
         """See `series`."""
-        return await self._arun(self._series(start, end))
+        return await self._arun(self._series(start, end, unit))
+
+    def recent(self, hours: int = 24) -> Estimate:
+        """Return the number of unique visitors of the last hours, including the current one that has not ended.
+
+        Args:
+            hours: from 1 to 168.
+        """
+        return self._run(self._recent(hours))
+
+    async def arecent(self, hours: int = 24) -> Estimate:
+        """See `recent`."""
+        return await self._arun(self._recent(hours))
+
+    def live(self) -> Estimate:
+        """Return the number of unique visitors of the last five minutes. Only those added without `at` count."""
+        return self._run(self._live())
+
+    async def alive(self) -> Estimate:
+        """See `live`."""
+        return await self._arun(self._live())
 
     def merged(self, names: Iterable[str], start: date, end: date | None = None) -> Estimate:
         """Return the number of unique visitors of this and other names, each counted once.
@@ -101,39 +159,59 @@ class UniqueVisitors(Counter):
         """See `merged`."""
         return await self._arun(self._merged(names, start, end))
 
-    def _add_call(self, ids: list[bytes], at: date | None) -> Call:
-        return VISIT(day=self._day(local_date(at)), ttl_ms=ttl_ms(), ids=ids)
-
     def _add(self, ids: tuple[VisitorId, ...], at: date | None) -> Flow[None]:
         encoded = [_encode_id(each) for each in ids]
-        chunks = [encoded[first : first + CHUNK] for first in range(0, len(encoded), CHUNK)]
-        if chunks:
-            yield Batch([self._add_call(chunk, at) for chunk in chunks])
+        if encoded:
+            minute = int(time.time()) // 60 if at is None else None
+            yield Batch(self._add_calls(encoded, periods.now() if at is None else at, minute))
+
+    def _add_calls(self, ids: list[bytes], at: date, minute: int | None) -> list[Call]:
+        ttls = {self._period(unit, at): ttl_ms() for unit in UNITS}
+        if self.page is None and isinstance(at, datetime):
+            ttls[self._period("hour", at)] = SHORT_TTL_MS
+        if self.page is None and minute is not None:
+            ttls[self._minute(minute)] = MINUTE_TTL_MS
+        chunks = [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
+        return [VISIT(periods=list(ttls), parts=[*ttls.values(), *chunk]) for chunk in chunks]
 
     def _count(self, start: date, end: date | None) -> Flow[Estimate]:
         days = span(start, end)
-        if self._has_constant_ids(len(days)):
-            return Estimate((yield Read("PFCOUNT", *map(self._day, days))))
-        counts = yield from self._series(start, end)
-        return Estimate(sum(counts.values()), exact_range=False)
+        return (yield from self._union(self._covering(days), days))
 
-    def _series(self, start: date, end: date | None) -> Flow[dict[date, Estimate]]:
-        days = span(start, end)
-        counts: list[int] = yield Batch([Read("PFCOUNT", self._day(day)) for day in days])
-        return {day: Estimate(count) for day, count in zip(days, counts, strict=True)}
+    def _series(self, start: date, end: date | None, unit: Unit) -> Flow[dict[date, Estimate]]:
+        periods.check_unit(unit)
+        found = periods.starts(unit, start, end) if unit != "day" else span(start, end)
+        counts: list[int] = yield Batch([Read("PFCOUNT", self._period(unit, at)) for at in found])
+        ranges = [periods.days_of(unit, at) for at in found]
+        return {
+            at: Estimate(count, exact_range=self._has_constant_ids(days))
+            for at, count, days in zip(found, counts, ranges, strict=True)
+        }
+
+    def _recent(self, hours: int) -> Flow[Estimate]:
+        if isinstance(hours, bool) or not isinstance(hours, int) or not 1 <= hours <= MAX_HOURS:
+            raise ValueError(f"hours={hours!r}: expected an integer from 1 to {MAX_HOURS}.")
+        moments = [periods.now() - timedelta(hours=back) for back in range(hours)]
+        labels = dict.fromkeys(self._period("hour", moment) for moment in moments)
+        return (yield from self._union(list(labels), sorted({local_date(moment) for moment in moments})))
+
+    def _live(self) -> Flow[Estimate]:
+        minute = int(time.time()) // 60
+        minutes = [self._minute(minute - back) for back in range(LIVE_MINUTES)]
+        return (yield from self._union(minutes, [local_date()]))
+
+    def _union(self, names: list[str], days: list[date]) -> Flow[Estimate]:
+        return Estimate((yield Read("PFCOUNT", *names)), exact_range=self._has_constant_ids(days))
 
     def _merged(self, names: Iterable[str], start: date, end: date | None) -> Flow[Estimate]:
         parts = [self, *self._others(names)]
         days = span(start, end)
-        whole = all(part._has_constant_ids(len(days)) for part in parts)
-        total = 0
-        for group in [days] if whole else [[day] for day in days]:
-            sketches = yield Batch([part._merge_call(group) for part in parts])
-            total += yield UNION(scratch=self._key("uv", "scratch"), part=self._key("uv", "part"), sketches=sketches)
-        return Estimate(total, exact_range=whole)
+        sketches = yield Batch([part._merge_call(days) for part in parts])
+        total = yield UNION(scratch=self._key("uv", "scratch"), part=self._key("uv", "part"), sketches=sketches)
+        return Estimate(total, exact_range=all(part._has_constant_ids(days) for part in parts))
 
     def _merge_call(self, days: list[date]) -> Call:
-        return MERGE(scratch=self._key("uv", "scratch"), days=[self._day(day) for day in days])
+        return MERGE(scratch=self._key("uv", "scratch"), days=self._covering(days))
 
     def _others(self, names: Iterable[str]) -> list[UniqueVisitors]:
         if isinstance(names, str):
@@ -143,21 +221,52 @@ class UniqueVisitors(Counter):
             raise ValueError(f"{len(others)} names: expected at most {MAX_NAMES}.")
         return others
 
-    def _has_constant_ids(self, days: int) -> bool:
-        """Return whether a visitor keeps the same id for this number of days."""
-        lifetime = self._identity_days
+    def _has_constant_ids(self, days: list[date]) -> bool:
+        """Return whether a visitor keeps the same id on all these days."""
+        period = self._identity_period
         analytics = conf.settings().analytics
-        if lifetime is None and self.name == analytics.site:
-            lifetime = IDENTITY_DAYS[analytics.visitor_identity]
-        return lifetime is None or days <= lifetime
+        if period is None and self.name == analytics.site:
+            period = IDENTITY_PERIODS[analytics.visitor_identity]
+        return period is None or periods.start_of(period, days[0]) == periods.start_of(period, days[-1])
 
-    def _day(self, day: date) -> str:
-        return self._key("uv", stamp(day))
+    def _covering(self, days: list[date]) -> list[str]:
+        return [self._period(unit, day) for unit, day in periods.cover(days)]
+
+    def _period(self, unit: Unit, at: date) -> str:
+        label = periods.label(unit, at)
+        return self._key("uv", label) if self.page is None else self._key("uvp", keys.digest(self.page), label)
+
+    def _minute(self, minute: int) -> str:
+        return self._key("uv", "minute", str(minute))
 
 
-def add_call(visitors: UniqueVisitors, ids: list[bytes], at: date | None = None) -> Call:
-    """Return the call that `UniqueVisitors.add` sends for up to 1,000 ids, to batch it with others."""
-    return visitors._add_call(ids, at)
+def add_calls(visitors: UniqueVisitors, ids: list[bytes], at: datetime, minute: int | None) -> list[Call]:
+    """Return the calls that add visitors at a local time, to batch them with others.
+
+    Args:
+        minute: the minute since the epoch, if it is recent.
+    """
+    return visitors._add_calls(ids, at, minute)
+
+
+def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> list[Call]:
+    """Return the calls that add visitors to pages of a site on a day, within the maximum of pages."""
+    labels = [periods.label(unit, day) for unit in UNITS]
+    parts: list[str | int | bytes] = []
+    for page, ids in pages.items():
+        for first in range(0, len(ids), CHUNK):
+            chunk = ids[first : first + CHUNK]
+            parts += [keys.digest(page), len(chunk), *chunk]
+    call = VISIT_PAGES(
+        pages=keys.key("analytics", site, "uvp", stamp(day)),
+        base=keys.key("analytics", site),
+        max_pages=conf.settings().analytics.visitor_pages_per_day,
+        pages_ms=PAGES_TTL_MS,
+        ttl_ms=ttl_ms(),
+        labels=len(labels),
+        parts=[*labels, *parts],
+    )
+    return [call] if parts else []
 
 
 def count_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[Estimate]:
@@ -166,8 +275,18 @@ def count_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -
 
 
 def series_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
-    """Return the flow of `UniqueVisitors.series`, to run it with others."""
-    return visitors._series(start, end)
+    """Return the flow of `UniqueVisitors.series` by day, to run it with others."""
+    return visitors._series(start, end, "day")
+
+
+def recent_flow(visitors: UniqueVisitors, hours: int) -> Flow[Estimate]:
+    """Return the flow of `UniqueVisitors.recent`, to run it with others."""
+    return visitors._recent(hours)
+
+
+def live_flow(visitors: UniqueVisitors) -> Flow[Estimate]:
+    """Return the flow of `UniqueVisitors.live`, to run it with others."""
+    return visitors._live()
 
 
 def _encode_id(visitor: VisitorId) -> bytes:

@@ -21,7 +21,7 @@ import contextlib
 import dataclasses
 import inspect
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from django_redis_components.core.client.slot_migration import slot_wait_limit
@@ -221,7 +221,26 @@ class BoundedSlotWait:
             return await self.request.aperform(client)
 
 
-Request = Call | Command | Batch | Sleep | Wait | BoundedSlotWait
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalIO:
+    """An operation on local files, such as reading a block. The reply is what it returns.
+
+    The sync driver performs it in this thread, the async one in a thread of the loop's executor: files have no
+    non-blocking interface. An operation must not use Redis.
+    """
+
+    operation: Callable[[], Any]
+
+    def perform(self, _: SyncClientProtocol) -> Any:
+        """Perform the operation in this thread."""
+        return self.operation()
+
+    async def aperform(self, _: AsyncClientProtocol) -> Any:
+        """Perform the operation in another thread."""
+        return await asyncio.to_thread(self.operation)
+
+
+Request = Call | Command | Batch | Sleep | Wait | BoundedSlotWait | LocalIO
 Flow = Generator[Request, Any, T]
 
 

@@ -234,12 +234,16 @@ class AnalyticsSettings:
     ttl_s: float = _duration(400 * 86_400.0)
     #: The connection of the middleware and of the sign-in on login.
     using: str = _option("default", text)
-    #: Longest delay of a page or a login by counting, in seconds. Requests that would take longer are not counted.
+    #: Longest delay of a login by counting its sign-in, and timeout of a transfer of page views, in seconds.
     timeout_s: float = _duration(0.25)
     #: The site whose page views, visitors and logins are counted.
     site: str = _option("default", text, strict=name)
-    #: How visitors are identified: the signed-in user, a first-party cookie, or a salted hash of address and browser.
-    visitor_identity: str = _option("hash", one_of("user", "cookie", "hash"))
+    #: How visitors are identified: the signed-in user, a first-party cookie, or a hash of address and browser with a
+    #: salt that changes each day ("hash" and "hash:day"), week or month.
+    visitor_identity: str = _option("hash", one_of("user", "cookie", "hash", "hash:day", "hash:week", "hash:month"))
+    #: Dotted path of a function that returns the country of an address, such as
+    #: "django_redis_components.aggregation.country_of"; None: countries are not counted.
+    country: str | None = _option(None, optional(text))
     #: Path prefixes that the middleware does not count.
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
     #: Parts of a User-Agent that the middleware does not count, case-insensitive.
@@ -252,8 +256,10 @@ class AnalyticsSettings:
     trusted_proxies: int | None = _option(None, optional(integer(0, 10)))
     #: Whether a login counts as the day's sign-in.
     sign_in_on_login: bool = _option(True, boolean)
-    #: Most pages counted by path in a day; further ones are counted as ``__other__``.
+    #: Most pages counted by path in a day, a week or a month; further ones are counted as ``__other__``.
     max_pages_per_day: int = _option(10_000, integer(1, 1_000_000))
+    #: Most pages whose unique visitors are counted in a day, with up to 12 KB for each.
+    visitor_pages_per_day: int = _option(100, integer(0, 100_000))
     #: Largest user id used as a bit offset. The server allocates memory up to the offset.
     max_user_id: int = _option(10_000_000, integer(1, 2**32 - 1))
 

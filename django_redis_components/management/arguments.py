@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from datetime import date
 
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.units import to_seconds
@@ -30,6 +31,22 @@ def seconds(text: str) -> float:
         return to_seconds(float(text), "seconds")
     except ValueError:
         raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, at most ten years.") from None
+
+
+def wait_seconds(text: str) -> float:
+    """Parse a number of seconds of at least 0, at most ten years."""
+    try:
+        return to_seconds(float(text), "seconds", zero=True)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a number of seconds of at least 0, at most ten years.") from None
+
+
+def names(text: str) -> list[str]:
+    """Parse NAME,NAME."""
+    try:
+        return [validate_name(name.strip()) for name in text.split(",")]
+    except ValueError as exc:
+        raise ArgumentTypeError(str(exc)) from None
 
 
 def queue(text: str) -> str:
@@ -61,3 +78,11 @@ def address(text: str) -> tuple[str, int]:
     if not port.isdecimal() or not 1 <= int(port) <= 65_535:
         raise ArgumentTypeError(f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT.")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def day(text: str) -> date:
+    """Parse a date as YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a date as YYYY-MM-DD.") from None

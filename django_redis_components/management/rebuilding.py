@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
 from django_redis_components.management.base import add_common
+from django_redis_components.management.progress import progress
 
 #: Differences of each kind that are listed.
 SHOWN = 5
@@ -29,14 +29,6 @@ def shown(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-@contextlib.contextmanager
-def progress_of(name: str, objects: QuerySet) -> Iterator[Callable[[int], object]]:  # type: ignore[type-arg]
-    """Show a progress bar on a terminal, if tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda count: None
-        return
-    total = objects.count() if sys.stderr.isatty() else None
-    with tqdm(total=total, desc=name, unit=" objects", disable=None, file=sys.stderr) as bar:
-        yield bar.update
+def progress_of(name: str, objects: QuerySet) -> AbstractContextManager[Callable[[int], object]]:  # type: ignore[type-arg]
+    """Show a progress bar of the objects of a queryset."""
+    return progress(name, objects.count, "objects")

@@ -1,4 +1,4 @@
-"""``{% load redis_components %}``: autocomplete without a form, marked search results, a calendar of sign-ins."""
+"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts and calendars."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from django_redis_components.analytics import rendering
+from django_redis_components.analytics.page_counts import views_of, visitors_of
 from django_redis_components.autocomplete.widgets import AutocompleteInput, media
 
 if TYPE_CHECKING:
@@ -86,6 +87,29 @@ def sign_in_calendar_media(context: template.Context) -> SafeString:
     return _media_once(context, _CALENDAR_SEEN, rendering.media())
 
 
+@register.simple_tag(takes_context=True)
+def page_views(context: template.Context, page: str | None = None, days: int = 1, site: str | None = None) -> int | str:
+    """The views of a page: ``{% page_views %}``, ``{% page_views "/items/7/" days=30 as views %}``.
+
+    Args:
+        page: its name; the path of the request if None.
+        days: how many days, today included; at most 400.
+        site: that of ``ANALYTICS`` if None.
+
+    Returns:
+        "" if Redis is unavailable, which is logged.
+    """
+    return views_of(_page(context, page), days, site)
+
+
+@register.simple_tag(takes_context=True)
+def page_visitors(
+    context: template.Context, page: str | None = None, days: int = 1, site: str | None = None
+) -> int | str:
+    """The unique visitors of a page, estimated: ``{% page_visitors days=7 %}``. See `page_views`."""
+    return visitors_of(_page(context, page), days, site)
+
+
 @register.simple_tag
 def highlight(page: SearchPage, text: str, max_chars: int | None = None) -> SafeString:
     """A text with the words of a search in ``<mark>``: ``{% highlight page item.description max_chars=200 %}``.
@@ -96,6 +120,18 @@ def highlight(page: SearchPage, text: str, max_chars: int | None = None) -> Safe
     """
     parts = page.highlight(str(text), max_chars)
     return format_html_join("", "{}{}{}", (_marked(part) for part in parts))
+
+
+def _page(context: template.Context, page: str | None) -> str:
+    if page is not None:
+        return page
+    if "request" not in context:
+        raise template.TemplateSyntaxError(
+            "The tag has no page and the context has no request: name a page, or add the context processor "
+            "django.template.context_processors.request."
+        )
+    path: str = context["request"].path
+    return path
 
 
 def _marked(part: TextPart) -> tuple[SafeString, str, SafeString]:

@@ -32,6 +32,7 @@ MODULES = {
     "search": "Search",
     "analytics": "Analytics",
     "bloom": "Bloom filters",
+    "files": "File channels",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",

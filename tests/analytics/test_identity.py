@@ -1,4 +1,4 @@
-"""Identifying visitors: addresses behind proxies, and the daily salt."""
+"""Identifying visitors: addresses behind proxies, and the rotating salt."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import sys
 from datetime import date, timedelta
 
 import pytest
+from django.http import HttpResponse
 from django.test import RequestFactory
 
-from django_redis_components.analytics import identity
+from django_redis_components.analytics import identity, opt_in, opt_out
+from django_redis_components.analytics.periods import Unit
 from django_redis_components.core.client import connections
+from django_redis_components.core.client_address import client_address
 from django_redis_components.core.protocol import run
 from tests.support import Proxy, Store, eventually, run_together
 
@@ -22,13 +25,14 @@ def _no_salts() -> None:
     identity.clear_salts()
 
 
-def salt(day: date = DAY, site: str = "default", using: str = "default") -> bytes:
-    return run(connections.client(using), identity.day_salt(site, using, day))
+def salt(day: date = DAY, site: str = "default", using: str = "default", unit: Unit = "day") -> bytes:
+    return run(connections.client(using), identity.read_salt(site, using, unit, day))
 
 
-def visitor(day: date = DAY, site: str = "default", agent: str = "Firefox", **meta: str) -> bytes:
-    request = RequestFactory().get("/", headers={"User-Agent": agent}, **meta)
-    return run(connections.client(), identity.hash_visitor(request, site, "default", day))
+def visitor(
+    day: date = DAY, site: str = "default", agent: str = "Firefox", address: str = "10.0.0.1", unit: Unit = "day"
+) -> bytes:
+    return identity.hash_id(salt(day, site, unit=unit), site, address, agent)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +50,11 @@ def visitor(day: date = DAY, site: str = "default", agent: str = "Firefox", **me
 def test_address_is_the_one_that_the_outermost_trusted_proxy_saw(proxies: int, forwarded: str, address: str) -> None:
     request = RequestFactory().get("/", headers={"X-Forwarded-For": forwarded}, REMOTE_ADDR="10.0.0.1")
 
-    assert identity.client_address(request, proxies) == address
+    assert client_address(request, proxies) == address
 
 
 def test_unix_socket_clients_share_one_address() -> None:
-    assert identity.client_address(RequestFactory().get("/", REMOTE_ADDR=""), 0) == ""
+    assert client_address(RequestFactory().get("/", REMOTE_ADDR=""), 0) == ""
 
 
 def test_salt_is_random_and_has_a_ttl_of_two_days(store: Store) -> None:
@@ -126,12 +130,43 @@ def test_hash_is_constant_for_a_day_and_differs_the_next_day(redis_server: Store
     assert visitor() == visitor()
     assert visitor() != visitor(DAY + timedelta(days=1))
     assert visitor() != visitor(agent="Chrome")
-    assert visitor() != visitor(REMOTE_ADDR="10.9.9.9")
+    assert visitor() != visitor(address="10.9.9.9")
     assert visitor() != visitor(site="other")
 
 
+@pytest.mark.parametrize(
+    ("unit", "same", "other", "days"),
+    [
+        ("week", date(2026, 11, 22), date(2026, 11, 23), 8),
+        ("month", date(2026, 11, 1), date(2026, 12, 1), 32),
+    ],
+)
+def test_salt_of_a_longer_period_rotates_at_its_end(
+    store: Store, unit: Unit, same: date, other: date, days: int
+) -> None:
+    assert visitor(DAY, unit=unit) == visitor(same, unit=unit)
+    ttl_ms = store.raw.pttl(store.keys()[0])
+
+    assert visitor(DAY, unit=unit) != visitor(other, unit=unit)
+    assert days * 86_400_000 - 10_000 < ttl_ms <= days * 86_400_000
+
+
+def test_opted_out_visitor_is_excluded_until_opting_in() -> None:
+    response = HttpResponse()
+    opt_out(response)
+    cookie = response.cookies[identity.OPT_OUT_COOKIE]
+    request = RequestFactory().get("/", headers={"Cookie": f"other=1; {cookie.key}={cookie.value}"})
+
+    assert (cookie["httponly"], cookie["max-age"]) == (True, 34_560_000)
+    assert response.cookies[identity.COOKIE]["max-age"] == 0
+    assert identity.is_excluded(request)
+    assert not identity.is_excluded(RequestFactory().get("/", headers={"Cookie": f"{cookie.key}=on"}))
+    opt_in(response)
+    assert response.cookies[identity.OPT_OUT_COOKIE]["max-age"] == 0
+
+
 def test_address_and_browser_are_not_stored(redis_server: Store) -> None:
-    found = visitor(REMOTE_ADDR="10.9.9.9", agent="Firefox")
+    found = visitor(address="10.9.9.9", agent="Firefox")
 
     assert len(found) == 16
     (salt_key,) = redis_server.keys()

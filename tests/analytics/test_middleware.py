@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +12,10 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, safeguard
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from tests.support import Proxy, Store, eventually, run_async
+from tests.support import Proxy, Store, run_async
 
 pytestmark = [pytest.mark.integration, pytest.mark.urls("tests.analytics.urls")]
 
@@ -36,10 +34,12 @@ def _middleware(settings: Any) -> None:
 
 
 def views_of(page: str) -> int:
+    flush()
     return PageViews().count(page, site_date())
 
 
 def visitors() -> int:
+    flush()
     return UniqueVisitors("default").count(site_date())
 
 
@@ -48,11 +48,13 @@ def test_page_view_and_visitor_are_counted(store: Store) -> None:
 
     for _ in range(3):
         assert client.get("/page/", {"from": "mail"}).content == b"<p>page"
+    flush()
 
     day = f"{site_date():%Y%m%d}"
     assert store.raw.zscore(f"{store.prefix}:analytics:{{default}}:pv:{day}", "/page/") == 3
     assert store.raw.pfcount(f"{store.prefix}:analytics:{{default}}:uv:{day}") == 1
-    assert len(store.keys()) == 3  # and the salt
+    assert UniqueVisitors("default", page="/page/").count(site_date()) == 1
+    assert UniqueVisitors("default").live() == 1
 
 
 @pytest.mark.parametrize("name", ["page", "async", "streamed"])
@@ -65,6 +67,7 @@ def test_html_responses_are_counted(redis_server: Store, name: str) -> None:
 @pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare"])
 def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None:
     Client().get(f"/{name}/")
+    flush()
 
     assert redis_server.keys() == []
 
@@ -72,6 +75,7 @@ def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None
 @pytest.mark.parametrize("method", ["head", "post", "put", "options"])
 def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None:
     getattr(Client(), method)("/page/")
+    flush()
 
     assert redis_server.keys() == []
 
@@ -89,6 +93,7 @@ def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None
 )
 def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
     Client().get("/page/", headers=headers)
+    flush()
 
     assert redis_server.keys() == []
 
@@ -114,6 +119,7 @@ def test_excluded_paths_are_not_counted(redis_server: Store, configure: Callable
 
     Client().get("/internal/page/")
     Client().get("/page/")
+    flush()
 
     assert PageViews().top() == [("/page/", 1)]
 
@@ -122,6 +128,7 @@ def test_site_and_connection_settings_are_used(proxy: Proxy, configure: Callable
     configure(SITE="shop", USING="proxied")
 
     Client().get("/page/")
+    flush()
 
     assert PageViews("shop").count("/page/", site_date()) == 1
     assert PageViews("default").count("/page/", site_date()) == 0
@@ -156,8 +163,8 @@ def test_opted_out_request_is_not_a_visitor(redis_server: Store) -> None:
     Client().get("/page/", headers={"DNT": "1"})
 
     assert views_of("/page/") == 2
-    (only,) = redis_server.keys()
-    assert b":pv:" in only
+    stored = redis_server.keys()
+    assert not [key for key in stored if b":uv" in key or b":salt:" in key]
 
 
 def test_cookie_identifies_a_browser(redis_server: Store, configure: Callable[..., None]) -> None:
@@ -241,56 +248,25 @@ def test_async_request_is_counted(store: Store) -> None:
         assert (await client.get("/missing/")).status_code == 404
 
     run_async(visit)
+    flush()
 
     assert PageViews().top() == [("/async/", 2), ("/page/", 1)]
     assert visitors() == 1
 
 
-def test_async_middleware_uses_no_thread_and_no_sync_connection(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def view(request: object) -> HttpResponse:
-        return HttpResponse("<p>page")
-
+def test_request_opens_no_connection(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def visit() -> None:
-        middleware = AnalyticsMiddleware(view)
-        assert asyncio.iscoroutinefunction(middleware) or hasattr(middleware, "_is_coroutine_marker")
-        await middleware(RequestFactory().get("/async/"))
+        await AsyncClient().get("/async/")
 
     connections.close_all()
     with monkeypatch.context() as patch:
-        patch.setattr(connections, "SyncClient", lambda endpoint: pytest.fail("created a sync client"))
+        for name in ("SyncClient", "AsyncClient"):
+            patch.setattr(connections, name, lambda endpoint: pytest.fail("a client was created"))
+        patch.setattr("django_redis_components.core.flushing.FLUSH_S", 3_600)
+        Client().get("/page/")
         run_async(visit)
 
-    assert views_of("/async/") == 1
-
-
-def test_other_tasks_run_while_redis_is_slow(proxy: Proxy, configure: Callable[..., None]) -> None:
-    configure(USING="proxied")
-    ticks: list[int] = []
-    seen: list[int] = []
-
-    async def view(request: object) -> HttpResponse:
-        seen.append(len(ticks))
-        return HttpResponse("<p>page")
-
-    async def tick() -> None:
-        while True:
-            ticks.append(1)
-            await asyncio.sleep(0.005)
-
-    async def visit() -> None:
-        middleware = AnalyticsMiddleware(view)
-        await middleware(RequestFactory().get("/warm/"))
-        proxy.delay(0.05)
-        ticking = asyncio.create_task(tick())
-        await middleware(RequestFactory().get("/slow/"))
-        ticking.cancel()
-
-    run_async(visit)
-
-    assert len(ticks) - seen[-1] >= 3
-    assert views_of("/slow/") == 1
+    assert (views_of("/page/"), views_of("/async/")) == (1, 1)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -313,80 +289,88 @@ def test_async_request_with_the_user_policy(
     assert (views_of("/async/"), visitors()) == (1, int(signed_in))
 
 
-def test_one_request_costs_one_round_trip(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    Client().get("/page/")
-    seen: list[int] = []
-    analytics = conf.settings().analytics
-    client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
-    send = client.execute_many
-    monkeypatch.setattr(client, "execute", lambda request: pytest.fail("an additional round trip"))
-    monkeypatch.setattr(client, "execute_many", lambda requests: (seen.append(len(requests)), send(requests))[1])
-
-    Client().get("/page/")
-
-    assert seen == [2]
-
-
-def test_lost_reply_fails_no_request_and_counts_once(
-    proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    configure(USING="proxied")
-    Client().get("/page/")
-    proxy.drop_next_reply(after=b":pv:")
-
-    assert Client().get("/page/").status_code == 200
-
-    assert proxy.dropped == 1
-    assert views_of("/page/") == 2
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
-def test_request_succeeds_without_redis_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
-    safeguard.SAFEGUARD.reset()
-
-    for _ in range(3):
-        assert Client().get("/page/").content == b"<p>page"
-
-    assert len(caplog.records) == 1
-    assert caplog.records[0].name == "django_redis_components.analytics"
-    assert caplog.records[0].getMessage().startswith("Redis is unavailable, page views are not counted: ")
-    assert "127.0.0.1:1" in caplog.records[0].getMessage()
-
-
-def test_async_request_succeeds_without_redis(caplog: pytest.LogCaptureFixture) -> None:
-    safeguard.SAFEGUARD.reset()
-
-    async def visit() -> int:
-        client = AsyncClient()
-        return [(await client.get("/async/")).status_code for _ in range(3)].count(200)
-
-    assert run_async(visit) == 3
-    assert len(caplog.records) == 1
-
-
-def test_counting_resumes_when_redis_is_available(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(safeguard, "PAUSE_S", 0.02)
-    Client().get("/page/")
-    own_server.servers[0].stop()
-    for _ in range(3):
-        assert Client().get("/page/").status_code == 200
-
-    own_server.servers[0].start()
-
-    def counted() -> bool:
-        Client().get("/page/")
-        return views_of("/page/") >= 2
-
-    assert eventually(counted)
-
-
-def test_exception_in_counting_fails_no_request_and_is_logged_with_traceback(
+def test_invalid_site_fails_no_request_and_is_logged_with_traceback(
     redis_server: Store, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(SITE="a{b")
 
     assert Client().get("/page/").status_code == 200
+    flush()
 
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "Cannot count page views.")
     assert "braces are not accepted" in str(record.exc_info)
+
+
+def test_sources_of_views_are_counted(store: Store) -> None:
+    requests: list[tuple[str, dict[str, str]]] = [
+        ("/page/?utm_source=Newsletter", {"Referer": "https://www.example.org/a?q=secret", "User-Agent": CHROME}),
+        ("/page/", {"Referer": "http://example.org:8080/", "User-Agent": CHROME}),
+        ("/page/", {"Referer": "http://testserver/page/", "User-Agent": "Mozilla/5.0 (iPhone) Mobile/15E148"}),
+        ("/page/", {"Referer": "javascript:alert(1)", "Sec-CH-UA-Mobile": "?1"}),
+        ("/page/?utm_source=", {"Referer": "", "User-Agent": "Mozilla/5.0 (iPad; CPU OS 18)"}),
+        ("/page/", {"Referer": "https://[::1/", "User-Agent": ""}),
+    ]
+    for path, headers in requests:
+        Client().get(path, headers=headers)
+    flush()
+
+    views = PageViews()
+    assert views.breakdown("referrer") == [("example.org", 2)]
+    assert views.breakdown("utm_source", unit="week") == [("newsletter", 1)]
+    assert dict(views.breakdown("device", unit="month")) == {"desktop": 2, "mobile": 2, "tablet": 1, "other": 1}
+    assert views.breakdown("country") == []
+
+
+def known_country(address: str) -> str | None:
+    return {"10.0.0.1": "DE", "10.0.0.2": None}[address]
+
+
+def test_country_is_that_of_the_sites_function(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(COUNTRY="tests.analytics.test_middleware.known_country")
+
+    for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+        Client(REMOTE_ADDR=address).get("/page/")
+    Client(REMOTE_ADDR="10.0.0.1").get("/page/", headers={"DNT": "1"})
+    flush()
+
+    assert PageViews().breakdown("country") == [("DE", 2), ("ZZ", 1)]
+
+
+def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
+    client = Client()
+    client.cookies["drc_analytics"] = "off"
+
+    client.get("/page/")
+    flush()
+
+    assert redis_server.keys() == []
+
+
+def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_PAGES_PER_DAY=2)
+    for name in ("page", "async", "streamed", "page"):
+        Client().get(f"/{name}/")
+        flush()
+
+    counts = {
+        name: int(UniqueVisitors("default", page=f"/{name}/").count(site_date()))
+        for name in ("page", "async", "streamed")
+    }
+    assert counts == {"page": 1, "async": 1, "streamed": 0}
+    assert visitors() == 1
+
+
+@pytest.mark.parametrize("policy", ["hash:day", "hash:week", "hash:month"])
+def test_salt_of_the_policy_is_used(redis_server: Store, configure: Callable[..., None], policy: str) -> None:
+    configure(VISITOR_IDENTITY=policy)
+
+    for _ in range(2):
+        Client().get("/page/")
+        flush()
+
+    label = {"hash:day": 8, "hash:week": 7, "hash:month": 6}[policy]
+    stored = redis_server.keys()
+    (salt,) = [key for key in stored if b":salt:" in key]
+    assert len(salt.rpartition(b":")[2]) == label
+    assert visitors() == 1

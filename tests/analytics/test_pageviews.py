@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 from redis.exceptions import ConnectionError
 
 from django_redis_components.analytics import OTHER, PageViews
-from django_redis_components.analytics.pageviews import page_name
+from django_redis_components.analytics.view_counters import page_name
 from tests.support import Proxy, Store, run_async, run_together
 
 DAY = date(2026, 11, 20)
@@ -167,9 +169,64 @@ def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
             await views.acount("/a/", DAY),
             await views.aseries("/a/", DAY, NEXT),
             await views.atop(DAY, 5),
+            await views.abreakdown("device", DAY),
         )
 
-    assert run_async(visit) == (1, 1, {DAY: 1, NEXT: 0}, [("/a/", 1)])
+    assert run_async(visit) == (1, 1, {DAY: 1, NEXT: 0}, [("/a/", 1)], [])
+
+
+@pytest.mark.contract
+def test_views_of_hours_weeks_and_months(store: Store) -> None:
+    views = PageViews()
+    first = datetime(2026, 12, 31, 22, 30, tzinfo=timezone.get_default_timezone())
+    for hours in range(4):
+        views.hit("/a/", first + timedelta(hours=hours))
+    views.hit("/b/", date(2027, 1, 1))
+
+    last = first + timedelta(hours=3)
+    assert list(views.series("/a/", first, last, unit="hour").values()) == [1, 1, 1, 1]
+    assert views.series(None, first, last, unit="week") == {date(2026, 12, 28): 5}
+    assert views.series(None, first, last, unit="month") == {date(2026, 12, 1): 2, date(2027, 1, 1): 3}
+    assert views.top(first, unit="hour") == [("/a/", 1)]
+    assert views.top(first, unit="week") == [("/a/", 4), ("/b/", 1)]
+    assert views.top(last, 1, unit="month") == [("/a/", 2)]
+    hour = f"{store.prefix}:analytics:{{default}}:pv:2026123122"
+    assert 7 * 86_400_000 < store.raw.pttl(hour) <= 8 * 86_400_000
+
+
+def test_maximum_of_pages_holds_for_each_period(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(MAX_PAGES_PER_DAY=2)
+    views = PageViews()
+    for page, day in (("/1/", DAY), ("/2/", DAY), ("/3/", NEXT)):
+        views.hit(page, day)
+
+    assert dict(views.top(NEXT)) == {"/3/": 1}
+    assert dict(views.top(NEXT, unit="month")) == {"/1/": 1, "/2/": 1, OTHER: 1}
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: PageViews().top(DAY, unit="year"), "unit='year': expected one of 'hour', 'day', 'week', 'month'."),
+        (lambda: PageViews().series(None, DAY, unit=7), "unit=7: expected one of 'hour', 'day', 'week', 'month'."),
+        (
+            lambda: PageViews().breakdown("browser"),
+            "dimension='browser': expected one of 'referrer', 'utm_source', 'device', 'country'.",
+        ),
+        (
+            lambda: PageViews().breakdown("device", unit="hour"),
+            "unit='hour': expected one of 'day', 'week', 'month'.",
+        ),
+    ],
+)
+def test_unknown_unit_or_dimension_raises(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        call()
+
+
+def test_hour_needs_a_time() -> None:
+    with pytest.raises(TypeError, match=r"expected a datetime or None, for an hour"):
+        PageViews().top(DAY, unit="hour")
 
 
 def test_long_page_name_is_truncated_and_unique(store: Store) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 from redis.exceptions import ConnectionError
 
 from django_redis_components.analytics import Estimate, UniqueVisitors
+from django_redis_components.analytics.periods import Unit
 from tests.support import Proxy, Store, run_async
 
 DAY = date(2026, 11, 20)
@@ -122,9 +125,8 @@ def test_merged_counts_visitors_of_several_names_once(store: Store) -> None:
     assert UniqueVisitors("a").merged(["a", "b", "b"], DAY, NEXT) == 3
     assert UniqueVisitors("a").merged([], DAY, NEXT) == 2
     assert UniqueVisitors("nobody").merged(["neither"], DAY) == 0
-    assert store.keys() == sorted(
-        day_key(store, day, name).encode() for name, day in (("a", DAY), ("b", NEXT), ("c", NEXT))
-    )
+    stored = store.keys()
+    assert not [key for key in stored if b"scratch" in key or b"part" in key]
 
 
 def test_merged_equals_pfcount_for_large_sets(store: Store) -> None:
@@ -138,10 +140,10 @@ def test_merged_equals_pfcount_for_large_sets(store: Store) -> None:
     assert (merged.error, merged.exact_range) == (0.0081, True)
 
 
-def test_daily_ids_are_summed_over_longer_ranges(store: Store) -> None:
-    visitors = UniqueVisitors("shop", identity_days=1)
-    visitors.add("anna", "bert", at=DAY)
-    visitors.add("anna", at=NEXT)
+def test_range_of_ids_that_change_daily_is_a_sum_of_days(store: Store) -> None:
+    visitors = UniqueVisitors("shop", identity_period="day")
+    visitors.add("anna of day 1", "bert of day 1", at=DAY)
+    visitors.add("anna of day 2", at=NEXT)
 
     found = visitors.count(DAY, NEXT)
 
@@ -151,15 +153,33 @@ def test_daily_ids_are_summed_over_longer_ranges(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_merged_sums_days_of_daily_ids(store: Store) -> None:
-    UniqueVisitors("b").add("anna", "carl", at=DAY)
-    visitors = UniqueVisitors("a", identity_days=1)
-    visitors.add("anna", at=DAY)
-    visitors.add("anna", at=NEXT)
+def test_merged_range_is_a_sum_if_ids_of_one_name_change(store: Store) -> None:
+    UniqueVisitors("b").add("anna of day 1", "carl", at=DAY)
+    visitors = UniqueVisitors("a", identity_period="day")
+    visitors.add("anna of day 1", at=DAY)
+    visitors.add("anna of day 2", at=NEXT)
 
     merged = visitors.merged(["b"], DAY, NEXT)
 
     assert (merged, merged.exact_range) == (3, False)
+    assert visitors.merged(["b"], DAY).exact_range is True
+
+
+@pytest.mark.parametrize(
+    ("period", "end", "exact"),
+    [
+        ("day", DAY, True),
+        ("week", date(2026, 11, 22), True),
+        ("week", date(2026, 11, 23), False),
+        ("month", date(2026, 11, 30), True),
+        ("month", date(2026, 12, 1), False),
+    ],
+)
+def test_range_is_exact_within_one_period_of_the_identity(
+    redis_server: Store, period: Unit, end: date, exact: bool
+) -> None:
+    assert UniqueVisitors("shop", identity_period=period).count(DAY, end).exact_range is exact
+    assert UniqueVisitors("shop", identity_period=period).merged(["b"], DAY, end).exact_range is exact
 
 
 @pytest.mark.parametrize(("policy", "exact"), [("hash", False), ("cookie", True), ("user", True)])
@@ -171,7 +191,7 @@ def test_site_of_the_middleware_uses_the_lifetime_of_its_policy(
     assert UniqueVisitors("shop").count(DAY, NEXT).exact_range is exact
     assert UniqueVisitors("shop").count(DAY).exact_range is True
     assert UniqueVisitors("elsewhere").count(DAY, NEXT).exact_range is True
-    assert UniqueVisitors("shop", identity_days=2).count(DAY, NEXT).exact_range is True
+    assert UniqueVisitors("shop", identity_period="week").count(DAY, NEXT).exact_range is True
 
 
 def test_add_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
@@ -202,9 +222,11 @@ def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
             await visitors.acount(DAY, NEXT),
             await visitors.aseries(DAY, NEXT),
             await visitors.amerged(["b"], DAY),
+            await visitors.arecent(1),
+            await visitors.alive(),
         )
 
-    assert run_async(visit) == (2, {DAY: 2, NEXT: 0}, 3)
+    assert run_async(visit) == (2, {DAY: 2, NEXT: 0}, 3, 0, 0)
 
 
 def test_invalid_range_raises() -> None:
@@ -230,10 +252,73 @@ def test_invalid_names_of_merged_raise() -> None:
         UniqueVisitors("a").merged([f"n{number}" for number in range(51)], DAY)
 
 
-@pytest.mark.parametrize("days", [0, -1, 1.5, True])
-def test_invalid_identity_days_raise(days: int) -> None:
-    with pytest.raises(ValueError, match=rf"^identity_days={days}: expected an integer above 0, or None\.$"):
-        UniqueVisitors("a", identity_days=days)
+@pytest.mark.parametrize("period", ["hour", "year", 1, ""])
+def test_invalid_identity_period_raises(period: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^identity_period={period!r}: expected 'day', 'week', 'month' or None\.$"):
+        UniqueVisitors("a", identity_period=period)
+
+
+@pytest.mark.contract
+def test_visitors_of_hours_weeks_and_months(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    first = datetime(2026, 12, 31, 22, 30, tzinfo=timezone.get_default_timezone())  # the week of both is 2026W53
+    for hours, name in enumerate(["anna", "anna", "bert", "carl"]):
+        visitors.add(name, at=first + timedelta(hours=hours))
+
+    hours_seen = visitors.series(first, first + timedelta(hours=3), unit="hour")
+    assert [int(count) for count in hours_seen.values()] == [1, 1, 1, 1]
+    assert next(iter(hours_seen)) == first.replace(minute=0, tzinfo=None)
+    assert visitors.series(first, first + timedelta(hours=3), unit="week") == {date(2026, 12, 28): 3}
+    assert visitors.series(first, first + timedelta(hours=3), unit="month") == {
+        date(2026, 12, 1): 1,
+        date(2027, 1, 1): 2,
+    }
+    hour = f"{store.prefix}:analytics:{{shop}}:uv:2026123122"
+    assert 7 * 86_400_000 < store.raw.pttl(hour) <= 8 * 86_400_000
+
+
+def test_range_reads_months_and_weeks_instead_of_their_days(redis_server: Store) -> None:
+    UniqueVisitors("shop").add("anna", at=date(2026, 3, 10))
+    redis_server.raw.delete(day_key(redis_server, date(2026, 3, 10)))
+
+    assert UniqueVisitors("shop").count(date(2026, 1, 20), date(2026, 5, 3)) == 1
+    assert UniqueVisitors("shop").count(date(2026, 3, 8), date(2026, 3, 20)) == 1
+    assert UniqueVisitors("shop").count(date(2026, 3, 10)) == 0
+
+
+@pytest.mark.contract
+def test_visitors_of_a_page_are_counted_separately(store: Store) -> None:
+    UniqueVisitors("shop", page="/a/").add("anna", "bert", at=DAY)
+    UniqueVisitors("shop", page="/b/").add("anna", at=NEXT)
+
+    assert UniqueVisitors("shop", page="/a/").count(DAY, NEXT) == 2
+    assert UniqueVisitors("shop", page="/b/").series(DAY, NEXT) == {DAY: 0, NEXT: 1}
+    assert UniqueVisitors("shop").count(DAY, NEXT) == 0
+
+
+@pytest.mark.contract
+def test_recent_and_live_visitors(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    visitors.add("anna", "bert")
+    visitors.add("carl", at=timezone.now() - timedelta(hours=2))
+    visitors.add("dora", at=timezone.now() - timedelta(hours=30))
+
+    assert visitors.live() == 2
+    assert visitors.recent(24) == 3
+    assert visitors.recent(48) == 4
+
+
+def test_recent_visitors_over_midnight_are_a_sum_if_ids_change_daily(redis_server: Store) -> None:
+    visitors = UniqueVisitors("shop", identity_period="day")
+
+    assert visitors.recent(48).exact_range is False
+    assert visitors.live().exact_range is True
+
+
+@pytest.mark.parametrize("hours", [0, 169, True, "1"])
+def test_invalid_hours_of_recent_raise(hours: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^hours={hours!r}: expected an integer from 1 to 168\.$"):
+        UniqueVisitors("shop").recent(hours)
 
 
 def test_add_raises_without_redis() -> None:

@@ -113,6 +113,10 @@ WITHOUT = {
         "pypinyin",
         "from django_redis_components.autocomplete import pinyin_terms\npinyin_terms('张三')",
     ),
+    "zstd": (
+        "backports.zstd",
+        "from django_redis_components.files.decompression import Decompressor as D; D('x', 'zstd')",
+    ),
     "cron": (
         "cronsim",
         "from django_redis_components.taskqueue import cron, task\ncron('0 3 * * *')(task(lambda: None))",

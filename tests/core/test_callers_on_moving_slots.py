@@ -123,7 +123,7 @@ def test_page_view_is_dropped_after_a_short_wait(
     safeguard.SAFEGUARD.reset()
     PageViews().hit("/")
     written = cluster.keys()
-    (found,) = [name.decode() for name in written if b"analytics" in name]
+    found = next(name.decode() for name in written if b"analytics" in name)
 
     with moving(cluster, found) as move:
         move.begin()

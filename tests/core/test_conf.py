@@ -18,6 +18,7 @@ DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a 
 RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
 TEXT = "a string that is not empty"
 TOKEN = "None or 16 to 200 printable ASCII characters without spaces"
+IDENTITY = "one of 'user', 'cookie', 'hash', 'hash:day', 'hash:week', 'hash:month'"
 BOOLEAN = "True or False"
 NAME = "1 to 200 bytes of text without braces and control characters"
 PATHS_EXPECTED = "a list of paths, each beginning with '/'"
@@ -54,7 +55,9 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("ANALYTICS.TIMEOUT", 1, 1.0, 0, DURATION),
     ("ANALYTICS.IGNORE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
     ("ANALYTICS.SITE", "shop", "shop", "", TEXT),
-    ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", "one of 'user', 'cookie', 'hash'"),
+    ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", IDENTITY),
+    ("ANALYTICS.COUNTRY", "shop.places.country", "shop.places.country", 7, f"None or {TEXT}"),
+    ("ANALYTICS.VISITOR_PAGES_PER_DAY", 0, 0, -1, "an integer from 0 to 100000"),
     ("ANALYTICS.EXCLUDE_PATHS", ["/admin/"], ("/admin/",), ["/a", ""], "a list of strings"),
     ("ANALYTICS.TRUSTED_PROXIES", 2, 2, -1, "None or an integer from 0 to 10"),
     ("ANALYTICS.SIGN_IN_ON_LOGIN", False, False, "yes", BOOLEAN),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors
+from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.ranking import registered_rankings
 from django_redis_components.bloom.filter import registered_filters
@@ -55,8 +54,11 @@ def fill() -> None:
 
 def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
     fill()
-    gc.collect()  # filters and rankings of other tests
-    commands = 95 + 2 * len(registered_filters()) + len(registered_rankings()[:5])
+    filters, rankings = (
+        registered_filters(),
+        registered_rankings(),
+    )  # those of other tests live until the end of this one
+    commands = 106 + 2 * len(filters) + len(rankings[:5])
 
     html = viewer.get(ANALYTICS).content.decode()
 
@@ -90,7 +92,7 @@ def test_visitors_match_pfcount(store: Store, viewer: Client) -> None:
     assert found["days"] == {day.isoformat(): count for day, count in zip(days, by_day, strict=True)}
     assert found["today"] == by_day[-1]
     assert (found["range_days"], found["standard_error"]) == (30, 0.0081)
-    assert (found["exact_range"], found["range"]) == (False, sum(by_day))
+    assert (found["exact_range"], found["range"]) == (False, store.raw.pfcount(*keys))
 
 
 def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
@@ -129,9 +131,9 @@ def test_top_pages_are_those_of_today_with_their_share(store: Store, viewer: Cli
     found = figures(viewer)["top-pages"]
 
     assert (found["total"], len(found["pages"])) == (78, 10)
-    assert found["pages"][0] == {"page": "/items/11/", "views": 12}
+    assert found["pages"][0] == {"page": "/items/11/", "views": 12, "visitors": 0}
     shown = text(viewer)
-    assert "Top pages today Page Views Share /items/11/ 12 15.38 %" in shown
+    assert "Top pages today Page Views Share Visitors /items/11/ 12 15.38 %" in shown
     assert "All pages 78" in shown
     assert "/yesterday/" not in shown
 
@@ -156,6 +158,8 @@ def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settin
 
     assert "No visitors in 30 days. To count visitors, append this to MIDDLEWARE:" in shown
     assert "No sign-ins in 30 days. Logins are counted automatically. To count others:" in shown
+    assert "No page views in 30 days. To count page views, append this to MIDDLEWARE:" in shown
+    assert "No page views this month. The middleware counts the linking site, the campaign" in shown
     assert "No page views today. To count page views, append this to MIDDLEWARE:" in shown
 
 
@@ -173,7 +177,7 @@ def test_simplified_chinese(redis_server: Store, viewer: Client) -> None:
     assert "HyperLogLog 估计值，标准误差 ±0.81%。" in text(viewer, **{"Accept-Language": "zh-hans"})
 
 
-def test_unreadable_counter_fails_only_its_panel(redis_server: Store, viewer: Client) -> None:
+def test_unreadable_counter_fails_only_its_panels(redis_server: Store, viewer: Client) -> None:
     fill()
     redis_server.raw.set(f"{redis_server.prefix}:analytics:{{default}}:pv:{timezone.localdate():%Y%m%d}", "no zset")
 
@@ -184,7 +188,7 @@ def test_unreadable_counter_fails_only_its_panel(redis_server: Store, viewer: Cl
     assert "Top pages today Redis returned an error. (WRONGTYPE" in shown
     assert "Visitors by day" in shown
     found = viewer.get(ANALYTICS, {"format": "json"}).json()
-    assert (found["panels"]["top-pages"], list(found["errors"])) == (None, ["top-pages"])
+    assert (found["panels"]["top-pages"], list(found["errors"])) == (None, ["traffic", "top-pages"])
 
 
 @pytest.mark.contract
@@ -232,6 +236,43 @@ def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewe
     shown = text(viewer)
 
     assert "event 00 2 2 2 event 01 1 1 1" in shown
-    assert "2 more events are not listed." in shown
+    assert "7 more events are not listed." in shown
     data = viewer.get(ANALYTICS, {"format": "json"}).json()["panels"]["events"]
     assert data[0] == {"name": "event 00", "day": 2, "week": 2, "month": 2}
+
+
+def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, settings) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django_redis_components.analytics.AnalyticsMiddleware"]
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"EXCLUDE_PATHS": ["/admin/django"]}}
+    browsers = {"Mozilla/5.0 (Windows NT 10.0)": "http://example.org/", "Mozilla/5.0 (iPhone) Mobile": ""}
+    for agent, referrer in browsers.items():
+        assert Client().get("/admin/login/", headers={"User-Agent": agent, "Referer": referrer}).status_code == 200
+    PageViews().hit("/old/", timezone.localdate() - timedelta(days=3))
+    flush()
+
+    shown = text(viewer)
+
+    assert (
+        "Visitors in the last 5 minutes ≈ 2 Visitors in 24 hours ≈ 2 Views today 2 Views in 30 days 3"
+        in shown.replace("\N{NO-BREAK SPACE}", " ")
+    )
+    assert "Page views by day Peak: 2" in shown
+    assert "Top pages today Page Views Share Visitors /admin/login/ 2 100.00 % ≈&nbsp;2" in shown
+    assert "Linking site Views Share example.org 1 100.00 % Device Views Share" in shown
+    found = figures(viewer)
+    assert found["sources"]["device"] == {"total": 2, "values": {"mobile": 1, "desktop": 1}}
+    assert (found["traffic"]["visitors_live"], found["traffic"]["visitors_24_hours"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "label"),
+    [("hash:week", "Weekly visitors, sum over 30 days"), ("hash:month", "Monthly visitors, sum over 30 days")],
+)
+def test_sums_of_weeks_and_months_are_labeled(
+    redis_server: Store, viewer: Client, settings, policy: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"VISITOR_IDENTITY": policy}}
+    monkeypatch.setattr("django_redis_components.dashboard.panels.analytics.site_date", lambda: date(2026, 11, 20))
+    UniqueVisitors("default").add("anna", at=date(2026, 11, 20))
+
+    assert label in text(viewer)

@@ -111,8 +111,8 @@ def test_panels_are_sorted_by_order_and_name(redis_server: Store, viewer: Client
 
     shown = re.findall(r'data-drc-live="panel-([\w-]+)"', html)
     assert shown == [
-        "c", "visitors", "a", "b", "sign-ins", "retention", "sign-in-calendar", "top-pages", "events", "cohorts",
-        "rankings", "bloom",
+        "c", "traffic", "visitors", "a", "b", "sign-ins", "retention", "sign-in-calendar", "top-pages", "sources",
+        "events", "cohorts", "rankings", "bloom",
     ]  # fmt: skip
 
 
@@ -289,9 +289,9 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     found = figures(viewer, ANALYTICS)
 
-    reason = "This panel was stopped. (It wants to send 30 commands; the panels of this page have 25 left.)"
+    reason = "This panel was stopped. (It wants to send 30 commands; the panels of this page have 14 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 175 + 2 * len(registered_filters()) + len(registered_rankings()[:5])
+    assert found["cost"]["commands"] == 186 + 2 * len(registered_filters()) + len(registered_rankings()[:5])
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:

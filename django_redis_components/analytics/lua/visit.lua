@@ -1,12 +1,11 @@
--- Add visitors to a day.
+-- Add visitors to several periods.
 -- Precondition: at least one id, at most 1,000; safe to repeat.
--- KEYS[1] day  string: HyperLogLog of visitors
--- ARGV[1] ttl_ms  milliseconds, TTL from this write on
--- ARGV[2..] ids  opaque
+-- KEYS[1..] periods  string: HyperLogLog of visitors
+-- ARGV[1..] parts  for each period: milliseconds, TTL from this write on; then the ids, opaque
 -- Returns 1: added or counted before
--- Cost: O(n) in the ids
-local day = KEYS[1]
-local ttl_ms = ARGV[1]
-redis.call("PFADD", day, unpack(ARGV, 2))
-redis.call("PEXPIRE", day, ttl_ms)
+-- Cost: O(n) in the ids and the periods
+for number, period in ipairs(KEYS) do
+  redis.call("PFADD", period, unpack(ARGV, #KEYS + 1))
+  redis.call("PEXPIRE", period, ARGV[number])
+end
 return 1

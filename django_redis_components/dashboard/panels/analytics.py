@@ -1,4 +1,4 @@
-"""The panels of analytics: visitors, sign-ins, and the pages with the most views."""
+"""The panels of daily counts: visitors and sign-ins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.analytics import Estimate, PageViews, SignIns, UniqueVisitors
+from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.pageviews import count_flow as view_count_flow
-from django_redis_components.analytics.pageviews import top_flow
 from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
-from django_redis_components.analytics.visitors import count_flow
+from django_redis_components.analytics.visitors import IDENTITY_PERIODS, count_flow
 from django_redis_components.analytics.visitors import series_flow as visitor_series_flow
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
@@ -26,8 +24,6 @@ from django_redis_components.dashboard.panel import Panel
 
 #: Days in the charts, including today.
 DAYS = 30
-#: Pages that are listed.
-TOP = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,16 +41,6 @@ class DailySignIns:
 
     name: str
     days: dict[date, int]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TopPages:
-    """The pages of a day with the most views, as (page, views), and the views of all pages."""
-
-    name: str
-    day: date
-    pages: list[tuple[str, int]]
-    total: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +76,7 @@ class VisitorsPanel(AnalyticsPanel):
 
     def read(self) -> Flow[DailyVisitors]:
         """Read the days and the range in one round trip."""
-        visitors, (start, end) = visitors_counter(), _days()
+        visitors, (start, end) = visitors_counter(), chart_days()
         outcomes = yield from gather([visitor_series_flow(visitors, start, end), count_flow(visitors, start, end)])
         days, total = (outcome.unwrap() for outcome in outcomes)
         return DailyVisitors(visitors.name, days, total)
@@ -123,7 +109,7 @@ class SignInsPanel(AnalyticsPanel):
     def read(self) -> Flow[DailySignIns]:
         """Read the days in one round trip."""
         sign_ins = sign_ins_counter()
-        return DailySignIns(sign_ins.name, (yield from sign_in_series_flow(sign_ins, *_days())))
+        return DailySignIns(sign_ins.name, (yield from sign_in_series_flow(sign_ins, *chart_days())))
 
     def context(self, value: DailySignIns) -> dict[str, Any]:
         """Return the chart."""
@@ -135,37 +121,6 @@ class SignInsPanel(AnalyticsPanel):
             "name": value.name,
             "today": list(value.days.values())[-1],
             "days": {day.isoformat(): count for day, count in value.days.items()},
-        }
-
-
-class TopPagesPanel(AnalyticsPanel):
-    """The pages of today with the most views."""
-
-    name = "top-pages"
-    title = gettext_lazy("Top pages today")
-    order = 30
-    template_name = "django_redis_components/dashboard/panels/top_pages.html"
-
-    def read(self) -> Flow[TopPages]:
-        """Read the pages and the sum in one round trip."""
-        settings, day = conf.settings().analytics, site_date()
-        views = PageViews(settings.site, using=settings.using)
-        outcomes = yield from gather([top_flow(views, day, TOP), view_count_flow(views, None, day)])
-        pages, total = (outcome.unwrap() for outcome in outcomes)
-        return TopPages(views.name, day, pages, total)
-
-    def context(self, value: TopPages) -> dict[str, Any]:
-        """Return the rows of the table."""
-        rows = [(page, number(views), _share(views, value.total)) for page, views in value.pages]
-        return {"rows": rows, "total": number(value.total)}
-
-    def data(self, value: TopPages) -> dict[str, Any]:
-        """Return the pages and the sum."""
-        return {
-            "name": value.name,
-            "day": value.day.isoformat(),
-            "total": value.total,
-            "pages": [{"page": page, "views": views} for page, views in value.pages],
         }
 
 
@@ -181,14 +136,10 @@ def sign_ins_counter() -> SignIns:
     return SignIns(settings.dashboard.sign_ins or settings.analytics.site, using=settings.analytics.using)
 
 
-def _days() -> tuple[date, date]:
+def chart_days() -> tuple[date, date]:
     """Return the first and the last day of the charts, as dates in TIME_ZONE."""
     today = site_date()
     return today - timedelta(days=DAYS - 1), today
-
-
-def _share(views: int, total: int) -> str:
-    return formats.percent(views / total) if total else ""
 
 
 def _visitors(visitors: DailyVisitors) -> DailyCounts:
@@ -197,9 +148,24 @@ def _visitors(visitors: DailyVisitors) -> DailyCounts:
     if visitors.range.exact_range:
         label = _("Unique visitors, %(days)d days") % days
     else:
-        label = _("Daily visitors, sum of %(days)d days") % days
-        policy = _("Returning visitors count once per day: ids rotate daily (VISITOR_IDENTITY “%(policy)s”).")
-        note = f"{note} {policy % {'policy': conf.settings().analytics.visitor_identity}}"
+        identity = conf.settings().analytics.visitor_identity
+        label, policy = {
+            "week": (
+                _("Weekly visitors, sum over %(days)d days"),
+                _("Returning visitors count once per week: ids rotate weekly (VISITOR_IDENTITY “%(policy)s”)."),
+            ),
+            "month": (
+                _("Monthly visitors, sum over %(days)d days"),
+                _("Returning visitors count once per month: ids rotate monthly (VISITOR_IDENTITY “%(policy)s”)."),
+            ),
+        }.get(
+            str(IDENTITY_PERIODS[identity]),
+            (
+                _("Daily visitors, sum of %(days)d days"),
+                _("Returning visitors count once per day: ids rotate daily (VISITOR_IDENTITY “%(policy)s”)."),
+            ),
+        )
+        label, note = label % days, f"{note} {policy % {'policy': identity}}"
     return _daily_counts("visitors", visitors.name, visitors.days, label, int(visitors.range), note)
 
 

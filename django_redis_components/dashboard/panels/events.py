@@ -15,7 +15,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
 
 #: Events that are counted. Each takes 3 commands.
-MAX_EVENTS = 15
+MAX_EVENTS = 10
 #: Periods that are counted.
 UNITS: tuple[Unit, ...] = ("day", "week", "month")
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.panel import Panel, add_panel
 from django_redis_components.dashboard.panels import page, snapshot
-from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
+from django_redis_components.dashboard.panels.analytics import SignInsPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.cohorts import CohortsPanel, RetentionPanel
@@ -18,6 +18,7 @@ from django_redis_components.dashboard.panels.events import EventsPanel
 from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
+from django_redis_components.dashboard.panels.traffic import SourcesPanel, TopPagesPanel, TrafficPanel
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -41,9 +42,11 @@ def panel_page(
 
 
 _PANELS: tuple[type[Panel], ...] = (
+    TrafficPanel,
     VisitorsPanel,
     SignInsPanel,
     TopPagesPanel,
+    SourcesPanel,
     EventsPanel,
     RetentionPanel,
     CalendarPanel,

@@ -31,6 +31,7 @@ COMPONENTS = frozenset(
         "autocomplete",
         "bloom",
         "expiry",
+        "files",
         "live",
         "locks",
         "ratelimits",

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
 from django.conf import settings
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors
+from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors, flush
 from example_project.market import contacts, counting, deals, tasks
 from example_project.market.content.goods import invented
 from example_project.market.content.opening import create_members
@@ -34,6 +35,23 @@ PAGES_AT_MOST = 7
 
 #: Share of the listed items that are sold.
 SOLD_SHARE = 0.75
+
+#: Requests of browsers on the last day, through the middleware.
+REQUESTS = 40
+
+#: Browsers with their shares, and what leads to the market: a link on another site, or a campaign.
+AGENTS = {
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/142.0.0.0 Safari/537.36": 5,
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1": 4,
+    "Mozilla/5.0 (iPad; CPU OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Safari/604.1": 1,
+}
+LINKS = {
+    "": 4,
+    "https://forum.example.org/collectors/": 3,
+    "https://news.example.com/": 2,
+    "https://search.example.net/": 1,
+}
+CAMPAIGNS = {"": 6, "newsletter": 2, "poster": 1}
 
 LINES = (
     "Is the thing still to be had? I could come by on Thursday.",
@@ -91,6 +109,7 @@ class Simulation:
         for day in self._days():
             self._live(day)
             self.on_day()
+        self._browse()
         counting.roll_up()
         return self.totals
 
@@ -103,7 +122,8 @@ class Simulation:
         present = self._present(day)
         self._sign_in(present, day)
         guests = [f"guest-{self._rng.randrange(10**9)}" for _ in range(int(len(present) * GUESTS_PER_MEMBER))]
-        UniqueVisitors(_site()).add(*(f"member-{member.pk}" for member in present), *guests, at=day)
+        for visitor in (*(f"member-{member.pk}" for member in present), *guests):
+            UniqueVisitors(_site()).add(visitor, at=self._some_time(day))
         self.totals.visits += len(present) + len(guests)
         self._look_around(len(present) + len(guests), day)
         for _ in range(self.plan.sales_per_day if len(present) > 1 else 0):
@@ -127,8 +147,27 @@ class Simulation:
         views = PageViews(_site())
         for _ in range(visitors):
             for page in self._rng.choices(pages, weights, k=self._rng.randint(1, PAGES_AT_MOST)):
-                views.hit(page, at=day)
+                views.hit(page, at=self._some_time(day))
                 self.totals.views += 1
+
+    def _browse(self) -> None:
+        """Request the market as browsers do, so that the middleware counts devices and sources."""
+        for number in range(REQUESTS):
+            agent, link, campaign = map(self._one_of, (AGENTS, LINKS, CAMPAIGNS))
+            client = Client(REMOTE_ADDR=f"192.0.2.{number}", headers={"User-Agent": agent, "Referer": link})
+            client.get(reverse("market"), {"utm_source": campaign} if campaign else {}, SERVER_NAME="localhost")
+        flush()
+        self.totals.views += REQUESTS
+        self.totals.visits += REQUESTS
+
+    def _some_time(self, day: date) -> datetime:
+        """Return a time of a day that has passed."""
+        now = timezone.localtime()
+        last = now.hour if day == now.date() else 23
+        return _moment(day, self._rng.randint(0, last))
+
+    def _one_of(self, weights: dict[str, int]) -> str:
+        return self._rng.choices([*weights], [*weights.values()])[0]
 
     def _pages(self) -> tuple[list[str], list[int]]:
         fixed = {reverse("market"): 40, reverse("mine"): 8, reverse("write"): 6, reverse("sell"): 4}

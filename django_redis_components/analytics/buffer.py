@@ -1,0 +1,275 @@
+"""Views and visitors that a process has counted in its memory, and the thread that adds them to Redis.
+
+A request adds one entry to a dict. Every `FLUSH_S` seconds the thread sends the views of each site in one round trip,
+as a numbered batch: a batch is sent again until Redis confirms it, and counted once. While Redis is unavailable the
+views stay in the process; with more than `MAX_VIEWS` different ones, further views are counted without their visitor
+and source, then without their page. A process that ends adds its views first; one that is killed loses those of its
+last second, or of the outage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.utils.module_loading import import_string
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from django_redis_components.analytics import identity
+from django_redis_components.analytics.periods import local_time
+from django_redis_components.analytics.scripts import ADD_VIEWS
+from django_redis_components.analytics.view_counters import (
+    OTHER,
+    PAGE_UNITS,
+    VALUE_UNITS,
+    Dimension,
+    page_key,
+    page_limits,
+    value_key,
+    value_limits,
+)
+from django_redis_components.analytics.visitors import IDENTITY_PERIODS, UniqueVisitors, add_calls, page_calls
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.flushing import Collector
+from django_redis_components.core.protocol import Batch, Call, Flow, run
+
+#: Different views of a site that a process buffers with their visitor and source; after as many again, only their sum.
+MAX_VIEWS = 10_000
+#: TTL of the number of a process's last batch in milliseconds. A batch that fails for so long is dropped.
+LAST_MS = 86_400 * 1_000
+#: The country of an address that is unknown.
+UNKNOWN_COUNTRY = "ZZ"
+
+
+class View(NamedTuple):
+    """What a request tells about a view.
+
+    Attributes:
+        page: its name, truncated.
+        visitor: the id, if it does not depend on a salt.
+        address, agent: to compute the id and the country; they do not leave the process.
+    """
+
+    page: str
+    visitor: bytes | None = None
+    address: str | None = None
+    agent: str | None = None
+    referrer: str | None = None
+    utm_source: str | None = None
+    device: str | None = None
+
+
+@dataclasses.dataclass
+class _SiteViews:
+    """The views of a site that Redis has not confirmed.
+
+    Attributes:
+        views: by minute since the epoch and view.
+        sending: those of the batch that is sent; empty if there is none.
+        number: of that batch, or the last one.
+        since: when that batch was first sent, by the monotonic clock in seconds.
+    """
+
+    process: str
+    views: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
+    sending: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
+    number: int = 0
+    since: float = 0.0
+
+    def add(self, minute: int, view: View) -> None:
+        """Count a view, without its details or its page if there are too many."""
+        key = minute, view
+        if key not in self.views and len(self.views) >= MAX_VIEWS:
+            key = minute, View(view.page)
+            if key not in self.views and len(self.views) >= 2 * MAX_VIEWS:
+                key = minute, View(OTHER)
+        self.views[key] = self.views.get(key, 0) + 1
+
+    def start_batch(self) -> None:
+        """Begin the next batch with all views, unless one is being sent."""
+        if not self.sending and self.views:
+            self.views, self.sending = self.sending, self.views
+            self.number += 1
+            self.since = time.monotonic()
+
+    def end_batch(self) -> None:
+        """Forget the batch: it was added, or will not be."""
+        self.sending = {}
+
+
+class ViewBuffer(Collector):
+    """The views of this process, by connection and site."""
+
+    name = "page-views"
+    logger = logging.getLogger("django_redis_components.analytics")
+    warning = "Redis is unavailable, page views are kept in the process: %s"
+
+    def reset(self) -> None:
+        """See the base class."""
+        super().reset()
+        self._lock = threading.Lock()
+        self._sites: dict[tuple[str, str], _SiteViews] = {}
+        self._process = secrets.token_hex(8)
+
+    def record(self, using: str, site: str, view: View) -> None:
+        """Count a view now."""
+        minute = int(time.time()) // 60
+        with self._lock:
+            views = self._sites.get((using, site))
+            if views is None:
+                views = self._sites[using, site] = _SiteViews(self._process)
+            views.add(minute, view)
+        self.notify()
+
+    def timeout_s(self) -> float:
+        """See the base class."""
+        return conf.settings().analytics.timeout_s
+
+    def _flush(self) -> None:
+        with self._lock:
+            sites = list(self._sites.items())
+        for (using, site), views in sites:
+            if not self._flush_site(using, site, views):
+                self.notify()
+
+    def _flush_site(self, using: str, site: str, views: _SiteViews) -> bool:
+        with self._lock:
+            views.start_batch()
+        if not views.sending:
+            return True
+        try:
+            run(connections.client_with_timeout(using, self.timeout_s(), 1), _batch_flow(using, site, views))
+        except (RedisError, RedisComponentsError) as exc:
+            if _may_succeed_later(exc) and time.monotonic() - views.since < LAST_MS / 1_000:
+                self._log_error(exc)
+                return False
+            self.logger.error("Page views are lost: %s", exc)
+        except Exception:
+            self.logger.exception("Cannot count page views.")
+        with self._lock:
+            views.end_batch()
+        return not views.views
+
+
+def _may_succeed_later(error: Exception) -> bool:
+    refused = isinstance(error, ResponseError) and not isinstance(error, (OutOfMemoryError, *NOT_EXECUTED_ERRORS))
+    return isinstance(error, RedisError) and not refused
+
+
+def _batch_flow(using: str, site: str, views: _SiteViews) -> Flow[None]:
+    """Add the views of a batch and their visitors; two round trips if a salt must be read, else one."""
+    batch = _Batch(using, site, views.sending)
+    visitors = yield from batch.visitors()
+    yield Batch([batch.views_call(views.process, views.number), *visitors])
+
+
+class _Batch:
+    """The calls that add some views of a site."""
+
+    def __init__(self, using: str, site: str, views: Mapping[tuple[int, View], int]) -> None:
+        self._using = using
+        self._site = site
+        self._views = views
+        minutes = {minute for minute, _ in views}
+        #: The local time of each minute.
+        self._times = {minute: local_time(minute * 60) for minute in minutes}
+
+    def views_call(self, process: str, number: int) -> Call:
+        """Return the call that adds to the counters of pages and dimensions."""
+        counters: dict[str, tuple[tuple[int, int], dict[str, int]]] = {}
+        for (minute, dimension), names in self._names().items():
+            at = self._times[minute]
+            units = PAGE_UNITS if dimension is None else VALUE_UNITS
+            for unit in units:
+                if dimension is None:
+                    key, limits = page_key(self._site, unit, at), page_limits(unit)
+                else:
+                    key, limits = value_key(self._site, dimension, unit, at), value_limits()
+                sums = counters.setdefault(key, (limits, {}))[1]
+                for name, times in names.items():
+                    sums[name] = sums.get(name, 0) + times
+        parts: list[str | int] = []
+        for limits, sums in counters.values():
+            parts += [*limits, len(sums), *(part for pair in sums.items() for part in pair)]
+        last = keys.key("analytics", self._site, "batch", process)
+        return ADD_VIEWS(last=last, counters=list(counters), number=number, last_ms=LAST_MS, parts=parts)
+
+    def _names(self) -> dict[tuple[int, Dimension | None], dict[str, int]]:
+        """Return the views of each page, for None, and of each value of the dimensions, by minute."""
+        found: dict[tuple[int, Dimension | None], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for (minute, view), times in self._views.items():
+            found[minute, None][view.page] += times
+            values: tuple[tuple[Dimension, str | None], ...] = (
+                ("referrer", view.referrer),
+                ("utm_source", view.utm_source),
+                ("device", view.device),
+                ("country", country_of(view.address)),
+            )
+            for dimension, value in values:
+                if value is not None:
+                    found[minute, dimension][value] += times
+        return found
+
+    def visitors(self) -> Flow[list[Call]]:
+        """Return the calls that add the visitors, by minute, and by page and day."""
+        by_minute: dict[int, set[bytes]] = defaultdict(set)
+        by_page: dict[date, dict[str, set[bytes]]] = defaultdict(lambda: defaultdict(set))
+        for minute, view in self._views:
+            day = self._times[minute].date()
+            visitor = yield from self._visitor(view, day)
+            if visitor is not None:
+                by_minute[minute].add(visitor)
+                by_page[day][view.page].add(visitor)
+        counter, calls = UniqueVisitors(self._site), []
+        for minute, ids in by_minute.items():
+            calls += add_calls(counter, sorted(ids), self._times[minute], minute)
+        for day, pages in by_page.items():
+            calls += page_calls(self._site, {page: sorted(ids) for page, ids in pages.items()}, day)
+        return calls
+
+    def _visitor(self, view: View, day: date) -> Flow[bytes | None]:
+        if view.visitor is not None or view.agent is None or view.address is None:
+            return view.visitor
+        unit = IDENTITY_PERIODS[conf.settings().analytics.visitor_identity]
+        if unit is None:
+            return None
+        salt = yield from identity.read_salt(self._site, self._using, unit, day)
+        return identity.hash_id(salt, self._site, view.address, view.agent)
+
+
+def country_of(address: str | None) -> str | None:
+    """Return the country of an address by the function of ``ANALYTICS["COUNTRY"]``; None without one."""
+    path = conf.settings().analytics.country
+    if path is None or address is None:
+        return None
+    found = _lookup(path)(address)
+    return found if isinstance(found, str) and len(found) == 2 and found.isalpha() else UNKNOWN_COUNTRY
+
+
+@lru_cache(maxsize=8)
+def _lookup(path: str) -> Callable[[str], Any]:
+    function: Callable[[str], Any] = import_string(path)
+    return function
+
+
+#: The views of this process.
+BUFFER = ViewBuffer()
+
+
+def flush() -> None:
+    """Add the page views and visitors that this process has counted to Redis, now instead of within a second.
+
+    For tests, and for processes that end without Python's exit handlers. It never raises: what cannot be added is kept.
+    """
+    BUFFER.flush()

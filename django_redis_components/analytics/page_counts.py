@@ -1,0 +1,46 @@
+"""Counts of a page for templates: they are bounded in time and never fail the page."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.analytics.pageviews import PageViews
+from django_redis_components.analytics.pageviews import count_flow as view_count_flow
+from django_redis_components.analytics.safeguard import SAFEGUARD
+from django_redis_components.analytics.visitors import UniqueVisitors, count_flow
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, run
+
+
+def views_of(page: str, days: int, site: str | None) -> int | str:
+    """Return the views of a page in the last days; "" if they cannot be read."""
+    analytics = conf.settings().analytics
+    start, end = _last_days(days)
+    views = PageViews(site or analytics.site, using=analytics.using)
+    return _read("page views", view_count_flow(views, page, start, end))
+
+
+def visitors_of(page: str, days: int, site: str | None) -> int | str:
+    """Return the unique visitors of a page in the last days; "" if they cannot be read."""
+    analytics = conf.settings().analytics
+    start, end = _last_days(days)
+    visitors = UniqueVisitors(site or analytics.site, page=page, using=analytics.using)
+    return _read("visitors", count_flow(visitors, start, end))
+
+
+def _last_days(days: int) -> tuple[date, date]:
+    if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MAX_RANGE_DAYS:
+        raise ValueError(f"days={days!r}: expected an integer from 1 to {MAX_RANGE_DAYS}.")
+    end = site_date()
+    return end - timedelta(days=days - 1), end
+
+
+def _read(what: str, flow: Flow[int]) -> int | str:
+    analytics = conf.settings().analytics
+    found: int | str = ""
+    if SAFEGUARD.allows_attempt():
+        with SAFEGUARD.suppress_errors(what):
+            found = int(run(connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0), flow))
+    return found

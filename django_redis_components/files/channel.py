@@ -1,0 +1,222 @@
+"""A channel that distributes files to several consumers."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import Seconds, to_ms, to_seconds
+from django_redis_components.files.consumer import FileConsumer
+from django_redis_components.files.decompression import CODECS
+from django_redis_components.files.info import ChannelInfo, read_info
+from django_redis_components.files.manifest import PublishedFile, check_file_name
+from django_redis_components.files.publishing import ChannelOptions, Upload
+from django_redis_components.files.scripts import REMOVE
+
+#: Bytes of a chunk: 64 below 512 KiB, so that the string with its header takes 512 KiB of the allocator and not 640.
+CHUNK_BYTES = 512 * 1024 - 64
+#: Accepted sizes of a chunk. Redis accepts 512 MB, but a chunk is held in memory, and a script copies it.
+MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1_024, 16 * 1024 * 1024
+#: Most consumers of a channel.
+MAX_CONSUMERS = 100
+
+
+class FileChannel:
+    """Distributes files to consumers through Redis, within a byte budget. For processes without a common file system.
+
+    Args:
+        name: name of the channel.
+        consumers: names of all consumers, 1 to 100. A file is removed when all of them are done with it. The names are
+            stored with each file; a consumer that is added later gets the files that are published from then on.
+        limit_bytes: most bytes of all files in the channel, over all producers. A file must not be larger.
+        chunk_bytes: size of the chunks, 1 KiB to 16 MiB.
+        ttl: seconds after which a file is removed, counted from the start of its publishing, whoever is done.
+        lease: seconds after which a producer that stopped in the middle counts as dead; its file is removed.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        consumers: Sequence[str],
+        limit_bytes: int = 256 * 1024 * 1024,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        ttl: Seconds = 86_400,
+        lease: Seconds = 30,
+        using: str = "default",
+    ) -> None:
+        self.name = keys.validate_name(name, "channel name")
+        self.consumers = _check_consumers(consumers)
+        self.limit_bytes = _check_bytes(limit_bytes, "limit_bytes", 1, 2**50)
+        self.chunk_bytes = _check_bytes(chunk_bytes, "chunk_bytes", MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
+        self._ttl_ms = to_ms(ttl, "ttl")
+        self._lease_ms = to_ms(lease, "lease")
+        self.using = using
+        with _mutex:
+            _channels.add(self)
+
+    def __repr__(self) -> str:
+        return f"<FileChannel {self.name}>"
+
+    def publish(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        codec: str | None = None,
+        timeout: Seconds | None = 60,
+        progress: Callable[[int], object] | None = None,
+    ) -> PublishedFile:
+        """Publish a file to all consumers; wait until there is room for it.
+
+        Its bytes are reserved before the first one is written. Producers get room in the order of their calls. If the
+        call raises, nothing is left; of a producer that dies, nothing after `lease` seconds.
+
+        Args:
+            path: of a regular file, which must not change meanwhile.
+            name: under which consumers get it, up to 1,024 bytes (default: the file name).
+            codec: "gzip", "zstd" or "": how its lines are compressed (default: by its first bytes). It is published as
+                it is.
+            timeout: seconds to wait for room; 0: not at all; None: without a limit.
+            progress: is called with the number of bytes that were written.
+
+        Returns:
+            Its id, name, size and checksum.
+
+        Raises:
+            FileTooLarge: the file is larger than `limit_bytes`, or has more than 20,000 chunks.
+            ChannelFull: there was no room in time.
+            FileChanged: the file vanished or changed meanwhile.
+            UploadExpired: this process paused for longer than `lease`, or publishing took longer than `ttl`.
+            OSError: the file cannot be read.
+            ValueError, TypeError: an argument is not accepted, or the path is not that of a regular file.
+            redis.exceptions.RedisError: Redis is unavailable. If only the last reply was lost, consumers may have got
+                the file.
+        """
+        return run(connections.client(self.using), self._publish(path, name, codec, timeout, progress))
+
+    async def apublish(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        codec: str | None = None,
+        timeout: Seconds | None = 60,  # noqa: ASYNC109 - the twin of publish()
+        progress: Callable[[int], object] | None = None,
+    ) -> PublishedFile:
+        """See `publish`. The file is read in a thread; Redis is called on the event loop."""
+        return await arun(connections.aclient(self.using), self._publish(path, name, codec, timeout, progress))
+
+    def consumer(self, name: str) -> FileConsumer:
+        """Return a consumer.
+
+        Raises:
+            ValueError: it is not one of `consumers`.
+        """
+        if name not in self.consumers:
+            near = difflib.get_close_matches(str(name), self.consumers, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"Channel {self.name!r} has no consumer {name!r}. Consumers: {', '.join(self.consumers)}.{hint}"
+            )
+        return FileConsumer(self._options(), name, self.using)
+
+    def info(self) -> ChannelInfo:
+        """Return the reserved bytes, the files, and how far the consumers are."""
+        return run(connections.client(self.using), info_flow(self))
+
+    async def ainfo(self) -> ChannelInfo:
+        """See `info`."""
+        return await arun(connections.aclient(self.using), info_flow(self))
+
+    def remove(self, file_id: str) -> None:
+        """Remove a file, whoever is done with it. May be repeated."""
+        run(connections.client(self.using), self._remove(file_id))
+
+    async def aremove(self, file_id: str) -> None:
+        """See `remove`."""
+        await arun(connections.aclient(self.using), self._remove(file_id))
+
+    def _options(self) -> ChannelOptions:
+        return ChannelOptions(
+            name=self.name,
+            base=keys.key("files", self.name),
+            consumers=self.consumers,
+            limit_bytes=self.limit_bytes,
+            chunk_bytes=self.chunk_bytes,
+            ttl_ms=self._ttl_ms,
+            lease_ms=self._lease_ms,
+        )
+
+    def _publish(
+        self,
+        path: str | os.PathLike[str],
+        name: str | None,
+        codec: str | None,
+        timeout: Seconds | None,
+        progress: Callable[[int], object] | None,
+    ) -> Flow[PublishedFile]:
+        local = os.fsdecode(os.fspath(path))
+        published_name = check_file_name(Path(local).name if name is None else name)
+        if codec is not None and codec not in CODECS:
+            raise ValueError(f"codec={codec!r}: expected 'gzip', 'zstd', '' or None.")
+        wait_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
+        return (yield from Upload(self._options(), local, published_name, codec, wait_s, progress).flow())
+
+    def _remove(self, file_id: str) -> Flow[None]:
+        yield REMOVE(base=self._options().base, id=file_id)
+
+
+def info_flow(channel: FileChannel) -> Flow[ChannelInfo]:
+    """Return the flow that reads the state of a channel, in two round trips."""
+    return read_info(channel._options())
+
+
+#: The channels of this process. Weak references: a channel that is created for each request must be freed.
+_channels: weakref.WeakSet[FileChannel] = weakref.WeakSet()
+_mutex = threading.Lock()
+
+
+def registered_channels() -> dict[str, FileChannel]:
+    """Return the channels of this process by name, ordered by name."""
+    with _mutex:
+        channels = list(_channels)
+    return {each.name: each for each in sorted(channels, key=lambda each: each.name)}
+
+
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _check_consumers(consumers: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(consumers, str) or not isinstance(consumers, Sequence):
+        raise TypeError(f"consumers={consumers!r}: expected a list of names.")
+    if not 1 <= len(consumers) <= MAX_CONSUMERS:
+        raise ValueError(f"consumers has {len(consumers)} names: expected 1 to {MAX_CONSUMERS}.")
+    names = tuple(keys.validate_name(name, "consumer name") for name in consumers)
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"consumers names {doubled!r} twice.")
+    return names
+
+
+def _check_bytes(value: int, what: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{what}={value!r}: expected a number of bytes.")
+    if not low <= value <= high:
+        raise ValueError(f"{what}={value}: expected {low:,} to {high:,} bytes.")
+    return value

@@ -1,0 +1,142 @@
+"""Decompression of gzip and zstd streams block by block, with any number of members.
+
+Rotated logs are often concatenated: each file is a member of its own. A reader that stops after the first one loses
+the rest without an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from django_redis_components.core.exceptions import missing_extra
+from django_redis_components.files.exceptions import DecompressionFailed
+
+#: Bytes that a stream starts with.
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+#: The accepted codecs; "" is none.
+CODECS = ("", "gzip", "zstd")
+#: Most bytes of a decompressed block. A small file may expand to gigabytes.
+BLOCK_BYTES = 512 * 1024
+
+
+class Member(Protocol):
+    """A member of a gzip stream, or a frame of a zstd stream."""
+
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class Decompressor:
+    """Decompresses a stream. Feed it all of its bytes, then call `finish`.
+
+    Args:
+        name: name of the file, for errors.
+        codec: "", "gzip" or "zstd".
+
+    Raises:
+        ImportError: the package for zstd is not installed.
+    """
+
+    def __init__(self, name: str, codec: str) -> None:
+        self._name = name
+        self._codec = codec
+        self._member: Member | None = None
+        self._has_members = False
+        self._errors: type[Exception] = zlib.error
+        self._new_member: Any = _GzipMember
+        if codec == "zstd":
+            module = zstd_module()
+            self._errors, self._new_member = module.ZstdError, module.ZstdDecompressor
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the decompressed blocks of further bytes, of at most 512 KiB each.
+
+        Raises:
+            DecompressionFailed: the data are not valid.
+        """
+        if not self._codec:
+            yield data
+            return
+        while data:
+            if self._member is None:
+                if self._has_members and self._codec == "gzip":
+                    data = data.lstrip(b"\0")  # some programs fill the last block of a tape or disk with zeros
+                    if not data:
+                        return
+                self._member = self._new_member()
+                self._has_members = True
+            block = self._decompress(self._member, data)
+            data = b""
+            if block:
+                yield block
+            if self._member.eof:
+                data, self._member = self._member.unused_data, None
+            elif len(block) == BLOCK_BYTES:  # there may be more without further input
+                yield from self._drain(self._member)
+                if self._member.eof:
+                    data, self._member = self._member.unused_data, None
+
+    def finish(self) -> None:
+        """Check that the stream is complete.
+
+        Raises:
+            DecompressionFailed: it ends in the middle of a member.
+        """
+        if self._member is not None:
+            raise DecompressionFailed(self._name, self._codec, "the data end before the end of the stream")
+
+    def _drain(self, member: Member) -> Iterator[bytes]:
+        while not member.eof:
+            block = self._decompress(member, b"")
+            if block:
+                yield block
+            if len(block) < BLOCK_BYTES:
+                return
+
+    def _decompress(self, member: Member, data: bytes) -> bytes:
+        try:
+            return member.decompress(data, BLOCK_BYTES)
+        except self._errors as exc:
+            raise DecompressionFailed(self._name, self._codec, str(exc)) from exc
+
+
+class _GzipMember:
+    """A member of a gzip stream, with the interface of the decompressors of Python's library."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
+
+
+def detect_codec(start: bytes) -> str:
+    """Return the codec of a stream by its first bytes: "gzip", "zstd" or ""."""
+    return next((codec for magic, codec in MAGIC.items() if start.startswith(magic)), "")
+
+
+def zstd_module() -> Any:
+    """Return `compression.zstd` of Python 3.14, or its backport.
+
+    Raises:
+        ImportError: neither is installed.
+    """
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise missing_extra("Reading zstd files", "backports.zstd", "zstd")

@@ -1,0 +1,34 @@
+-- Remove the files of producers that died, and expired files; tell the consumers that were not done.
+-- Precondition: none.
+-- KEYS[1] base  prefix of the keys of the channel
+-- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
+-- DERIVED base:file:<id>:<number> base:pending:<consumer> base:wakeup:<consumer>
+-- ARGV[1] count  most files
+-- Returns {wait_ms, state, name, consumers, ...}: milliseconds until the next file expires, -1 without files; then for
+-- each file its state ("publishing", "ready", "lost" without a record), name, and the consumers not done, by newlines
+-- Cost: O(chunks) of the files
+-- @include channel
+local base = KEYS[1]
+local count = tonumber(ARGV[1])
+
+local now_ms = read_clock()
+local deadlines, found = base .. ":deadlines", { -1 }
+for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "LIMIT", 0, count)) do
+  local key = file_key(base, id)
+  local state, name, names = unpack(redis.call("HMGET", key, "state", "name", "consumers"))
+  local left = {}
+  for _, consumer in ipairs(consumers_of(names)) do
+    if redis.call("SISMEMBER", key .. ":done", consumer) == 0 then
+      left[#left + 1] = consumer
+    end
+  end
+  found[#found + 1] = state or "lost"
+  found[#found + 1] = name or ""
+  found[#found + 1] = table.concat(left, "\n")
+  remove_file(base, id, now_ms)
+end
+local first = redis.call("ZRANGE", deadlines, 0, 0, "WITHSCORES")
+if first[2] then
+  found[1] = math.max(0, tonumber(first[2]) - now_ms)
+end
+return found

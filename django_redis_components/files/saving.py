@@ -1,0 +1,112 @@
+"""Writing a published file to a local path, so that it appears whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from django_redis_components.core.protocol import Flow, LocalIO
+from django_redis_components.files.chunk_reader import ChunkReader
+from django_redis_components.files.exceptions import ChecksumMismatch
+from django_redis_components.files.manifest import Manifest
+
+#: Bytes that are read at once of a file that is continued.
+BLOCK_BYTES = 1024 * 1024
+
+
+class PartFile:
+    """The bytes of a file that were written until now, in a file beside its destination.
+
+    Args:
+        path: destination.
+        manifest: of the file.
+
+    Raises:
+        OSError: it cannot be written, or another process writes it.
+    """
+
+    def __init__(self, path: str, manifest: Manifest) -> None:
+        self._path = Path(path)
+        self._part = Path(f"{path}.{manifest.id}.part")
+        self._manifest = manifest
+        self._digest = hashlib.sha256()
+        self._file = self._part.open("a+b")
+        self._lock()
+        self._file.seek(0)
+        self.size = 0
+
+    def resume(self) -> int:
+        """Add the whole chunks that are there to the checksum, cut the rest off, and return their size."""
+        chunk_bytes = self._manifest.chunk_bytes
+        length = min(os.fstat(self._file.fileno()).st_size, self._manifest.size)
+        self.size = length if length == self._manifest.size else length - length % chunk_bytes
+        left = self.size
+        while left > 0 and (block := self._file.read(min(BLOCK_BYTES, left))):
+            self._digest.update(block)
+            left -= len(block)
+        self._file.truncate(self.size)
+        return self.size
+
+    def _lock(self) -> None:
+        """Lock the file until it is closed; the kernel unlocks that of a killed process."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_same = self._part.stat().st_ino == os.fstat(self._file.fileno()).st_ino
+        except (BlockingIOError, FileNotFoundError):
+            is_same = False
+        if not is_same:  # the other process may have renamed it between the two calls
+            self._file.close()
+            raise BlockingIOError(f"{str(self._part)!r} is being written by another process or thread.")
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._file.write(data)
+        self._digest.update(data)
+
+    def finish(self, channel: str) -> None:
+        """Compare the checksum, and rename the file to its destination.
+
+        Raises:
+            ChecksumMismatch: the bytes that an earlier process wrote are damaged; they are removed.
+        """
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        found = self._digest.hexdigest()
+        if found != self._manifest.sha256:
+            with suppress(FileNotFoundError):
+                self._part.unlink()
+            text = f"the SHA-256 of {str(self._part)!r} was {found}; it was removed, so that the next call starts over"
+            raise ChecksumMismatch(channel, self._manifest.name, text)
+        self._part.replace(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def save_flow(
+    manifest: Manifest,
+    reader_at: Callable[[int], ChunkReader],
+    path: str,
+    progress: Callable[[int], object] | None,
+) -> Flow[None]:
+    """Write a file to a path; continue where an earlier call ended."""
+    part: PartFile = yield LocalIO(partial(PartFile, path, manifest))
+    try:
+        offset = yield LocalIO(part.resume)
+        reader = reader_at(offset)
+        if offset and progress is not None:
+            progress(offset)
+        while chunk := (yield from reader.read()):
+            yield LocalIO(partial(part.write, chunk))
+            if progress is not None:
+                progress(len(chunk))
+        yield LocalIO(partial(part.finish, reader.channel))
+    finally:
+        part.close()

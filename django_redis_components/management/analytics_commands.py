@@ -1,0 +1,167 @@
+"""What `manage.py analytics` reads and deletes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any, get_args
+
+from django_redis_components.analytics import Events, PageViews, Ranking, SignIns, UniqueVisitors
+from django_redis_components.analytics.dates import span
+from django_redis_components.analytics.events import names_read
+from django_redis_components.analytics.expressions import count_all
+from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.user_ids import UserId, forget_number
+from django_redis_components.analytics.view_counters import Dimension
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.management.base import CommandResult
+from django_redis_components.management.progress import progress
+from django_redis_components.management.tables import Table
+
+#: Rows of the tables of a report, and names of a day in an export.
+TOP, MAX_NAMES = 10, 1_000
+#: First characters that make a spreadsheet run a text as a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+#: The columns of each export.
+COLUMNS = {
+    "days": ("day", "views", "visitors", "sign_ins"),
+    "pages": ("day", "page", "views"),
+    "sources": ("day", "dimension", "value", "views"),
+    "events": ("day", "event", "users"),
+}
+
+
+class Site:
+    """The counters of a site.
+
+    Args:
+        mapped: whether ids of users are mapped to numbers.
+    """
+
+    def __init__(self, name: str, using: str, *, mapped: bool = False) -> None:
+        self._mapped = mapped
+        self.views = PageViews(name, using=using)
+        self.visitors = UniqueVisitors(name, using=using)
+        self.sign_ins = SignIns(name, mapped=mapped, using=using)
+
+    def report(self, start: date, end: date) -> CommandResult:
+        """Return the counts of each day, and the sums, pages and sources of the range."""
+        days = self._days(start, end)
+        visitors = self.visitors.count(start, end)
+        pages = _summed(self.views.top(day, MAX_NAMES) for day in span(start, end))
+        sources = {
+            dimension: _summed(self.views.breakdown(dimension, day, MAX_NAMES) for day in span(start, end))
+            for dimension in get_args(Dimension)
+        }
+        views = sum(row[1] for row in days)
+        label = "unique visitors" if visitors.exact_range else "visitors (sum over the periods of their ids)"
+        lines = [f"{views:,} views, ≈ {visitors:,} {label}, {sum(row[3] for row in days):,} sign-ins", ""]
+        for title, found in (("Pages", pages), *((dimension, sources[dimension]) for dimension in sources)):
+            if found:
+                lines += [title.replace("_", " ").capitalize(), *(f"{times:>12,}  {name}" for name, times in found), ""]
+        rows = [(str(day), *(f"{count:,}" for count in counts)) for day, *counts in days]
+        data = {
+            "site": self.views.name,
+            "views": views,
+            "visitors": int(visitors),
+            "visitors_exact_range": visitors.exact_range,
+            "visitors_standard_error": visitors.error,
+            "days": [dict(zip(COLUMNS["days"], row, strict=True)) for row in days],
+            "pages": dict(pages),
+            "sources": {dimension: dict(found) for dimension, found in sources.items()},
+        }
+        headers = ("DAY", "VIEWS", "VISITORS", "SIGN-INS")
+        return CommandResult(data, "\n".join(lines), Table(headers, rows, frozenset(headers[1:])))
+
+    def rows(self, what: str, start: date, end: date) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of an export, day after day."""
+        if what == "days":
+            yield from self._days(start, end)
+            return
+        of_day: dict[str, Callable[[date], Iterable[tuple[Any, ...]]]] = {
+            "pages": lambda day: self.views.top(day, MAX_NAMES),
+            "sources": self._sources,
+            "events": self._events,
+        }
+        days = span(start, end)
+        with progress(what, lambda: len(days), "days") as advance:
+            for day in days:
+                yield from ((day, *row) for row in of_day[what](day))
+                advance(1)
+
+    def forget(self, user_id: UserId, rankings: Sequence[str]) -> dict[str, int]:
+        """Delete what is stored of a user; return how much was found of each kind."""
+        names = run(connections.client(self.views.using), _names(self.views.name))
+        events = 0
+        with progress("events", lambda: len(names), "events") as advance:
+            for name in names:
+                event = Events(
+                    name, site=self.views.name, units=get_args(Unit), mapped=self._mapped, using=self.views.using
+                )
+                events += event.forget(user_id)
+                advance(1)
+        for ranking in rankings:
+            Ranking(ranking, using=self.views.using).remove(user_id)
+        found = self.sign_ins.forget(user_id)
+        if self._mapped:
+            forget_number(self.views.name, user_id, using=self.views.using)
+        return {"sign_ins": int(found), "events": events, "rankings": len(rankings)}
+
+    def _days(self, start: date, end: date) -> list[tuple[date, int, int, int]]:
+        views, visitors = self.views.series(None, start, end), self.visitors.series(start, end)
+        sign_ins = self.sign_ins.series(start, end)
+        return [(day, views[day], int(visitors[day]), sign_ins[day]) for day in views]
+
+    def _sources(self, day: date) -> Iterator[tuple[str, str, int]]:
+        for dimension in get_args(Dimension):
+            for value, views in self.views.breakdown(dimension, day, MAX_NAMES):
+                yield dimension, value, views
+
+    def _events(self, day: date) -> list[tuple[str, int]]:
+        return run(connections.client(self.views.using), _event_counts(self.views.name, self.views.using, day))
+
+
+def last_days(days: int, end: date) -> tuple[date, date]:
+    """Return the first and the last day of this many days."""
+    return end - timedelta(days=days - 1), end
+
+
+def as_csv(what: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield an export as CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer)
+    writer.writerow(COLUMNS[what])
+    for row in rows:
+        writer.writerow([_without_formula(cell) for cell in row])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _without_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def _summed(days: Iterable[list[tuple[str, int]]]) -> list[tuple[str, int]]:
+    """Return the names with the highest sums over the days."""
+    sums: dict[str, int] = {}
+    for rows in days:
+        for name, times in rows:
+            sums[name] = sums.get(name, 0) + times
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:TOP]
+
+
+def _names(site: str) -> Flow[list[str]]:
+    found: list[bytes] = yield names_read(site)
+    return [name.decode() for name in found]
+
+
+def _event_counts(site: str, using: str, day: date) -> Flow[list[tuple[str, int]]]:
+    names = yield from _names(site)
+    counts = yield from count_all([Events(name, site=site, using=using).day(day) for name in names])
+    return list(zip(names, counts, strict=True))

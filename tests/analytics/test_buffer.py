@@ -1,0 +1,236 @@
+"""Views in the memory of a process: each reaches Redis once, whatever happens, and memory is bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.analytics import OTHER, PageViews, UniqueVisitors, buffer, flush
+from django_redis_components.analytics.dates import site_date
+from django_redis_components.core import flushing
+from tests.support import Proxy, Store, eventually, run_together
+from tests.support.processes import Children
+
+pytestmark = pytest.mark.urls("tests.analytics.urls")
+
+
+def views_of(page: str | None, using: str = "default") -> int:
+    return PageViews(using=using).count(page, site_date())
+
+
+def test_view_reaches_redis_by_itself(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 0.01)
+
+    PageViews().hit_later("/a/")
+    PageViews().hit_later("/a/")
+
+    eventually(lambda: views_of("/a/") == 2)
+
+
+@pytest.mark.contract
+def test_views_of_several_sites_and_periods(store: Store) -> None:
+    for site, page in (("one", "/a/"), ("one", "/b/"), ("one", "/a/"), ("two", "/a/")):
+        PageViews(site).hit_later(page)
+    flush()
+    PageViews("one").hit_later("/a/")
+    flush()
+
+    for unit in ("hour", "day", "week", "month"):
+        assert PageViews("one").top(limit=5, unit=unit) == [("/a/", 3), ("/b/", 1)]
+        assert PageViews("two").top(limit=5, unit=unit) == [("/a/", 1)]
+
+
+def test_batch_is_sent_again_after_a_lost_reply_and_counted_once(
+    proxy: Proxy, redis_server: Store, configure: Callable[..., None]
+) -> None:
+    configure(TIMEOUT=10)
+    PageViews(using="proxied").hit_later("/warm/")
+    flush()
+    for _ in range(5):
+        PageViews(using="proxied").hit_later("/a/")
+    proxy.drop_next_reply(after=b":batch:", times=2)  # the retry of the client, too
+
+    flush()
+    PageViews(using="proxied").hit_later("/a/")
+    eventually(lambda: (flush(), views_of("/a/") == 6)[1])
+
+    assert proxy.dropped == 2
+    assert views_of("/warm/") == 1
+
+
+def test_views_of_an_outage_are_kept(own_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    PageViews().hit_later("/a/")
+    flush()
+    own_server.servers[0].stop()
+
+    for _ in range(3):
+        PageViews().hit_later("/a/")
+        flush()
+    own_server.servers[0].start()
+
+    eventually(lambda: (flush(), views_of("/a/") == 4)[1])
+    assert len(caplog.records) == 1
+    assert caplog.records[0].getMessage().startswith("Redis is unavailable, page views are kept in the process: ")
+
+
+def test_visitors_of_an_outage_are_kept(own_server: Store, settings: Any) -> None:
+    settings.MIDDLEWARE = ["django_redis_components.analytics.AnalyticsMiddleware"]
+    own_server.servers[0].stop()
+    for number in range(3):
+        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+    flush()
+    own_server.servers[0].start()
+
+    eventually(lambda: (flush(), UniqueVisitors("default").count(site_date()) == 3)[1])
+
+
+def test_memory_is_bounded_and_the_sum_stays_exact(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    monkeypatch.setattr(buffer, "MAX_VIEWS", 10)
+
+    for number in range(30):
+        PageViews().hit_later(f"/{number}/")
+        PageViews().hit_later("/0/")
+    flush()
+
+    assert views_of(None) == 60
+    assert views_of("/0/") == 31
+    assert views_of("/19/") == 1
+    assert views_of("/20/") == 0
+    assert views_of(OTHER) == 10
+
+
+def test_visitor_is_dropped_before_the_page(
+    redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MIDDLEWARE = ["django_redis_components.analytics.AnalyticsMiddleware"]
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    monkeypatch.setattr(buffer, "MAX_VIEWS", 2)
+
+    for number in range(5):
+        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+    flush()
+
+    assert views_of("/page/") == 5
+    assert UniqueVisitors("default").count(site_date()) == 2
+
+
+def test_concurrent_threads_lose_no_view(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 0.001)
+
+    def visit(number: int) -> None:
+        for _ in range(500):
+            PageViews().hit_later(f"/{number}/")
+
+    run_together(4, visit)
+    flush()
+
+    assert [views_of(f"/{number}/") for number in range(4)] == [500] * 4
+    assert views_of(None) == 2_000
+
+
+def test_refused_batch_is_dropped_and_the_next_one_counted(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = f"{redis_server.prefix}:analytics:{{default}}:pv:{site_date():%Y%m%d}"
+    redis_server.raw.set(key, "no zset")
+    PageViews().hit_later("/a/")
+    flush()
+    redis_server.raw.delete(key)
+
+    PageViews().hit_later("/b/")
+    flush()
+
+    assert (views_of("/a/"), views_of("/b/")) == (0, 1)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert caplog.records[0].getMessage().startswith("Page views are lost: ")
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_forked_child_adds_its_own_views_only(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    PageViews().hit_later("/parent/")
+    child = os.fork()
+    if not child:
+        PageViews().hit_later("/child/")
+        flush()
+        os._exit(0)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (views_of("/parent/"), views_of("/child/")) == (0, 1)
+    flush()
+    assert (views_of("/parent/"), views_of("/child/")) == (1, 1)
+
+
+def test_process_that_ends_adds_its_views_first(redis_server: Store, children: Children) -> None:
+    children.call("tests.analytics.test_buffer:count_and_end").wait()
+
+    assert views_of("/a/") == 100
+
+
+def test_killed_process_loses_only_what_it_did_not_add(redis_server: Store, children: Children, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = children.call("tests.analytics.test_buffer:count_for_ever", str(log))
+    eventually(lambda: log.exists() and len(log.read_text().splitlines()) > 20_000)
+    added_before = views_of("/a/")
+
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+    counted, logged = views_of("/a/"), len(log.read_text().splitlines())
+    assert 0 < added_before <= counted <= logged
+
+
+def count_and_end() -> None:
+    for _ in range(100):
+        PageViews().hit_later("/a/")
+
+
+def count_for_ever(path: str) -> None:
+    """Log each view before it is counted."""
+    flushing.FLUSH_S = 0.05
+    with Path(path).open("w", buffering=1) as log:
+        while True:
+            log.write("/a/\n")
+            PageViews().hit_later("/a/")
+
+
+def test_counts_equal_the_log_of_several_processes(redis_server: Store, children: Children, tmp_path: Path) -> None:
+    processes = [
+        children.call("tests.analytics.test_buffer:visit_and_log", str(tmp_path / str(number)), number)
+        for number in range(3)
+    ]
+    for process in processes:
+        process.wait()
+
+    log = Counter[str]()
+    for number in range(3):
+        log += Counter(json.loads((tmp_path / str(number)).read_text()))
+    assert sum(log.values()) == 900
+    assert dict(PageViews().top(limit=100)) == dict(log)
+    assert views_of(None) == 900
+    assert UniqueVisitors("default").count(site_date()) == 3
+
+
+def visit_and_log(path: str, number: int) -> None:
+    """Request 300 pages as one visitor."""
+    from django.conf import settings
+    from django.test.utils import override_settings
+
+    middleware = ["django_redis_components.analytics.AnalyticsMiddleware"]
+    with override_settings(MIDDLEWARE=middleware, ROOT_URLCONF="tests.analytics.urls", ALLOWED_HOSTS=["*"]):
+        assert middleware == settings.MIDDLEWARE
+        client, log = Client(REMOTE_ADDR=f"10.0.0.{number}"), []
+        for turn in range(300):
+            name = ("page", "async", "streamed")[turn % 3]
+            assert client.get(f"/{name}/").status_code == 200
+            log.append(f"/{name}/")
+    Path(path).write_text(json.dumps(log))

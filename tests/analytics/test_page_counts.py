@@ -1,0 +1,55 @@
+"""The template tags of counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.template import Context, RequestContext, Template, TemplateSyntaxError
+from django.test import RequestFactory
+
+from django_redis_components.analytics import PageViews, UniqueVisitors, safeguard
+from django_redis_components.analytics.dates import site_date
+from tests.support import Store
+
+
+@pytest.fixture(autouse=True)
+def _working() -> None:
+    safeguard.SAFEGUARD.reset()
+
+
+def render(text: str, path: str = "/items/7/", **values: Any) -> str:
+    context = RequestContext(RequestFactory().get(path), values)
+    return Template("{% load redis_components %}" + text).render(context)
+
+
+def test_views_and_visitors_of_a_page(store: Store) -> None:
+    today = site_date()
+    for day, times in ((today, 2), (today - timedelta(days=6), 3), (today - timedelta(days=7), 4)):
+        for _ in range(times):
+            PageViews().hit("/items/7/", day)
+    UniqueVisitors("default", page="/items/7/").add("anna", "bert", at=today)
+    PageViews("shop").hit("/items/7/", today)
+
+    assert render("{% page_views %} {% page_views days=7 %} {% page_views days=8 as views %}{{ views }}") == "2 5 9"
+    assert render('{% page_views "/other/" %}') == "0"
+    assert render('{% page_views page=item site="shop" %}', item="/items/7/") == "1"
+    assert render("{% page_visitors days=30 %}") == "2"
+
+
+def test_page_is_shown_without_redis(caplog: pytest.LogCaptureFixture) -> None:
+    assert render("[{% page_views %}{% page_visitors days=7 %}]") == "[]"
+
+    assert len(caplog.records) == 1
+
+
+def test_tag_needs_a_page_or_a_request() -> None:
+    with pytest.raises(TemplateSyntaxError, match="The tag has no page and the context has no request"):
+        Template("{% load redis_components %}{% page_views %}").render(Context())
+
+
+@pytest.mark.parametrize("days", [0, 401, "'7'"])
+def test_invalid_days_raise(days: object) -> None:
+    with pytest.raises(ValueError, match=rf"^days={days}: expected an integer from 1 to 400\.$"):
+        render(f"{{% page_views days={days} %}}")

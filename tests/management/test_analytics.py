@@ -1,0 +1,171 @@
+"""`manage.py analytics`: reports, exports, and what is erased of a user."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import date, timedelta
+from uuid import UUID
+
+import pytest
+
+from django_redis_components.analytics import Events, PageViews, Ranking, SignIns, UniqueVisitors, flush
+from django_redis_components.analytics.dates import site_date
+from tests.management.support import command_data, refusal, run_command
+from tests.support import Store
+
+DAY = date(2026, 11, 20)
+NEXT = date(2026, 11, 21)
+
+
+@pytest.fixture
+def counted(redis_server: Store) -> None:
+    for page, day, times in (("/a/", DAY, 3), ("/b/", DAY, 1), ("/a/", NEXT, 2)):
+        for _ in range(times):
+            PageViews().hit(page, day)
+    UniqueVisitors("default").add("anna", "bert", at=DAY)
+    UniqueVisitors("default").add("carl", at=NEXT)
+    SignIns("default").sign_in(7, DAY)
+    Events("signup").mark(7, DAY)
+    Events("signup").mark(8, DAY)
+
+
+def lines(*words: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(run_command("analytics", "export", *words), newline="")))
+
+
+@pytest.mark.usefixtures("counted")
+def test_report_shows_days_pages_and_sums() -> None:
+    shown = run_command("analytics", "report", "--days", "2", "--end", "2026-11-21")
+
+    assert [line.split() for line in shown.splitlines()[:3]] == [
+        ["DAY", "VIEWS", "VISITORS", "SIGN-INS"],
+        ["2026-11-20", "4", "2", "1"],
+        ["2026-11-21", "2", "1", "0"],
+    ]
+    assert "6 views, ≈ 3 visitors (sum over the periods of their ids), 1 sign-ins" in shown
+    assert "Pages\n           5  /a/\n           1  /b/\n" in shown
+    data = command_data("analytics", "report", "--days", "2", "--end", "2026-11-21")
+    assert (data["views"], data["visitors"], data["visitors_exact_range"]) == (6, 3, False)
+    assert data["days"][0] == {"day": "2026-11-20", "views": 4, "visitors": 2, "sign_ins": 1}
+
+
+def test_range_ends_today_by_default(redis_server: Store) -> None:
+    PageViews().hit_later("/now/")
+    flush()
+
+    data = command_data("analytics", "report")
+
+    assert (len(data["days"]), data["days"][-1]["day"]) == (30, site_date().isoformat())
+    assert data["pages"] == {"/now/": 1}
+
+
+@pytest.mark.usefixtures("counted")
+def test_exports_have_a_row_for_each_name_and_day() -> None:
+    options = ("--days", "2", "--end", "2026-11-21")
+
+    assert lines("days", *options) == [
+        ["day", "views", "visitors", "sign_ins"],
+        ["2026-11-20", "4", "2", "1"],
+        ["2026-11-21", "2", "1", "0"],
+    ]
+    assert lines("pages", *options)[1:] == [
+        ["2026-11-20", "/a/", "3"],
+        ["2026-11-20", "/b/", "1"],
+        ["2026-11-21", "/a/", "2"],
+    ]
+    assert lines("events", *options)[1:] == [["2026-11-20", "signup", "2"], ["2026-11-21", "signup", "0"]]
+    assert lines("sources", *options) == [["day", "dimension", "value", "views"]]
+    data = command_data("analytics", "export", "pages", *options)
+    assert data["rows"][0] == {"day": "2026-11-20", "page": "/a/", "views": 3}
+
+
+@pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
+    PageViews().hit(page, DAY)
+
+    assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == f"'{page}"
+    assert command_data("analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"] == page
+
+
+def test_page_names_cannot_break_a_row(redis_server: Store) -> None:
+    PageViews().hit('a,"b"\n2026-01-01,c,9', DAY)
+
+    assert lines("pages", "--days", "1", "--end", "2026-11-20")[1:] == [["2026-11-20", 'a,"b"\n2026-01-01,c,9', "1"]]
+
+
+def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
+    today = site_date()
+    for user in (7, 8):
+        for ago in range(3):
+            SignIns("default").sign_in(user, today - timedelta(days=ago))
+            Events("signup").mark(user, today - timedelta(days=ago))
+        Ranking("quiz").add(user, 5)
+
+    shown = run_command("analytics", "forget", "7", "--ranking", "quiz", "--yes")
+
+    assert shown.startswith("User 7: deleted the sign-ins, ")
+    assert SignIns("default").count(7) == 0
+    assert SignIns("default").total(today) == 1
+    assert not any(Events("signup").did(7, unit) for unit in ("day", "week", "month"))
+    assert Events("signup").day().count() == 1
+    assert [row.member for row in Ranking("quiz").top(5)] == ["8"]
+    assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
+
+
+def test_forget_asks_first(redis_server: Store) -> None:
+    SignIns("default").sign_in(7, DAY)
+
+    assert "No terminal to ask for confirmation" in refusal("analytics", "forget", "7")
+    assert SignIns("default").count(7) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("report", "--days", "401"), "argument --days: 401: expected an integer from 1 to 400."),
+        (("report", "--end", "20.11."), "argument --end: '20.11.': expected a date as YYYY-MM-DD."),
+        (("rollup", "--days", "61"), "argument --days: 61: expected an integer from 1 to 60."),
+        (("export", "users"), "invalid choice: 'users'"),
+    ],
+)
+def test_invalid_arguments_are_named(words: tuple[str, ...], problem: str) -> None:
+    assert problem in refusal("analytics", *words)
+
+
+def test_outage_exits_with_3() -> None:
+    assert refusal("analytics", "report", code=3).startswith("Redis is unavailable: ")
+
+
+def test_forget_accepts_any_id_with_mapped_ids(redis_server: Store) -> None:
+    user = UUID(int=2**100)
+    SignIns("default", mapped=True).sign_in(user)
+    Events("signup", mapped=True).mark(user)
+
+    assert "ID 'anna': expected an integer. Ids of other kinds need --mapped." in refusal(
+        "analytics", "forget", "anna", "--yes", code=2
+    )
+    run_command("analytics", "forget", str(user), "--mapped", "--yes")
+
+    assert SignIns("default", mapped=True).count(user) == 0
+    assert not Events("signup", mapped=True).did(user)
+    assert redis_server.raw.hexists(f"{redis_server.prefix}:analytics:{{default}}:ids", str(user)) is False
+
+
+def test_rollup_stores_retention(redis_server: Store) -> None:
+    today = site_date()
+    for ago in range(3):
+        SignIns("default").sign_in(7, today - timedelta(days=ago))
+
+    shown = run_command("analytics", "rollup", "--days", "2")
+
+    assert shown == "Retention of default: stored 3 numbers of 2 days.\n"
+    assert command_data("analytics", "rollup", "--days", "2") == {"site": "default", "added": 0, "cohorts": 0}
+
+
+def test_rollup_stores_cohorts(redis_server: Store) -> None:
+    Events("signup").mark(7)
+
+    shown = run_command("analytics", "rollup", "--cohorts", "signup", "active")
+
+    assert shown.splitlines()[1] == "Cohorts of signup and active: stored 8 weeks."
