@@ -13,7 +13,16 @@ from typing import ParamSpec, TypeVar
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.analytics import Events, PageViews, RankedMember, Ranking, UniqueVisitors
+from django_redis_components.analytics import (
+    Events,
+    PageViews,
+    RankedMember,
+    Ranking,
+    SignIns,
+    UniqueVisitors,
+    roll_up_cohorts,
+    roll_up_retention,
+)
 from example_project.market.models import Item
 
 #: Number of days that an item's page counts.
@@ -68,6 +77,13 @@ def add_sale(item: Item) -> float:
 def top_sellers() -> list[RankedMember]:
     """Return the sellers with the most gold this month."""
     return _sellers.top(TOP_SELLERS)
+
+
+def roll_up() -> None:
+    """Store the retention of sign-ins, and how many sellers list again, for the dashboard."""
+    listed = Events("list item")
+    roll_up_retention(SignIns("default"))
+    roll_up_cohorts(listed, listed)
 
 
 @_or_none

@@ -231,6 +231,30 @@ def test_cohorts_equal_plain_python(store: Store) -> None:
     assert Cohort(DAY, 0, (0,)).shares == (0.0,)
 
 
+def test_cohorts_of_100_000_users_over_12_weeks_equal_plain_python(redis_server: Store) -> None:
+    source, end = random.Random(2), date(2026, 11, 22)
+    weeks = [following("week", start_of("week", end), number - 11) for number in range(12)]
+    stored = {
+        event: [source.getrandbits(100_000) & source.getrandbits(100_000) for _ in weeks]
+        for event in ("signup", "active")
+    }
+    for event, bitmaps in stored.items():
+        for week, bitmap in zip(weeks, bitmaps, strict=True):
+            key = f"{redis_server.prefix}:analytics:{{default}}:ev:{event}:week:{label('week', week)}"
+            redis_server.raw.set(key, bitmap.to_bytes(12_500, "big"))
+
+    found = cohorts(Events("signup"), Events("active"), periods=12, end=end)
+
+    assert found == [
+        Cohort(
+            week,
+            stored["signup"][at].bit_count(),
+            tuple((stored["signup"][at] & later).bit_count() for later in stored["active"][at:]),
+        )
+        for at, week in enumerate(weeks)
+    ]
+
+
 @pytest.mark.contract
 def test_funnel_narrows_step_by_step(store: Store) -> None:
     view, cart, paid = Events("view"), Events("cart"), Events("paid")

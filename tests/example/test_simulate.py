@@ -64,6 +64,8 @@ def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     assert f"{found['views']} page views" in first.stdout
     assert f"{found['sign-ins']} sign-ins, 4 items listed" in first.stdout
     assert found["visitors"] > 0
+    assert raw.zcard("market:analytics:{default}:co") == 1, "cohorts for the dashboard"
+    assert raw.exists("market:analytics:{default}:si:r:last") == 1, "retention"
 
     second = simulate(directory, *plan, REDIS_URL=url)
 

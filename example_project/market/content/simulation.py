@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors, flush
-from example_project.market import contacts, deals, tasks
+from example_project.market import contacts, counting, deals, tasks
 from example_project.market.content.goods import invented
 from example_project.market.content.opening import create_members
 from example_project.market.models import Item, Member
@@ -110,6 +110,7 @@ class Simulation:
             self._live(day)
             self.on_day()
         self._browse()
+        counting.roll_up()
         return self.totals
 
     def _days(self) -> Iterator[date]:
