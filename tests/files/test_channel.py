@@ -193,11 +193,14 @@ def test_small_file_does_not_overtake_a_large_one_that_waits(store: Store, tmp_p
 
 @pytest.mark.contract
 def test_full_channel_refuses_after_the_timeout_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
-    logs = new_channel(limit_bytes=10_000)
+    logs = new_channel(["a", "b", "c", "d"], limit_bytes=10_000)
     first = logs.publish(write(tmp_path / "1", b"1" * 6_000))
+    for name in "ad":
+        [file] = logs.consumer(name).files(timeout=0)
+        file.done()
     problem = (
-        "Channel 'logs' had no room for 6,000 bytes within 0.05 s: 1 files with 6,000 of 10,000 bytes wait for"
-        " consumers, or other producers wait before this one. Nothing was published."
+        "Channel 'logs' had no room for 6,000 bytes within 0.05 s: 6,000 of 10,000 bytes are reserved, or other"
+        " producers wait before this one. Nothing was published. Pending files of the slowest consumers: b 1, c 1, a 0."
     )
 
     with pytest.raises(ChannelFull, match=f"^{re.escape(problem)}$") as raised:
@@ -234,7 +237,7 @@ def test_empty_files_are_limited_by_their_number(
 
     for _ in range(3):
         logs.publish(path)
-    with pytest.raises(ChannelFull, match="3 files with 0 of 100,000 bytes"):
+    with pytest.raises(ChannelFull, match=r"0 of 100,000 bytes are reserved.* consumers: a 3"):
         logs.publish(path, timeout=0)
 
 
