@@ -2,7 +2,7 @@
 
     python -m benchmarks.files [--mib 1024] [--consumers 1] [--rounds 1]
 
-A producer and consumers, each a process of its own. A file of random bytes goes through the channel as one file, and
+A producer and consumers, each in a separate process. A file of random bytes goes through the channel as one file, and
 as files of 64 MiB within the default budget of 256 MiB. RSS is the growth of each process after its imports.
 ``REDIS_URL`` names another server; otherwise one is started.
 """
@@ -99,7 +99,7 @@ def plain(url: str, path: Path, size: int) -> None:
 def through_channel(
     url: str, path: Path, size: int, consumers: int, title: str, part_bytes: int, limit_bytes: int
 ) -> None:
-    """Publish and receive in processes of their own; print the times and the memory of each."""
+    """Publish and receive in separate processes; print the times and the memory of each."""
     from redis import Redis
 
     names = [f"c{number}" for number in range(consumers)]
@@ -146,7 +146,7 @@ def receive(url: str, names: list[str], limit_bytes: int, name: str, count: int)
 
 
 def open_channel(url: str, names: list[str], limit_bytes: int) -> Any:
-    """Return the channel in a process of its own, connected."""
+    """Return the channel of this process, connected."""
     set_up(url)
     from django_redis_components.files import FileChannel
 

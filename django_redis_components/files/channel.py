@@ -37,7 +37,7 @@ class FileChannel:
             stored with each file; a consumer that is added later gets the files that are published from then on.
         limit_bytes: most bytes of all files in the channel, over all producers. A file must not be larger.
         chunk_bytes: size of the chunks, 1 KiB to 16 MiB.
-        ttl: seconds after which a file is removed, counted from the start of its publishing, whoever is done.
+        ttl: seconds after which a file is removed even if consumers are not done, from the start of its publishing.
         lease: seconds after which a producer that stopped in the middle counts as dead; its file is removed.
         using: connection alias.
 
@@ -141,7 +141,7 @@ class FileChannel:
         return await arun(connections.aclient(self.using), info_flow(self))
 
     def remove(self, file_id: str) -> None:
-        """Remove a file, whoever is done with it. May be repeated."""
+        """Remove a file, even if consumers are not done with it. May be repeated."""
         run(connections.client(self.using), self._remove(file_id))
 
     async def aremove(self, file_id: str) -> None:

@@ -1,6 +1,6 @@
 """Decompression of gzip and zstd streams block by block, with any number of members.
 
-Rotated logs are often concatenated: each file is a member of its own. A reader that stops after the first one loses
+Rotated logs are often concatenated: each file is a separate member. A reader that stops after the first one loses
 the rest without an error.
 """
 

@@ -21,18 +21,23 @@ class ChannelFull(FileChannelError):
         bytes: size of the file.
         reserved: bytes of the files in the channel.
         limit: bytes of the channel.
+        pending: consumer -> number of files that it is not done with.
     """
 
-    def __init__(self, channel: str, bytes: int, reserved: int, limit: int, files: int, waited_s: float) -> None:
+    def __init__(
+        self, channel: str, bytes: int, reserved: int, limit: int, waited_s: float, pending: dict[str, int]
+    ) -> None:
+        slowest = sorted(pending.items(), key=lambda each: -each[1])[:3]
         super().__init__(
-            f"Channel {channel!r} had no room for {bytes:,} bytes within {waited_s:g} s: {files:,} files with"
-            f" {reserved:,} of {limit:,} bytes wait for consumers, or other producers wait before this one. Nothing"
-            " was published."
+            f"Channel {channel!r} had no room for {bytes:,} bytes within {waited_s:g} s: {reserved:,} of {limit:,}"
+            " bytes are reserved, or other producers wait before this one. Nothing was published. Pending files of the"
+            f" slowest consumers: {', '.join(f'{consumer} {count:,}' for consumer, count in slowest)}."
         )
         self.channel = channel
         self.bytes = bytes
         self.reserved = reserved
         self.limit = limit
+        self.pending = pending
 
 
 class FileChanged(FileChannelError):

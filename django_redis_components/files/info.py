@@ -35,7 +35,7 @@ class FileInfo:
         size: bytes.
         is_ready: False while it is being published.
         published_at: None while it is being published.
-        expires_at: when it is removed, whoever is done.
+        expires_at: when it is removed, even if consumers are not done.
         consumers: their progress.
     """
 

@@ -1,4 +1,4 @@
-"""What is known of a published file, and the names that files may have."""
+"""The record of a published file, and the validation of its name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.protocol import Batch, Flow, LocalIO, Wait
+from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Wait
 from django_redis_components.files.decompression import detect_codec
 from django_redis_components.files.exceptions import ChannelFull, FileChanged, FileTooLarge, UploadExpired
 from django_redis_components.files.manifest import PublishedFile
@@ -189,15 +189,22 @@ class Upload:
                 waiting_ms=int(WAITING_S * 1_000),
                 fields=[part for field in fields.items() for part in field],
             )
-            reaped, (is_reserved, reserved, files) = yield Batch([REAP(base=options.base, count=REAP_COUNT), reserve])
+            reaped, (is_reserved, reserved, _) = yield Batch([REAP(base=options.base, count=REAP_COUNT), reserve])
             expires_s = log_reaped(options.name, reaped)
             if is_reserved:
                 return
             waited_s = time.monotonic() - started_at
             left_s = float("inf") if self._wait_s is None else self._wait_s - waited_s
             if left_s <= 0:
-                raise ChannelFull(options.name, size, int(reserved), options.limit_bytes, int(files), self._wait_s or 0)
+                raise (yield from self._full(size, int(reserved)))
             yield Wait(f"{options.base}:room:{self._id}", min(left_s, WAITING_S / 3, expires_s + 0.001))
+
+    def _full(self, size: int, reserved: int) -> Flow[ChannelFull]:
+        """Return the error for a channel without room, which names the slowest consumers."""
+        options = self._options
+        counts = yield Batch([Read("ZCARD", f"{options.base}:pending:{consumer}") for consumer in options.consumers])
+        pending = dict(zip(options.consumers, counts, strict=True))
+        return ChannelFull(options.name, size, reserved, options.limit_bytes, self._wait_s or 0, pending)
 
     def _write(self, local: LocalFile, chunks: int) -> Flow[str]:
         """Write the chunks; return the SHA-256 of the file."""

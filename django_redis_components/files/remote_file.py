@@ -126,7 +126,7 @@ class RemoteFile:
         """Yield the decompressed lines without their ends (LF or CRLF), also a last one without a newline.
 
         Args:
-            encoding: must encode a newline as one byte of its own, as UTF-8 does and UTF-16 does not.
+            encoding: must encode a newline as a single byte, as UTF-8 does and UTF-16 does not.
             errors: as in `bytes.decode`.
             max_line_bytes: a longer line is an error, because it is held in memory.
 

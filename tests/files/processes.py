@@ -1,4 +1,4 @@
-"""Producers and consumers in processes of their own."""
+"""Producers and consumers in separate processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSUMERS = [f"c{number}" for number in range(10)]
 
 def channel(lease: float = 30, using: str = "default") -> FileChannel:
     """Return the channel that all processes use."""
-    return FileChannel("spread", CONSUMERS, LIMIT, chunk_bytes=CHUNK, lease=lease, using=using)
+    return FileChannel("shared", CONSUMERS, LIMIT, chunk_bytes=CHUNK, lease=lease, using=using)
 
 
 def publish_files(directory: str, producer: int, count: int) -> dict[str, str]:
@@ -50,7 +50,7 @@ def consume_files(consumer: str, count: int, pause_s: float = 0) -> dict[str, st
 
 
 def copy_lines(consumer: str, path: str, pause_s: float) -> None:
-    """Append the lines of a file to a path, with a checkpoint every 100 lines, and say where it begins."""
+    """Append the lines of a file to a path, with a checkpoint every 100 lines, and print where it begins."""
     file = next(channel().consumer(consumer).files())
     print_line("begins at", file.offset)
     with Path(path).open("a") as out:

@@ -90,7 +90,7 @@ def test_file_of_a_killed_producer_is_removed(
 
     found = channel().publish(path)  # 600,000 bytes do not fit: it waits for the lease of the other
 
-    assert "Removed 'x' from channel 'spread': its producer died while it published it." in caplog.text
+    assert "Removed 'x' from channel 'shared': its producer died while it published it." in caplog.text
     assert channel().info().reserved_bytes == 300_000
     channel().remove(found.id)
     assert store.keys() == []

@@ -67,7 +67,7 @@ class Command(OperatorCommand):
             type=arguments.seconds,
             default=86_400,
             metavar="SECONDS",
-            help="seconds after which a file is removed, whoever has received it (default: 86400)",
+            help="seconds after which a file is removed, also if not all have received it (default: 86400)",
         )
         add_common(parser)
 
