@@ -20,7 +20,7 @@ from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.core import conf
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.sections import integer
+from django_redis_components.core.setting_checks import integer
 from django_redis_components.core.units import check_flag
 
 #: Separates these signatures from every other use of the site's secret key.

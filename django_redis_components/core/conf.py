@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
-from django_redis_components.core import sections
+from django_redis_components.core import sections, setting_checks
 from django_redis_components.core.exceptions import ConfigurationError
 
 #: Name of the Django setting.
@@ -111,7 +111,7 @@ def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors
         errors.append(_error(path, value, "at least one entry"))
     for name, given in value.items():
         row_path = f'{path}["{name}"]'
-        problem = sections.text(name) or (errors.strict and sections.line(name))
+        problem = setting_checks.text(name) or (errors.strict and setting_checks.line(name))
         if problem:
             errors.append(f"{path} has the key {name!r}: expected {problem}.")
         elif not isinstance(given, Mapping):

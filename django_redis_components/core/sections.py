@@ -5,15 +5,30 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from pathlib import PurePath
 from typing import Any, ClassVar
 
-from django_redis_components.core.names import MAX_NAME_BYTES, validate_name
-from django_redis_components.core.rates import parse_rate
+from django_redis_components.core.setting_checks import (
+    Check,
+    boolean,
+    integer,
+    line,
+    name,
+    names,
+    number,
+    one_of,
+    optional,
+    path,
+    paths,
+    penalty,
+    prefix,
+    rates,
+    seconds,
+    strings,
+    text,
+    token,
+)
 from django_redis_components.core.units import to_seconds
 
-#: Returns None for a valid value, else a text with what is accepted.
-Check = Callable[[Any], str | None]
 #: Converts a valid value to the type of its field.
 Convert = Callable[[Any], Any]
 
@@ -31,134 +46,6 @@ def _option(default: Any, check: Check, convert: Convert | None = None, *, stric
 def _duration(default: float, *, zero: bool = False) -> Any:
     """Return a field in seconds. The setting may be a timedelta; the field is always a float."""
     return _option(default, seconds(zero=zero), lambda value: to_seconds(value, "value", zero=zero))
-
-
-def seconds(*, zero: bool = False) -> Check:
-    """Accept a duration in seconds, or a timedelta."""
-
-    def check(value: Any) -> str | None:
-        try:
-            to_seconds(value, "value", zero=zero)
-        except (TypeError, ValueError):
-            return f"a number of seconds {'of at least 0' if zero else 'above 0'} (ten years at most), or a timedelta"
-        return None
-
-    return check
-
-
-def integer(low: int, high: int) -> Check:
-    """Accept an integer within bounds."""
-
-    def check(value: Any) -> str | None:
-        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return None if fits else f"an integer from {low} to {high}"
-
-    return check
-
-
-def number(low: float, high: float) -> Check:
-    """Accept a number within bounds."""
-
-    def check(value: Any) -> str | None:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-        return None if fits else f"a number from {low:g} to {high:g}"
-
-    return check
-
-
-def one_of(*choices: str) -> Check:
-    """Accept one of these strings."""
-    return lambda value: None if value in choices else "one of " + ", ".join(map(repr, choices))
-
-
-def boolean(value: Any) -> str | None:
-    """Accept True and False."""
-    return None if isinstance(value, bool) else "True or False"
-
-
-def text(value: Any) -> str | None:
-    """Accept a non-empty string."""
-    return None if isinstance(value, str) and value else "a string that is not empty"
-
-
-def name(value: Any) -> str | None:
-    """Accept a name for keys."""
-    problem = text(value)
-    if problem is None:
-        try:
-            validate_name(value)
-        except ValueError:
-            problem = f"1 to {MAX_NAME_BYTES} bytes of text without braces and control characters"
-    return problem
-
-
-def line(value: Any) -> str | None:
-    """Accept a line of text."""
-    fits = isinstance(value, str) and len(value) <= 100 and value.isprintable()
-    return text(value) or (None if fits else "at most 100 printable characters")
-
-
-def token(value: Any) -> str | None:
-    """Accept a secret for an Authorization header."""
-    fits = isinstance(value, str) and 16 <= len(value) <= 200 and value.isascii() and value.isprintable()
-    return None if fits and " " not in value else "16 to 200 printable ASCII characters without spaces"
-
-
-def optional(check: Check) -> Check:
-    """Accept None, and what `check` accepts."""
-
-    def both(value: Any) -> str | None:
-        problem = None if value is None else check(value)
-        return f"None or {problem}" if problem else None
-
-    return both
-
-
-def strings(value: Any) -> str | None:
-    """Accept a list or tuple of strings."""
-    fits = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
-    return None if fits else "a list of strings"
-
-
-def names(value: Any) -> str | None:
-    """Accept a list or tuple of names."""
-    problem = strings(value)
-    if problem is None and not value:
-        problem = "a list of at least one name"
-    return problem or next((f"a list of names, each {wrong}" for wrong in map(name, value) if wrong), None)
-
-
-def path(value: Any) -> str | None:
-    """Accept the path of a file, as a string or a `Path`."""
-    fits = isinstance(value, str | PurePath) and str(value) and "\0" not in str(value)
-    return None if fits else "the path of a file"
-
-
-def paths(value: Any) -> str | None:
-    """Accept a list or tuple of path prefixes."""
-    fits = strings(value) is None and all(each.startswith("/") for each in value)
-    return strings(value) or (None if fits else "a list of paths, each beginning with '/'")
-
-
-def rates(value: Any) -> str | None:
-    """Accept up to eight rates."""
-    try:
-        fits = isinstance(value, list | tuple) and len([parse_rate(rate) for rate in value]) <= 8
-    except (TypeError, ValueError):
-        fits = False
-    return None if fits else "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
-
-
-def penalty(value: Any) -> str | None:
-    """Accept a pair of denials and seconds."""
-    fits = isinstance(value, list | tuple) and len(value) == 2 and not integer(1, 10_000)(value[0])
-    return None if fits and not seconds()(value[1]) else "(denials, seconds), such as (20, 600)"
-
-
-def prefix(value: Any) -> str | None:
-    """Accept a key prefix: short, without spaces and braces."""
-    fits = isinstance(value, str) and 0 < len(value) <= 64 and value.isprintable() and not set(value) & set("{} ")
-    return None if fits else "1 to 64 printable characters without spaces and braces"
 
 
 @dataclasses.dataclass(frozen=True)
