@@ -44,3 +44,21 @@ class RangesLoadExpired(AggregationError):
             " keys. The ranges that were loaded before stay in use. Load them again."
         )
         self.name = name
+
+
+class LogFileChanged(AggregationError):
+    """Raised when a log file is shorter than what was counted of it: it was truncated or rewritten.
+
+    Attributes:
+        path: of the file.
+        counted, size: bytes that were counted, and that it has.
+    """
+
+    def __init__(self, path: str, counted: int, size: int) -> None:
+        super().__init__(
+            f"The log file {path!r} has {size:,} bytes, but {counted:,} were counted: it was truncated or rewritten"
+            " with the same first line. Nothing of it was counted now."
+        )
+        self.path = path
+        self.counted = counted
+        self.size = size

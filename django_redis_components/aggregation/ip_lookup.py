@@ -172,7 +172,7 @@ class IpLookup:
     def _base(self) -> str:
         return keys.key("aggregation", self.name, "ip")
 
-    def _lookup(self, ips: list[Address]) -> Flow[list[Place]]:
+    def _lookup(self, ips: Sequence[Address]) -> Flow[list[Place]]:
         packed = [pack_public(ip) for ip in ips]
         wanted = sorted({each for each in packed if each is not None})
         found: dict[bytes | None, Place] = {}
@@ -234,9 +234,16 @@ class IpLookup:
         return RangesInfo(int(ranges or 0), int(count or 0), (source or b"").decode(), at)
 
 
-def lookup_flow(lookup: IpLookup, ips: list[Address]) -> Flow[list[Place]]:
+def lookup_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
     """Return the flow that looks addresses up in the ranges in Redis."""
     return lookup._lookup(ips)
+
+
+def places_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
+    """Return the flow of `IpLookup.lookup_many`, to run it on the connection of the lookup."""
+    if (path := lookup.mmdb_path()) is not None:
+        return _from_file(path, ips)
+    return (yield from lookup._lookup(ips))
 
 
 def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:
@@ -244,7 +251,7 @@ def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:
     return lookup._info()
 
 
-def _from_file(path: str, ips: list[Address]) -> list[Place]:
+def _from_file(path: str, ips: Sequence[Address]) -> list[Place]:
     file = mmdb_file(path)
     return [UNKNOWN if pack_public(ip) is None else file.place(ip) for ip in ips]
 

@@ -16,3 +16,10 @@ SWAP_RANGES = LuaScript(
     idempotent=True,
 )
 FORGET_RANGES = LuaScript("aggregation", "forget_ranges", keys=("base",), args=("ttl_ms",), idempotent=True)
+FLUSH = LuaScript(
+    "aggregation",
+    "flush",
+    keys=("base",),
+    args=("file", "first", "name", "segment", "before", "mark", "lines", "bad", "max_keys", "ttl_ms", "counts*"),
+    idempotent=True,
+)

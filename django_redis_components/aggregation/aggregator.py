@@ -1,0 +1,379 @@
+"""Counts of log lines by day and key, each line once."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+
+from django_redis_components.aggregation.batches import (
+    MAX_EXAMPLES,
+    EntryKey,
+    LogBatch,
+    PlaceKey,
+    flat,
+    key_name,
+    stamp,
+)
+from django_redis_components.aggregation.cursor import LineCursor, Parse
+from django_redis_components.aggregation.exceptions import LogFileChanged
+from django_redis_components.aggregation.ip_lookup import IpLookup, places_flow
+from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, OnRead
+from django_redis_components.aggregation.log_lines import LogFormat, parser_for
+from django_redis_components.aggregation.scripts import FLUSH
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+from django_redis_components.core.units import to_ms
+
+#: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
+OTHER = "__other__"
+#: Maximum days of one query.
+MAX_RANGE_DAYS = 400
+#: Most keys of a day.
+MAX_KEYS = 100_000
+#: Most keys, and files, of one answer.
+MAX_TOP = 1_000
+#: Days that are read in one round trip.
+DAYS_AT_ONCE = 10
+#: The member that counts all keys. A key is never empty.
+_SUM = ""
+
+
+@dataclasses.dataclass(slots=True)
+class FileReport:
+    """What a call has counted of a file.
+
+    Attributes:
+        lines, bad: number of lines that were counted now, and of those that are no requests.
+        examples: offsets of the first bad lines, in the uncompressed text.
+        incomplete: bytes of a last line without a newline, which is counted once it is complete.
+        error: why the rest of the file cannot be read; "" if it can.
+    """
+
+    path: str
+    lines: int = 0
+    bad: int = 0
+    examples: list[int] = dataclasses.field(default_factory=list)
+    incomplete: int = 0
+    error: str = ""
+
+    def add(self, batch: LogBatch) -> None:
+        """Add a batch that was counted."""
+        self.lines += batch.lines
+        self.bad += batch.bad
+        self.examples = (self.examples + batch.examples)[:MAX_EXAMPLES]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileState:
+    """What was counted of a file in all.
+
+    Attributes:
+        name: path by which it was read last.
+        lines, bad: number of lines that were parsed, and that were not.
+        counted_at: when.
+    """
+
+    name: str
+    lines: int
+    bad: int
+    counted_at: datetime
+
+
+class LogAggregator:
+    """Count the requests of log files by day and key.
+
+    Args:
+        name: name of the aggregator.
+        key: what is counted: a function of a `LogEntry`, or a `PlaceKey`; None: the country of the address.
+        max_keys: keys of a day, up to 100,000; further ones are counted under ``__other__``.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self, name: str, key: EntryKey | None = None, *, max_keys: int = 10_000, using: str = "default"
+    ) -> None:
+        self.name = keys.validate_name(name, "aggregator name")
+        if key is not None and not callable(key):
+            raise TypeError(f"key={key!r}: expected a function of a LogEntry, or a PlaceKey.")
+        if isinstance(max_keys, bool) or not isinstance(max_keys, int) or not 1 <= max_keys <= MAX_KEYS:
+            raise ValueError(f"max_keys={max_keys!r}: expected an integer from 1 to {MAX_KEYS}.")
+        self.key: EntryKey = PlaceKey(lookup=IpLookup(using=using)) if key is None else key
+        if isinstance(self.key, PlaceKey) and self.key.lookup.using != using:
+            raise ValueError(f"using={using!r}: expected that of the lookup, {self.key.lookup.using!r}.")
+        self.max_keys = max_keys
+        self.using = using
+
+    def __repr__(self) -> str:
+        return f"<LogAggregator {self.name}>"
+
+    def add_file(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: LogFormat = "auto",
+        segment: int | None = None,
+        on_read: OnRead = lambda _: None,
+    ) -> FileReport:
+        """Count the lines of a log file that were not counted before; also of a compressed one.
+
+        Each batch of lines is counted and marked in one step, so that a call that was interrupted is repeated, and
+        several processes may count one file. A file is recognized by its first line and inode, and a copy of it by the
+        line that was counted last.
+
+        Args:
+            path: of the file.
+            format: of its lines.
+            segment: the only segment to count, of 16 MiB; None: all.
+            on_read: called with the number of bytes read, after each batch.
+
+        Raises:
+            LogFileChanged: the file is shorter than what was counted of it.
+            OSError: it cannot be read.
+            redis.exceptions.RedisError: call it again to continue.
+        """
+        parse = parser_for(format)
+        with LogFile(path) as log:
+            return run(connections.client(self.using), self._add_file(log, parse, segment, on_read))
+
+    async def aadd_file(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: LogFormat = "auto",
+        segment: int | None = None,
+        on_read: OnRead = lambda _: None,
+    ) -> FileReport:
+        """See `add_file`. Reading and parsing a batch blocks the event loop for up to a second."""
+        parse = parser_for(format)
+        with LogFile(path) as log:
+            return await arun(connections.aclient(self.using), self._add_file(log, parse, segment, on_read))
+
+    def count(self, key: str | None, start: date, end: date | None = None) -> int:
+        """Return the requests of a key from `start` to `end`, both included.
+
+        Args:
+            key: None for the sum of all keys.
+            end: last day; the same as `start` if None.
+
+        Raises:
+            ValueError: the range is empty or has more than 400 days.
+        """
+        return sum(self.series(key, start, end).values())
+
+    async def acount(self, key: str | None, start: date, end: date | None = None) -> int:
+        """See `count`."""
+        return sum((await self.aseries(key, start, end)).values())
+
+    def series(self, key: str | None, start: date, end: date | None = None) -> dict[date, int]:
+        """Return the requests of each day, in order; days without requests are 0. See `count`."""
+        return run(connections.client(self.using), self._series(key, start, end))
+
+    async def aseries(self, key: str | None, start: date, end: date | None = None) -> dict[date, int]:
+        """See `series`."""
+        return await arun(connections.aclient(self.using), self._series(key, start, end))
+
+    def totals(self, start: date, end: date | None = None) -> dict[str, int]:
+        """Return the requests of each key from `start` to `end`, most first. See `count`."""
+        return run(connections.client(self.using), self._totals(start, end))
+
+    async def atotals(self, start: date, end: date | None = None) -> dict[str, int]:
+        """See `totals`."""
+        return await arun(connections.aclient(self.using), self._totals(start, end))
+
+    def top(self, start: date, end: date | None = None, *, limit: int = 10) -> list[tuple[str, int]]:
+        """Return the keys with the most requests from `start` to `end`, most first, with their numbers."""
+        return run(connections.client(self.using), self._top(start, end, limit))
+
+    async def atop(self, start: date, end: date | None = None, *, limit: int = 10) -> list[tuple[str, int]]:
+        """See `top`."""
+        return await arun(connections.aclient(self.using), self._top(start, end, limit))
+
+    def files(self, limit: int = 100) -> list[FileState]:
+        """Return the files that were counted last, latest first."""
+        return run(connections.client(self.using), self._files(limit))
+
+    async def afiles(self, limit: int = 100) -> list[FileState]:
+        """See `files`."""
+        return await arun(connections.aclient(self.using), self._files(limit))
+
+    def _key(self, *parts: str) -> str:
+        return keys.key("aggregation", self.name, "log", *parts)
+
+    def _add_file(self, log: LogFile, parse: Parse, segment: int | None, on_read: OnRead) -> Flow[FileReport]:
+        report = FileReport(str(log.path))
+        if log.first:
+            file = yield from self._identify(log)
+            cursor = LineCursor(log, parse)
+            numbers = [segment] if segment is not None else count() if log.is_gzip else range(log.segments())
+            for number in numbers:
+                yield from self._add_segment(cursor, file, number, report, on_read)
+                if cursor.is_at_end:
+                    break
+        report.error, report.incomplete = log.error, log.incomplete
+        return report
+
+    def _identify(self, log: LogFile) -> Flow[str]:
+        """Return the id under which the file is known: that of the file that it is a copy of, or its own."""
+        is_known, found = yield Batch(
+            [Read("EXISTS", self._key("file", log.id)), Read("HKEYS", self._key("first", log.first))]
+        )
+        if is_known:
+            return log.id
+        for file in map(bytes.decode, found):
+            mark = yield from self._mark(file, 0)
+            if mark is not None and log.has(mark):
+                return file
+        return log.id
+
+    def _mark(self, file: str, segment: int) -> Flow[Mark | None]:
+        stored = yield Read("HGET", self._key("file", file), f"mark:{segment}")
+        return None if stored is None else Mark.decode(stored)
+
+    def _add_segment(
+        self, cursor: LineCursor, file: str, segment: int, report: FileReport, on_read: OnRead
+    ) -> Flow[None]:
+        log = cursor.log
+        mark: Mark | None = yield from self._mark(file, segment)
+        cursor.start(segment, mark)
+        while True:
+            if mark is not None and not log.is_gzip and mark.offset > log.size:
+                raise LogFileChanged(str(log.path), mark.offset, log.size)
+            batch = LogBatch(self.key)
+            position = log.position()
+            last = cursor.fill(batch, (segment + 1) * SEGMENT_BYTES)
+            if last is None:
+                on_read(log.position() - position)
+                return
+            last = last._replace(token=secrets.token_hex(4))
+            reply = yield from self._flush(log, file, segment, mark, last, batch)
+            on_read(log.position() - position)
+            if reply:
+                mark = last
+                report.add(batch)
+            else:  # another process has counted a batch of the segment
+                mark = yield from self._mark(file, segment)
+                if mark is None:  # and its marks were deleted since
+                    cursor.rewind()
+                cursor.start(segment, mark)
+
+    def _flush(
+        self, log: LogFile, file: str, segment: int, before: Mark | None, mark: Mark, batch: LogBatch
+    ) -> Flow[int]:
+        texts = None
+        if isinstance(self.key, PlaceKey):
+            addresses = list({address for _, address in batch.counts})
+            places = yield from places_flow(self.key.lookup, addresses)
+            texts = dict(zip(addresses, self.key.texts(places), strict=True))
+        reply: int = yield FLUSH(
+            base=self._key(),
+            file=file,
+            first=log.first,
+            name=str(log.path),
+            segment=segment,
+            before="" if before is None else before.offset,
+            mark=mark.encode(),
+            lines=batch.lines,
+            bad=batch.bad,
+            max_keys=self.max_keys,
+            ttl_ms=to_ms(conf.settings().aggregation.ttl_s, "ttl_s"),
+            counts=flat(batch.counts, texts),
+        )
+        return reply
+
+    def _day(self, day: date) -> str:
+        return self._key("day", stamp(day))
+
+    def _series(self, key: str | None, start: date, end: date | None) -> Flow[dict[date, int]]:
+        name = _SUM if key is None else key_name(key)
+        days = span(start, end)
+        replies = yield Batch([Read("ZSCORE", self._day(day), name) for day in days])
+        return {day: int(float(reply or 0)) for day, reply in zip(days, replies, strict=True)}
+
+    def _totals(self, start: date, end: date | None) -> Flow[dict[str, int]]:
+        found: Counter[str] = Counter()
+        for days in batched(span(start, end), DAYS_AT_ONCE):
+            for reply in (yield Batch([_largest(self._day(day), MAX_KEYS) for day in days])):
+                found.update(dict(_rows(reply)))
+        return dict(found.most_common())
+
+    def _top(self, start: date, end: date | None, limit: int) -> Flow[list[tuple[str, int]]]:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
+            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
+        days = span(start, end)
+        if len(days) == 1:
+            return _rows((yield _largest(self._day(days[0]), limit)))[:limit]
+        totals = yield from self._totals(start, end)
+        return list(totals.items())[:limit]
+
+    def _files(self, limit: int) -> Flow[list[FileState]]:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
+            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
+        reply: list[bytes] = yield Read("ZREVRANGE", self._key("files"), 0, limit - 1, "WITHSCORES")
+        files = list(zip(map(bytes.decode, reply[::2]), reply[1::2], strict=True))
+        fields = ("name", "lines", "bad")
+        records = (yield Batch([Read("HMGET", self._key("file", file), *fields) for file, _ in files])) if files else []
+        return [
+            FileState(name.decode(), int(lines), int(bad), datetime.fromtimestamp(float(at_ms) / 1_000, UTC))
+            for (_, at_ms), (name, lines, bad) in zip(files, records, strict=True)
+            if name is not None
+        ]
+
+
+def top_flow(aggregator: LogAggregator, start: date, end: date | None, limit: int) -> Flow[list[tuple[str, int]]]:
+    """Return the flow of `LogAggregator.top`, to run it with others."""
+    return aggregator._top(start, end, limit)
+
+
+def series_flow(aggregator: LogAggregator, start: date, end: date | None) -> Flow[dict[date, int]]:
+    """Return the flow of `LogAggregator.series` of all keys, to run it with others."""
+    return aggregator._series(None, start, end)
+
+
+def files_flow(aggregator: LogAggregator, limit: int) -> Flow[list[FileState]]:
+    """Return the flow of `LogAggregator.files`, to run it with others."""
+    return aggregator._files(limit)
+
+
+def span(start: date, end: date | None) -> list[date]:
+    """Return the days from `start` to `end`, both included; of a datetime its date.
+
+    Raises:
+        TypeError: one is no date.
+        ValueError: the range is empty, or has more than MAX_RANGE_DAYS.
+    """
+    bounds = []
+    for what, day in (("start", start), ("end", start if end is None else end)):
+        if not isinstance(day, date):
+            raise TypeError(f"{what}={day!r}: expected a date.")
+        bounds.append(day.date() if isinstance(day, datetime) else day)
+    first, last = bounds
+    length = (last - first).days + 1
+    if length < 1:
+        raise ValueError(f"end={last} is before start={first}.")
+    if length > MAX_RANGE_DAYS:
+        raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
+    return [first + timedelta(days=number) for number in range(length)]
+
+
+def batched(days: list[date], size: int) -> Iterator[list[date]]:
+    """Yield parts of a list."""
+    for at in range(0, len(days), size):
+        yield days[at : at + size]
+
+
+def _largest(key: str, limit: int) -> Command:
+    return Read("ZREVRANGE", key, 0, limit, "WITHSCORES")  # one more, for the sum
+
+
+def _rows(reply: list[bytes]) -> list[tuple[str, int]]:
+    rows = [(key.decode(), int(float(count))) for key, count in zip(reply[::2], reply[1::2], strict=True)]
+    return [row for row in rows if row[0] != _SUM]

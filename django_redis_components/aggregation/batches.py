@@ -1,0 +1,119 @@
+"""Local counts: the lines of a batch by day and key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Literal
+
+from django_redis_components.aggregation.ip_lookup import IpLookup
+from django_redis_components.aggregation.log_lines import LogEntry
+from django_redis_components.aggregation.places import Place
+from django_redis_components.core.keys import digest
+
+#: Most lines of a batch. A process that is killed reads them again.
+MAX_LINES = 100_000
+#: Most different counts of a batch, which one script adds in a few milliseconds.
+MAX_COUNTS = 4_000
+#: Maximum length of a key in UTF-8 bytes; a longer one is truncated and ends with its digest.
+MAX_KEY_BYTES = 200
+#: Bytes that are kept of a truncated key.
+TRUNCATED_BYTES = 160
+#: Bad lines whose offsets are reported.
+MAX_EXAMPLES = 3
+
+#: What is counted: a function of a request that returns the key, or None for a request that is not counted.
+EntryKey = Callable[[LogEntry], str | None]
+
+
+class PlaceKey:
+    """Count requests by the place of their address, as "FR", "FR/Île-de-France" or "FR/Île-de-France/Paris".
+
+    Args:
+        level: "country", "region" or "city".
+        lookup: where places are looked up; None: by the settings.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+
+    def __init__(self, level: Literal["country", "region", "city"] = "country", lookup: IpLookup | None = None) -> None:
+        levels = ("country", "region", "city")
+        if level not in levels:
+            raise ValueError(f"level={level!r}: expected one of {', '.join(levels)}.")
+        self.lookup = lookup or IpLookup()
+        self._fields = levels.index(level) + 1
+
+    def __call__(self, entry: LogEntry) -> str:
+        """Return the address: the places of a batch are looked up together."""
+        return entry.address
+
+    def texts(self, places: Iterable[Place]) -> list[str]:
+        """Return the keys of places."""
+        return ["/".join(place[: self._fields]).rstrip("/") for place in places]
+
+
+class LogBatch:
+    """The counts of successive lines of a file.
+
+    Attributes:
+        lines, bad: number of lines that were parsed, and that were not.
+        examples: offsets of the first bad lines.
+        counts: number of requests by day and key.
+    """
+
+    __slots__ = ("_key", "bad", "counts", "examples", "lines")
+
+    def __init__(self, key: EntryKey) -> None:
+        self._key = key
+        self.lines = self.bad = 0
+        self.examples: list[int] = []
+        self.counts: Counter[tuple[date, str]] = Counter()
+
+    def add(self, entry: LogEntry | None, offset: int = 0) -> None:
+        """Count a request; None for a line that is none."""
+        if entry is None:
+            self.bad += 1
+            if len(self.examples) < MAX_EXAMPLES:
+                self.examples.append(offset)
+            return
+        self.lines += 1
+        key = self._key(entry)
+        if key is not None:
+            self.counts[entry.day, key] += 1
+
+    def is_full(self) -> bool:
+        """Return whether the batch should be flushed."""
+        return len(self.counts) >= MAX_COUNTS or self.lines + self.bad >= MAX_LINES
+
+
+def flat(counts: Counter[tuple[date, str]], texts: dict[str, str] | None) -> Sequence[str | int]:
+    """Return day, key and count of each, grouped by day.
+
+    Args:
+        texts: keys by what was counted; None: it is the key.
+    """
+    merged: Counter[tuple[str, str]] = Counter()
+    for (day, key), count in counts.items():
+        merged[stamp(day), key_name(key if texts is None else texts[key])] += count
+    return [part for (day, key), count in sorted(merged.items()) for part in (day, key, count)]
+
+
+def stamp(day: date) -> str:
+    """Return the day as it appears in keys: ``20261231``."""
+    return day.isoformat().replace("-", "")
+
+
+def key_name(key: str) -> str:
+    """Return the name that a key is counted under; "-" if it is empty.
+
+    Raises:
+        TypeError: not a string.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"key={key!r}: expected a string, got {type(key).__name__}.")
+    data = (key or "-").encode("utf-8", "replace")
+    if len(data) > MAX_KEY_BYTES:
+        return f"{data[:TRUNCATED_BYTES].decode('utf-8', 'ignore')}…{digest(key)}"
+    return data.decode()

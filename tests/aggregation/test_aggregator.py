@@ -1,0 +1,398 @@
+"""Counts of log lines: each once, over kills, lost replies, several processes, rotated and damaged files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections import Counter
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.aggregation import (
+    IpLookup,
+    IpRange,
+    LogAggregator,
+    LogFileChanged,
+    Place,
+    PlaceKey,
+)
+from tests.aggregation.logs import DAYS, by_path, lines, plain_count, write_log
+from tests.support import Proxy, Store, run_async, run_together
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments, blocks and batches of a few lines, so that short files have many of each."""
+    for module in ("log_files", "cursor", "aggregator"):
+        monkeypatch.setattr(f"django_redis_components.aggregation.{module}.SEGMENT_BYTES", 3_000)
+    monkeypatch.setattr("django_redis_components.aggregation.log_files.BLOCK_BYTES", 700)
+    monkeypatch.setattr("django_redis_components.aggregation.batches.MAX_LINES", 7)
+
+
+@pytest.fixture
+def visits() -> LogAggregator:
+    return LogAggregator("visits", by_path)
+
+
+def counted(visits: LogAggregator) -> Counter[tuple[date, str]]:
+    return Counter({(day, key): count for day in DAYS for key, count in visits.totals(day).items()})
+
+
+@pytest.mark.contract
+@pytest.mark.usefixtures("small_parts")
+def test_file_is_counted_once_and_equals_a_plain_count(store: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 500)
+    expected = plain_count(log.read_text())
+
+    first, second = visits.add_file(log), visits.add_file(log)
+
+    assert (first.lines, first.lines + first.bad) == (expected.total(), 500)
+    assert (second.lines, second.bad, second.error) == (0, 0, "")
+    assert counted(visits) == expected
+    assert visits.count(None, *DAYS[::2]) == expected.total()
+    keys = store.keys()
+    assert all(0 < store.raw.ttl(key) <= 400 * 86_400 for key in keys)
+    [state] = visits.files()
+    assert (state.name, state.lines, state.bad) == (str(log), first.lines, first.bad)
+
+
+@pytest.mark.contract
+@pytest.mark.usefixtures("small_parts")
+def test_async_methods_behave_like_the_sync_ones(store: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 200)
+    expected = plain_count(log.read_text())
+    of_day = Counter({key: count for (day, key), count in expected.items() if day == DAYS[0]})
+
+    async def scene() -> list[Any]:
+        report = await visits.aadd_file(log)
+        return [
+            report.lines,
+            await visits.acount("/", DAYS[0]),
+            await visits.aseries(None, DAYS[0]),
+            await visits.atotals(DAYS[0]),
+            (await visits.atop(DAYS[0], limit=1))[0][1],
+            len(await visits.afiles()),
+        ]
+
+    assert run_async(scene) == [
+        expected.total(),
+        of_day["/"],
+        {DAYS[0]: of_day.total()},
+        of_day,
+        max(of_day.values()),
+        1,
+    ]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_second_file_of_a_day_is_added_not_overwritten(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    logs = [write_log(tmp_path / f"{seed}.log", 100, seed) for seed in range(3)]
+
+    for log in logs:
+        visits.add_file(log)
+
+    assert counted(visits) == plain_count(*(log.read_text() for log in logs))
+    assert visits.top(DAYS[0], DAYS[2], limit=2) == visits.top(DAYS[0], DAYS[2])[:2]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_growing_file_is_continued_and_its_incomplete_line_is_left(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    text = "".join(f"{line}\n" for line in lines(120))
+    log = tmp_path / "access.log"
+
+    for end in (40, 1_000, 3_000, 3_001, 9_000, len(text)):
+        log.write_text(text[:end]) if not log.exists() else append(log, text[log.stat().st_size : end])
+        report = visits.add_file(log)
+        assert counted(visits) == plain_count(text[: text.rindex("\n", 0, end) + 1] if "\n" in text[:end] else "")
+        assert report.incomplete == end - (text[:end].rindex("\n") + 1 if "\n" in text[:end] else 0)
+
+
+def append(log: Path, text: str) -> None:
+    with log.open("a") as file:
+        file.write(text)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("counted_lines", [30, 120, 300])
+def test_renamed_copied_and_compressed_files_are_recognized(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, counted_lines: int
+) -> None:
+    text = "".join(f"{line}\n" for line in lines(300))
+    log = tmp_path / "access.log"
+    log.write_text("".join(f"{line}\n" for line in list(lines(300))[:counted_lines]))
+    visits.add_file(log)
+    log.write_bytes(text.encode())  # the same inode
+
+    visits.add_file(log.rename(tmp_path / "access.log.1"))
+    shutil.copy(tmp_path / "access.log.1", tmp_path / "copy.log")
+    half = text.index("\n", len(text) // 2) + 1
+    compressed = gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode())
+    (tmp_path / "access.log.2.gz").write_bytes(compressed)
+    again = [visits.add_file(tmp_path / name).lines for name in ("copy.log", "access.log.2.gz")]
+
+    assert again == [0, 0]
+    assert counted(visits) == plain_count(text)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_copy_that_continues_a_counted_file_is_continued(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    text = "".join(f"{line}\n" for line in lines(300))
+    log = tmp_path / "access.log"
+    log.write_text(text[: text.index("\n", 5_000) + 1])
+    visits.add_file(log)
+
+    path = tmp_path / "access.log.1.gz"
+    path.write_bytes(gzip.compress(text[:9_000].encode()) + gzip.compress(text[9_000:].rstrip("\n").encode()))
+    visits.add_file(path)
+
+    assert counted(visits) == plain_count(text)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("is_gzip", [False, True])
+def test_another_file_with_the_same_first_line_is_counted_too(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, is_gzip: bool
+) -> None:
+    texts = []
+    for seed in (1, 2):
+        texts.append("".join(f"{line}\n" for line in [*list(lines(2))[:1], *lines(100, seed)]))
+        data = texts[-1].encode()
+        (tmp_path / f"{seed}.log").write_bytes(gzip.compress(data) if is_gzip else data)
+        visits.add_file(tmp_path / f"{seed}.log")
+
+    assert counted(visits) == plain_count(*texts)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_two_callers_on_one_file_count_each_line_once(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 600)
+
+    reports = run_together(4, lambda: visits.add_file(log))
+
+    expected = plain_count(log.read_text())
+    assert sum(report.lines for report in reports) == expected.total()
+    assert counted(visits) == expected
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_lost_replies_double_nothing(proxy: Proxy, tmp_path: Path) -> None:
+    visits = LogAggregator("visits", by_path, using="proxied")
+    log = write_log(tmp_path / "access.log", 300)
+    proxy.drop_random(0.2, seed=7)
+
+    lines_counted = 0
+    for _ in range(50):
+        try:
+            lines_counted += visits.add_file(log).lines
+        except ConnectionError:
+            continue
+        break
+    proxy.drop_random(0)
+
+    assert proxy.dropped > 5
+    assert counted(visits) == plain_count(log.read_text())
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_lost_reply_is_repeated_and_the_report_is_exact(proxy: Proxy, tmp_path: Path) -> None:
+    visits = LogAggregator("visits", by_path, using="proxied")
+    log = write_log(tmp_path / "access.log", 100)
+    proxy.drop_next_reply(after=b"2026101", times=3)
+
+    report = visits.add_file(log)
+
+    assert proxy.dropped == 3
+    assert report.lines == visits.count(None, *DAYS[::2]) == plain_count(log.read_text()).total()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_torn_gzip_is_reported_and_its_lines_before_are_counted(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    text = "".join(f"{line}\n" for line in lines(400))
+    data = gzip.compress(text.encode())
+    path = tmp_path / "access.log.gz"
+    path.write_bytes(data[: len(data) // 2])
+
+    torn = visits.add_file(path)
+
+    assert "Compressed file ended before the end-of-stream marker" in torn.error
+    assert 0 < torn.lines < 300
+    with path.open("r+b") as file:  # the rest arrives
+        file.write(data)
+    assert visits.add_file(path).error == ""
+    assert counted(visits) == plain_count(text)
+
+
+def test_bad_lines_are_counted_and_named_by_their_offsets(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    good = '8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1'
+    log = tmp_path / "access.log"
+    log.write_bytes(
+        b"\n".join([good.encode(), b"junk", b"x" * 100_000, b"\xff" * 3_000_000, good.encode(), b"", b"cut"])
+    )
+
+    report = visits.add_file(log)
+
+    start = len(good) + 1
+    assert (report.lines, report.bad, report.incomplete) == (2, 4, 3)
+    assert report.examples == [start, start + 5, start + 100_006]
+    assert counted(visits) == {(DAYS[0], "/"): 2}
+    assert visits.files()[0].bad == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"no newline", gzip.compress(b"")], ids=["empty", "incomplete", "gzip"])
+def test_file_without_a_line_is_no_error(
+    content: bytes, redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(content)
+
+    report = visits.add_file(log)
+
+    assert (report.lines, report.bad, report.error) == (0, 0, "")
+    assert redis_server.keys() == []
+
+
+def test_truncated_file_and_missing_file_raise(redis_server: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 100)
+    visits.add_file(log)
+    os.truncate(log, 2_000)
+
+    with pytest.raises(LogFileChanged, match=r"access.log' has 2,000 bytes, but [\d,]+ were counted: it was truncated"):
+        visits.add_file(log)
+    with pytest.raises(FileNotFoundError):
+        visits.add_file(tmp_path / "no.log")
+
+
+def test_requests_are_counted_by_place(redis_server: Store, tmp_path: Path) -> None:
+    lookup = IpLookup("test", source="ranges")
+    paris = Place("FR", "Île-de-France", "Paris")
+    lookup.load([IpRange("8.0.0.0", "8.255.255.255", Place("US")), IpRange("90.0.0.0", "90.255.255.255", paris)])
+    log = write_log(tmp_path / "access.log", 300)
+    firsts = Counter(
+        line.split(".")[0] for line in log.read_text().splitlines() if '"GET /' in line and " - - [1" in line
+    )
+
+    for level, key in (("country", "FR"), ("region", "FR/Île-de-France"), ("city", "FR/Île-de-France/Paris")):
+        visits = LogAggregator(level, PlaceKey(level, lookup))  # type: ignore[arg-type]
+        visits.add_file(log)
+        assert visits.totals(DAYS[0], DAYS[2]) == {"US": firsts["8"], key: firsts["90"], "ZZ": firsts["91"]}
+
+
+@pytest.mark.contract
+def test_further_keys_of_a_day_are_counted_together(store: Store, tmp_path: Path) -> None:
+    visits = LogAggregator("visits", by_path, max_keys=2)
+    log = write_log(tmp_path / "access.log", 300)
+
+    visits.add_file(log)
+
+    totals = visits.totals(DAYS[0])
+    assert len(totals) == 3
+    assert "__other__" in totals
+    assert sum(totals.values()) == visits.count(None, DAYS[0])
+
+
+def test_long_and_empty_keys_are_kept_apart(redis_server: Store, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    paths = ["/" + "é" * 300 + end for end in "ab"]
+    log.write_text("".join(f'8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "{p}" 200 1\n' for p in [*paths, ""]))
+    keys = iter([*paths, ""])
+    visits = LogAggregator("visits", lambda _: next(keys))
+
+    visits.add_file(log)
+
+    totals = visits.totals(DAYS[0])
+    assert sorted(map(len, totals)) == [1, 113, 113]
+    assert totals["-"] == 1
+    assert visits.count(paths[0], DAYS[0]) == 1
+
+
+def test_requests_without_a_key_are_not_counted(redis_server: Store, tmp_path: Path) -> None:
+    visits = LogAggregator("visits", lambda entry: None if entry.path == "/" else entry.path)
+
+    report = visits.add_file(write_log(tmp_path / "access.log", 300))
+
+    assert "/" not in visits.totals(*DAYS[::2])
+    assert visits.count(None, *DAYS[::2]) < report.lines
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 300)
+    seen = []
+
+    def delete_once(entry: Any) -> str:
+        seen.append(entry)
+        if len(seen) == 200:
+            redis_server.delete_keys()
+        return str(entry.path)
+
+    visits = LogAggregator("visits", delete_once)
+    visits.add_file(log)
+    visits.add_file(log)
+
+    assert counted(visits) == plain_count(log.read_text())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: LogAggregator("a{b"), ValueError, "a{b"),
+        (
+            lambda: LogAggregator("v", "path"),
+            TypeError,
+            "key='path': expected a function of a LogEntry, or a PlaceKey.",
+        ),
+        (lambda: LogAggregator("v", max_keys=0), ValueError, "max_keys=0: expected an integer from 1 to 100000."),
+        (
+            lambda: LogAggregator("v", PlaceKey(lookup=IpLookup(using="x"))),
+            ValueError,
+            "using='default': expected that",
+        ),
+        (lambda: PlaceKey("town"), ValueError, "level='town': expected one of country, region, city."),
+        (lambda: LogAggregator("v").top(DAYS[0], limit=0), ValueError, "limit=0: expected an integer from 1 to 1000."),
+        (lambda: LogAggregator("v").files(limit=True), ValueError, "limit=True: expected an integer"),
+        (
+            lambda: LogAggregator("v").count(None, DAYS[1], DAYS[0]),
+            ValueError,
+            "end=2026-10-10 is before start=2026-10-11.",
+        ),
+        (
+            lambda: LogAggregator("v").totals(date(2020, 1, 1), DAYS[0]),
+            ValueError,
+            "2020-01-01 to 2026-10-10 are 2475 days",
+        ),
+        (lambda: LogAggregator("v").totals("today"), TypeError, "start='today': expected a date."),
+        (
+            lambda: LogAggregator("v").add_file("x", format="w3c"),
+            ValueError,
+            "format='w3c': expected one of auto, common",
+        ),
+    ],
+)
+def test_arguments_are_checked(call: Any, error: type[Exception], text: str, redis_server: Store) -> None:
+    with pytest.raises(error) as raised:
+        call()
+
+    assert text in str(raised.value)
+
+
+def test_day_of_a_datetime_is_its_date(redis_server: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    visits.add_file(write_log(tmp_path / "access.log", 50))
+
+    assert visits.count(None, datetime(2026, 10, 10, 12, tzinfo=UTC)) == visits.count(None, DAYS[0]) > 0

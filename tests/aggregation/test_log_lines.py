@@ -1,0 +1,107 @@
+"""Lines of access logs in each format, and junk."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_redis_components.aggregation import LogEntry, parse_line
+from django_redis_components.aggregation.log_lines import parser_for
+
+DAY = date(2026, 10, 10)
+COMMON = '8.8.8.8 - frank [10/Oct/2026:13:55:36 +0000] "GET /a?b HTTP/1.1" 200 2326'
+NGINX = {
+    "remote_addr": "8.8.8.8", "time_iso8601": "2026-10-10T13:55:36+00:00", "request": "GET /a?b HTTP/1.1",
+    "status": "200", "http_referer": "-", "http_user_agent": "x",
+}  # fmt: skip
+CADDY = {
+    "level": "info", "ts": 1791640536.5, "logger": "http.log.access", "status": 200, "request": {
+        "remote_ip": "10.0.0.1", "client_ip": "8.8.8.8", "method": "GET", "uri": "/a?b",
+        "headers": {"User-Agent": ["x"], "Referer": ["-"]},
+    },
+}  # fmt: skip
+FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (COMMON, FULL._replace(referrer="", agent="")),
+        (COMMON + ' "-" "x"', FULL),
+        (COMMON + ' "-" "x"\r', FULL),
+        (COMMON + ' "-" "x" 0.003 more', FULL),
+        (COMMON.replace("8.8.8.8", "2001:4860::8888") + ' "-" "x"', FULL._replace(address="2001:4860::8888")),
+        (COMMON.replace("frank", "frank [x] y") + ' "-" "a \\"b\\" \\\\"', FULL._replace(agent='a \\"b\\" \\\\')),
+        (COMMON.replace("GET /a?b HTTP/1.1", "") + ' "-" "x"', FULL._replace(method="", path="")),
+        (COMMON.replace("200 2326", "304 -") + ' "-" "x"', FULL._replace(status=304)),
+        (json.dumps(NGINX), FULL),
+        (json.dumps(NGINX | {"time_iso8601": "", "msec": "1791640536.123"}), FULL),
+        (json.dumps(NGINX | {"time_iso8601": None, "time_local": "10/Oct/2026:13:55:36 +0000"}), FULL),
+        (json.dumps(NGINX | {"request_uri": "/b", "status": 404}), FULL._replace(path="/b", status=404)),
+        (json.dumps(CADDY), FULL),
+        (json.dumps(CADDY | {"ts": "2026-10-10T13:55:36.123Z"}), FULL),
+    ],
+)
+def test_formats_are_recognized(line: str, expected: LogEntry) -> None:
+    assert parse_line(line.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "day"),
+    [
+        ("10/Oct/2026:22:30:00 +0000", 11),
+        ("10/Oct/2026:23:30:00 +0200", 10),
+        ("11/Oct/2026:06:30:00 +0900", 10),
+        ("10/Oct/2026:16:30:00 -0700", 11),
+    ],
+)
+def test_day_is_local(time: str, day: int, settings: Any) -> None:
+    settings.TIME_ZONE = "Europe/Paris"
+
+    entry = parse_line(COMMON.replace("10/Oct/2026:13:55:36 +0000", time).encode())
+
+    assert entry is not None
+    assert entry.day == date(2026, 10, day)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"", b"\0" * 100, b"\xff\xfe", b"{", b"{}", b"[1]", b"null", b'{"request": {}}', b'{"request": []}',
+        b"{" * 10_000,
+        COMMON.replace("Oct", "Okt").encode(), COMMON.replace("10/", "40/").encode(), COMMON[:-12].encode(),
+        COMMON.replace('"GET', "GET").encode(), COMMON.replace("+0000", "+9999").encode(),
+        json.dumps(CADDY | {"ts": "x-1"}).encode(), json.dumps(CADDY | {"ts": 1e300}).encode(),
+        json.dumps(CADDY | {"ts": float("nan")}).encode(), json.dumps(CADDY | {"ts": True, "status": True}).encode(),
+        json.dumps(NGINX | {"status": "2000"}).encode(), json.dumps(NGINX | {"remote_addr": 7}).encode(),
+        json.dumps(NGINX | {"time_iso8601": "2026-99-99"}).encode(),
+        json.dumps(CADDY | {"request": {"headers": 7}}).encode(),
+    ],
+    ids=lambda junk: repr(junk[:40]),
+)  # fmt: skip
+def test_junk_is_no_request(junk: bytes) -> None:
+    assert parse_line(junk) is None
+
+
+@given(st.binary() | st.text().map(str.encode) | st.text().map(lambda text: (COMMON + text).encode()))
+def test_any_bytes_are_parsed_without_an_error(line: bytes) -> None:
+    parse_line(line)
+
+
+def test_format_that_was_chosen_refuses_other_lines() -> None:
+    lines = {"combined": COMMON + ' "-" "x"', "nginx-json": json.dumps(NGINX), "caddy": json.dumps(CADDY)}
+
+    for name, parse in ((name, parser_for(name)) for name in lines):  # type: ignore[arg-type]
+        assert [other for other, line in lines.items() if parse(line.encode())] == [name]
+    with pytest.raises(ValueError, match=r"format='w3c': expected one of auto, common, combined, nginx-json, caddy\."):
+        parser_for("w3c")  # type: ignore[arg-type]
+
+
+def test_long_line_is_parsed_in_linear_time() -> None:
+    assert parse_line((COMMON + ' "' + "\\\\" * 30_000).encode()) is not None
+    assert parse_line(('8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "' + "a" * 60_000).encode()) is None
