@@ -116,6 +116,20 @@ def test_killed_producer_in_the_queue_does_not_stop_those_behind_it(
     assert channel().info().file_count == 1
 
 
+def test_killed_producer_in_the_queue_of_an_idle_channel_is_forgotten(
+    redis_server: Store, children: Children, tmp_path: Path
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(300_000))
+    first = channel().publish(path)
+    waiting = children.call(f"{PROCESSES}:wait_for_room", str(path), 0.3)
+    eventually(lambda: channel().info().waiting == 1)
+    waiting.kill()
+    channel().remove(first.id)
+
+    eventually(lambda: list(channel().consumer("c0").files(timeout=0)) == [] and redis_server.keys() == [])
+
+
 def test_killed_consumer_continues_at_its_checkpoint(redis_server: Store, children: Children, tmp_path: Path) -> None:
     source, copy = tmp_path / "x.log", tmp_path / "copy"
     lines = [f"line {number:05}" for number in range(3_000)]

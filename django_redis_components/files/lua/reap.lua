@@ -1,4 +1,4 @@
--- Remove the files of producers that died, and expired files; tell the consumers that were not done.
+-- Remove the files of producers that died, producers that died while they waited, and expired files.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the channel
 -- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
@@ -26,6 +26,10 @@ for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "
   found[#found + 1] = name or ""
   found[#found + 1] = table.concat(left, "\n")
   remove_file(base, id, now_ms)
+end
+local head = redis.call("ZRANGE", base .. ":waiting", 0, 0)[1]
+if head and head ~= first_waiter(base, now_ms) then
+  notify_waiter(base, now_ms)
 end
 local first = redis.call("ZRANGE", deadlines, 0, 0, "WITHSCORES")
 if first[2] then
