@@ -32,6 +32,7 @@ MODULES = {
     "search": "Search",
     "analytics": "Analytics",
     "bloom": "Bloom filters",
+    "messaging": "Messaging",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",

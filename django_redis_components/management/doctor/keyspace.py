@@ -33,6 +33,7 @@ COMPONENTS = frozenset(
         "expiry",
         "live",
         "locks",
+        "messaging",
         "ratelimits",
         "search",
         "semaphores",
