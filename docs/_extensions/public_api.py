@@ -34,6 +34,7 @@ MODULES = {
     "bloom": "Bloom filters",
     "files": "File channels",
     "aggregation": "Aggregation",
+    "messaging": "Messaging",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",

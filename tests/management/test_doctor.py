@@ -116,7 +116,11 @@ def user(redis_server: Store, settings: Any) -> Iterator[str]:
 
 
 def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user: str) -> None:
-    assert "acl_commands" not in {each["code"] for each in doctor_findings()}
+    found = {each["code"]: each for each in doctor_findings()}
+    assert "acl_commands" not in found
+    assert f"may not use the channels {redis_server.prefix}:*" in found["acl_channels"]["text"]
+    redis_server.raw.execute_command("ACL", "SETUSER", user, "allchannels")
+    assert "acl_channels" not in {each["code"] for each in doctor_findings()}
 
     redis_server.raw.execute_command("ACL", "SETUSER", user, "-zadd", "-blpop", "-config")
 

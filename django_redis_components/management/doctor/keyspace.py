@@ -35,6 +35,7 @@ COMPONENTS = frozenset(
         "files",
         "live",
         "locks",
+        "messaging",
         "ratelimits",
         "search",
         "semaphores",

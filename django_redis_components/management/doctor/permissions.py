@@ -17,18 +17,19 @@ from django_redis_components.management.doctor.findings import Finding, Report
 COMMANDS: tuple[str, ...] = (
     "BITCOUNT K", "BITFIELD K SET u8 0 0", "BITFIELD_RO K GET u8 0", "BITOP AND K K", "BITPOS K 1", "BLPOP K 1",
     "BZPOPMIN K 1", "DBSIZE", "DECR K", "DECRBY K 1", "DEL K", "EVAL return 1 K", "EVALSHA sha 1 K", "EXISTS K",
-    "GET K", "GETBIT K 0", "GETRANGE K 0 0", "HDEL K f", "GEOADD K 0 0 v", "GEOPOS K v",
-    "GEOSEARCHSTORE K K FROMLONLAT 0 0 BYRADIUS 1 km", "HEXISTS K f", "HGET K f", "HGETALL K", "HINCRBY K f 1",
+    "EXPIRE K 1", "GEOADD K 0 0 v", "GEOPOS K v", "GEOSEARCHSTORE K K FROMLONLAT 0 0 BYRADIUS 1 km", "GET K",
+    "GETBIT K 0", "GETRANGE K 0 0", "HDEL K f", "HEXISTS K f", "HGET K f", "HGETALL K", "HINCRBY K f 1",
     "HINCRBYFLOAT K f 1", "HKEYS K", "HLEN K", "HMGET K f", "HSCAN K 0", "HSET K f v", "HSETNX K f v", "HSTRLEN K f",
     "INCR K", "INCRBY K 1", "INFO", "LINDEX K 0", "LLEN K", "LPOP K", "LPOS K v", "LPUSH K v", "LRANGE K 0 0",
     "LREM K 0 v", "LSET K 0 v", "LTRIM K 0 0", "MEMORY USAGE K", "MGET K", "PERSIST K", "PEXPIRE K 1", "PEXPIREAT K 1",
-    "PFADD K v", "PFCOUNT K", "PFMERGE K", "PING", "PTTL K", "RENAME K K", "RPUSH K v", "SADD K v", "SCARD K", "SCAN 0",
-    "SET K v", "SETBIT K 0 0", "SETRANGE K 0 v", "SISMEMBER K v", "SMISMEMBER K v", "SREM K v", "SSCAN K 0", "TIME",
-    "UNLINK K", "UNWATCH", "WAIT 0 1", "WATCH K", "XADD K * f v", "XREVRANGE K + -", "ZADD K 0 v", "ZCARD K",
-    "ZCOUNT K 0 1", "ZDIFFSTORE K 1 K", "ZINCRBY K 1 v", "ZINTERCARD 1 K", "ZINTERSTORE K 1 K", "ZLEXCOUNT K - +",
-    "ZMSCORE K v", "ZPOPMIN K", "ZRANDMEMBER K", "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1",
-    "ZRANGESTORE K K 0 0", "ZRANK K v", "ZREM K v", "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1",
-    "ZREVRANGE K 0 0", "ZREVRANGEBYSCORE K 1 0", "ZSCORE K v", "ZUNIONSTORE K 1 K",
+    "PFADD K v", "PFCOUNT K", "PFMERGE K", "PING", "PTTL K", "RENAME K K", "RPUSH K v", "SADD K v", "SCAN 0",
+    "SCARD K", "SET K v", "SETBIT K 0 0", "SETRANGE K 0 v", "SISMEMBER K v", "SMISMEMBER K v", "SPUBLISH K v",
+    "SREM K v", "SSCAN K 0", "TIME", "UNLINK K", "UNWATCH", "WAIT 0 1", "WATCH K", "XADD K * f v", "XDEL K 1-0",
+    "XLEN K", "XRANGE K - +", "XREVRANGE K + -", "XTRIM K MAXLEN 1", "ZADD K 0 v", "ZCARD K", "ZCOUNT K 0 1",
+    "ZDIFFSTORE K 1 K", "ZINCRBY K 1 v", "ZINTERCARD 1 K", "ZINTERSTORE K 1 K", "ZLEXCOUNT K - +", "ZMSCORE K v",
+    "ZPOPMIN K", "ZRANDMEMBER K", "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1", "ZRANGESTORE K K 0 0",
+    "ZRANK K v", "ZREM K v", "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 0",
+    "ZREVRANGEBYSCORE K 1 0", "ZSCORE K v", "ZUNIONSTORE K 1 K",
 )  # fmt: skip
 
 
@@ -63,13 +64,18 @@ def check_redis_user(client: SyncClient, report: Report) -> None:
 def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
     denied = {name: str(reply) for name, reply in replies.items() if isinstance(reply, NoPermissionError)}
     keys = [name for name, text in denied.items() if " key" in text]
-    commands = [name for name in denied if name not in keys]
+    channels = [name for name, text in denied.items() if " channel" in text]
+    commands = [name for name in denied if name not in keys + channels]
     if commands:
         yield _denied(user, commands)
     if keys:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not read or write the keys {pattern}: {', '.join(keys)}."
         yield Finding("error", "acl_keys", text, "Allow them:", f"redis-cli ACL SETUSER {user} '~{pattern}'")
+    if channels:
+        pattern = f"{conf.settings().prefix}:*"
+        text = f"Redis user {user!r} may not use the channels {pattern}: messages wake no waiter."
+        yield Finding("warning", "acl_channels", text, "Allow them:", f"redis-cli ACL SETUSER {user} '&{pattern}'")
 
 
 def _denied(user: str, commands: list[str]) -> Finding:

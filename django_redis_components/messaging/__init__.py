@@ -1,0 +1,99 @@
+"""Messages that wait for receivers who are away: mailboxes of users, and chats of several members.
+
+Guarantees:
+
+- A message that was accepted is fetched at least once by each member, until the member acknowledges it (`ack`).
+- All members get the messages of a chat in one order, that of their ids. No lock is involved.
+- `send` moves nobody's last seen id, so that neither other members' messages nor own ones on another device are missed.
+- `send` is safe to repeat: with a key for a day, and without one after a lost reply.
+- Messages that all members have read are removed, except the newest ones; messages that a member has not read are
+  removed only beyond the limits of `Retention`, and the next fetch says ``truncated``.
+- The last member who leaves removes all keys of the chat; a late `send` is refused and does not create it again.
+
+Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days after the last write:
+
+===========================================  ======  ==========================================================
+``<prefix>:messaging:{<id>}:chat:log``       stream  the messages, with ids ``n-0``
+``…:chat:members``                           zset    user -> last seen id
+``…:chat:meta``                              hash    counter of ids, what was trimmed, retention
+``…:chat:sent``                              zset    tokens of sent messages; 60 s, with a key a day
+``…:chat:edits``, ``…:chat:deleted``         zset    edits and deletions of messages that are in the log
+``<prefix>:messaging:{<owner>}:mailbox:log`` stream  the messages of a mailbox; 400 days after the last write
+``…:mailbox:meta``                           hash    counter of ids; as long as the log
+``…:mailbox:sent``                           zset    tokens of sent messages; 60 s, with a key a day
+``<prefix>:messaging:{<user>}:chats``        zset    index of a user's chats; 400 days after the last use
+``…:left``                                   zset    chats that the user has left, for `erase_user`; 400 days
+``<prefix>:messaging:{index}:all``           zset    the newest 1,000 chats, for the dashboard; 400 days
+===========================================  ======  ==========================================================
+
+Example::
+
+    from django_redis_components.messaging import Chat, Mailbox, pending
+
+    Mailbox(7).send({"text": "Your order was shipped."})
+    [message] = Mailbox(7).fetch()
+    Mailbox(7).ack(message.id)
+
+    chat = Chat.create("jeff", ["jenny", "eric"], "Lunch at noon?")
+    chat.send("jenny", "Fine!", key="device-1:42")
+    assert [message.body for message in chat.fetch("eric")] == ["Lunch at noon?", "Fine!"]
+    chat.ack("eric", 2)
+    assert (chat.unread("eric"), chat.unread("jenny")) == (0, 2)
+    assert [(chat_id, len(messages)) for chat_id, messages in pending("jeff")] == [(chat.id, 2)]
+
+See also: docs/components/messaging.md.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.messaging.chat import Chat, ChatState
+from django_redis_components.messaging.erasure import Erasure, aerase_user, erase_user
+from django_redis_components.messaging.exceptions import (
+    ChatExists,
+    ChatFull,
+    ChatNotFound,
+    MessageNotFound,
+    MessagingError,
+    NotMember,
+    NotSender,
+)
+from django_redis_components.messaging.mailbox import Mailbox
+from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.reconciliation import Reconciliation, areconcile, reconcile
+from django_redis_components.messaging.retention import Retention
+from django_redis_components.messaging.user_chats import (
+    achats,
+    apending,
+    aunread_counts,
+    chats,
+    pending,
+    unread_counts,
+)
+
+__all__ = [
+    "Chat",
+    "ChatExists",
+    "ChatFull",
+    "ChatNotFound",
+    "ChatState",
+    "Erasure",
+    "Mailbox",
+    "Message",
+    "MessageNotFound",
+    "Messages",
+    "MessagingError",
+    "NotMember",
+    "NotSender",
+    "Reconciliation",
+    "Retention",
+    "achats",
+    "aerase_user",
+    "apending",
+    "areconcile",
+    "aunread_counts",
+    "chats",
+    "erase_user",
+    "pending",
+    "reconcile",
+    "unread_counts",
+]

@@ -1,0 +1,88 @@
+"""Validation of the arguments of messaging."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from django_redis_components.core import serialization
+from django_redis_components.core.names import validate_name
+
+#: A user: a primary key, or any text.
+User = int | str
+#: Largest body of a message, as JSON in UTF-8. Larger data belongs elsewhere; send its id.
+MAX_BODY_BYTES = 64 * 1024
+#: Most messages of one fetch.
+MAX_FETCH = 1_000
+#: Largest id: what JavaScript and Lua represent exactly.
+MAX_ID = 2**53 - 1
+#: Seconds for which a `key` is remembered. A device that was offline sends again within a day.
+KEY_TTL_S = 86_400
+#: Seconds for which the token of a send without a key is remembered. Retries end sooner.
+TOKEN_TTL_S = 60
+
+
+def check_user(user: object, what: str = "user") -> str:
+    """Return the id of a user as text.
+
+    Raises:
+        TypeError: neither an integer nor a string.
+        ValueError: not a valid name.
+    """
+    if isinstance(user, bool) or not isinstance(user, int | str):
+        raise TypeError(f"{what}={user!r}: expected the id of a user, an integer or a string.")
+    return validate_name(str(user), what)
+
+
+def check_users(users: object, what: str) -> list[str]:
+    """Return the ids of users as text, each once."""
+    if isinstance(users, str | bytes) or not isinstance(users, Iterable):
+        raise TypeError(f"{what}={users!r}: expected a list of user ids.")
+    return list(dict.fromkeys(check_user(user, f"user in {what}") for user in users))
+
+
+def check_body(body: Any) -> bytes:
+    """Return the body as JSON.
+
+    Raises:
+        TypeError: not a JSON value.
+        ValueError: NaN or an infinity, or too large.
+    """
+    data = serialization.encode(serialization.normalize(body, "body"))
+    if len(data) > MAX_BODY_BYTES:
+        raise ValueError(f"body has {len(data):,} bytes as JSON: expected at most {MAX_BODY_BYTES:,}.")
+    return data
+
+
+def check_id(id: object, what: str = "id", *, low: int = 0) -> int:
+    """Return the id of a message, or a cursor."""
+    return check_count(id, what, low, MAX_ID)
+
+
+def check_count(value: object, what: str, low: int, high: int) -> int:
+    """Return an integer within bounds.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: out of bounds.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what}={value!r}: expected an integer from {low} to {high}.")
+    if not low <= value <= high:
+        raise ValueError(f"{what}={value!r}: expected an integer from {low} to {high}.")
+    return value
+
+
+def send_token(key: object, sender: str) -> tuple[bytes, int]:
+    """Return the token of a send and its TTL in seconds: of a key and the sender, or a random one.
+
+    Raises:
+        TypeError: the key is not a string.
+        ValueError: the key is not a valid name.
+    """
+    if key is None:
+        return secrets.token_bytes(8), TOKEN_TTL_S
+    name = f"{sender}\0{validate_name(key, 'key')}"
+    return hashlib.blake2b(name.encode(), digest_size=16).digest(), KEY_TTL_S

@@ -1,0 +1,370 @@
+"""Chats: one log for several members, each with a last seen id."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Iterable
+from typing import Any, NamedTuple, NoReturn
+
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.messaging import arguments, keyspace, user_index
+from django_redis_components.messaging.arguments import User, check_user
+from django_redis_components.messaging.exceptions import (
+    ChatExists,
+    ChatFull,
+    ChatNotFound,
+    MessageNotFound,
+    NotMember,
+    NotSender,
+)
+from django_redis_components.messaging.message import Messages, read_entries
+from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
+from django_redis_components.messaging.scripts import (
+    ACK,
+    CREATE,
+    DELETE_MESSAGE,
+    EDIT_MESSAGE,
+    FETCH,
+    JOIN,
+    LEAVE,
+    SEND,
+    UNREAD,
+    ChatFault,
+)
+
+#: Most members of a chat: `members` reads all of them.
+MAX_MEMBERS = 1_000
+
+
+class ChatState(NamedTuple):
+    """The state of a chat for one member.
+
+    Attributes:
+        unread: messages after the last seen one.
+        last_id: id of the last message that was sent.
+        last_seen: the member's last seen id.
+        revision: number of edits and deletions.
+        last_ms: when the last message was sent, in milliseconds since 1970.
+    """
+
+    unread: int
+    last_id: int
+    last_seen: int
+    revision: int
+    last_ms: int
+
+
+class Chat:
+    """A chat: messages in one order for all members, each with a last seen id.
+
+    Sending and fetching change no last seen id, not even that of the sender; only `ack` does. A fetch whose response is
+    lost is repeated with the same cursor.
+
+    Args:
+        id: the id of the chat, as `create` returned it.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: the id is not a valid name.
+    """
+
+    def __init__(self, id: str, *, using: str = "default") -> None:
+        self.id = keys.validate_name(id, "chat id")
+        self.using = using
+
+    def __repr__(self) -> str:
+        return f"<Chat {self.id}>"
+
+    @classmethod
+    def create(
+        cls,
+        sender: User,
+        recipients: Iterable[User],
+        body: Any,
+        chat_id: str | None = None,
+        *,
+        retention: Retention | None = None,
+        using: str = "default",
+    ) -> Chat:
+        """Create a chat with its first message.
+
+        Args:
+            sender: the user who sends the first message, a member.
+            recipients: the other members.
+            body: of the first message, any JSON value of at most 64 KiB.
+            chat_id: None: a random one.
+            retention: how long messages are kept.
+
+        Raises:
+            ChatExists: there is a chat with this id.
+            TypeError, ValueError: an argument is not accepted.
+        """
+        chat = cls(uuid.uuid4().hex if chat_id is None else chat_id, using=using)
+        run(connections.client(using), chat._create(sender, recipients, body, retention))
+        return chat
+
+    @classmethod
+    async def acreate(
+        cls,
+        sender: User,
+        recipients: Iterable[User],
+        body: Any,
+        chat_id: str | None = None,
+        *,
+        retention: Retention | None = None,
+        using: str = "default",
+    ) -> Chat:
+        """See `create`."""
+        chat = cls(uuid.uuid4().hex if chat_id is None else chat_id, using=using)
+        await arun(connections.aclient(using), chat._create(sender, recipients, body, retention))
+        return chat
+
+    def send(self, sender: User, body: Any, key: str | None = None) -> int:
+        """Send a message and return its id.
+
+        Args:
+            sender: a member.
+            body: any JSON value of at most 64 KiB.
+            key: makes the send idempotent: the same sender and key within a day return the id of the first message.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            NotMember: the sender is not a member.
+            TypeError, ValueError: an argument is not accepted.
+        """
+        return run(connections.client(self.using), self._send(sender, body, key))
+
+    async def asend(self, sender: User, body: Any, key: str | None = None) -> int:
+        """See `send`."""
+        return await arun(connections.aclient(self.using), self._send(sender, body, key))
+
+    def fetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
+        """Return the messages after a cursor, in order of id. Nothing is changed.
+
+        Args:
+            user: a member.
+            after: the id of the last message that the device has; None: the user's last seen id.
+            limit: most messages, 1 to 1,000.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            NotMember: the user is not a member.
+        """
+        return run(connections.client(self.using), self._fetch(user, after, limit))
+
+    async def afetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
+        """See `fetch`."""
+        return await arun(connections.aclient(self.using), self._fetch(user, after, limit))
+
+    def ack(self, user: User, id: int) -> None:
+        """Raise a member's last seen id. A lower id changes nothing; a higher one than there is counts as the last.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            NotMember: the user is not a member.
+        """
+        run(connections.client(self.using), self._ack(user, id))
+
+    async def aack(self, user: User, id: int) -> None:
+        """See `ack`."""
+        await arun(connections.aclient(self.using), self._ack(user, id))
+
+    def unread(self, user: User) -> int:
+        """Return the number of messages after the last seen one, own messages included. None is read.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            NotMember: the user is not a member.
+        """
+        return run(connections.client(self.using), self._state(user)).unread
+
+    async def aunread(self, user: User) -> int:
+        """See `unread`."""
+        return (await arun(connections.aclient(self.using), self._state(user))).unread
+
+    def state(self, user: User) -> ChatState:
+        """Return the unread count of a member, with what tells whether the chat has changed; see `unread`."""
+        return run(connections.client(self.using), self._state(user))
+
+    async def astate(self, user: User) -> ChatState:
+        """See `state`."""
+        return await arun(connections.aclient(self.using), self._state(user))
+
+    def join(self, user: User, history: int = 0) -> None:
+        """Add a member. The last seen id of one who is a member already does not change.
+
+        Args:
+            history: messages from before the join that count as unread.
+
+        Raises:
+            ChatFull: the chat has 1,000 members.
+            ChatNotFound: there is no such chat.
+        """
+        run(connections.client(self.using), self._join(user, history))
+
+    async def ajoin(self, user: User, history: int = 0) -> None:
+        """See `join`."""
+        await arun(connections.aclient(self.using), self._join(user, history))
+
+    def leave(self, user: User) -> None:
+        """Remove a member. The last one takes the chat along: all its keys are deleted, and sends are refused.
+
+        A user who is not a member, or a chat that does not exist, is ignored.
+        """
+        run(connections.client(self.using), self._leave(user))
+
+    async def aleave(self, user: User) -> None:
+        """See `leave`."""
+        await arun(connections.aclient(self.using), self._leave(user))
+
+    def members(self) -> dict[str, int]:
+        """Return the last seen id of each member; empty if there is no such chat."""
+        return run(connections.client(self.using), self._members())
+
+    async def amembers(self) -> dict[str, int]:
+        """See `members`."""
+        return await arun(connections.aclient(self.using), self._members())
+
+    def edit_message(self, user: User, id: int, body: Any) -> None:
+        """Replace the body of a message. Later fetches return the new one; `Messages.revision` grows.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            MessageNotFound: there is no such message.
+            NotMember: the user is not a member.
+            NotSender: another user sent the message.
+        """
+        run(connections.client(self.using), self._edit_message(user, id, body))
+
+    async def aedit_message(self, user: User, id: int, body: Any) -> None:
+        """See `edit_message`."""
+        await arun(connections.aclient(self.using), self._edit_message(user, id, body))
+
+    def delete_message(self, user: User, id: int) -> None:
+        """Delete a message. Its id is not used again; `Messages.revision` grows. Raises as `edit_message` does."""
+        run(connections.client(self.using), self._delete_message(user, id))
+
+    async def adelete_message(self, user: User, id: int) -> None:
+        """See `delete_message`."""
+        await arun(connections.aclient(self.using), self._delete_message(user, id))
+
+    def delete(self) -> None:
+        """Delete the chat, for all members."""
+        run(connections.client(self.using), self._delete())
+
+    async def adelete(self) -> None:
+        """See `delete`."""
+        await arun(connections.aclient(self.using), self._delete())
+
+    @property
+    def _key(self) -> str:
+        return keyspace.chat_key(self.id)
+
+    def _create(self, sender: User, recipients: Iterable[User], body: Any, retention: Retention | None) -> Flow[None]:
+        first = check_user(sender, "sender")
+        members = list(dict.fromkeys([first, *arguments.check_users(recipients, "recipients")]))
+        if len(members) > MAX_MEMBERS:
+            raise ValueError(f"recipients: {len(members):,} members, expected at most {MAX_MEMBERS:,}.")
+        kept = retention or Retention()
+        code = yield CREATE(
+            chat=self._key,
+            token=secrets.token_hex(8),
+            sender=first,
+            body=arguments.check_body(body),
+            keep_last=kept.keep_last,
+            max_messages=kept.max_messages,
+            members=members,
+            **kept.times_ms(),
+        )
+        if code < 0:
+            raise ChatExists(self.id)
+        yield from user_index.add_chat(self.id, members, is_new=True)
+
+    def _send(self, sender: User, body: Any, key: str | None) -> Flow[int]:
+        name = check_user(sender, "sender")
+        token, ttl_s = arguments.send_token(key, name)
+        call = SEND(chat=self._key, sender=name, body=arguments.check_body(body), token=token, token_ttl_s=ttl_s)
+        reply = yield call
+        return int(self._checked(reply, name))
+
+    def _fetch(self, user: User, after: int | None, limit: int) -> Flow[Messages]:
+        name = check_user(user)
+        cursor: int | str = "" if after is None else arguments.check_id(after, "after")
+        arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
+        reply = yield FETCH(chat=self._key, user=name, after=cursor, limit=limit)
+        return fetched(self._checked(reply, name))
+
+    def _ack(self, user: User, id: int) -> Flow[None]:
+        name = check_user(user)
+        reply = yield ACK(chat=self._key, user=name, id=arguments.check_id(id))
+        self._checked(reply, name)
+
+    def _state(self, user: User) -> Flow[ChatState]:
+        name = check_user(user)
+        reply = yield UNREAD(chat=self._key, user=name)
+        return ChatState(*self._checked(reply, name))
+
+    def _join(self, user: User, history: int) -> Flow[None]:
+        name = check_user(user)
+        arguments.check_count(history, "history", 0, MAX_MESSAGES)
+        reply = yield JOIN(chat=self._key, user=name, history=history, max_members=MAX_MEMBERS)
+        if self._checked(reply, name) == 0:
+            raise ChatFull(self.id, MAX_MEMBERS)
+        yield from user_index.add_chat(self.id, [name])
+
+    def _leave(self, user: User) -> Flow[None]:
+        name = check_user(user)
+        remaining = yield LEAVE(chat=self._key, user=name)
+        yield from user_index.remove_chat(self.id, [name], is_deleted=remaining == 0)
+
+    def _members(self) -> Flow[dict[str, int]]:
+        reply = yield Read("ZRANGE", keyspace.chat_key(self.id, "members"), 0, MAX_MEMBERS - 1, "WITHSCORES")
+        pairs = iter(reply)
+        return {user.decode(): int(score) for user, score in zip(pairs, pairs, strict=True)}
+
+    def _edit_message(self, user: User, id: int, body: Any) -> Flow[None]:
+        name, number = check_user(user), arguments.check_id(id, low=1)
+        reply = yield EDIT_MESSAGE(chat=self._key, user=name, id=number, body=arguments.check_body(body))
+        self._checked(reply, name, number)
+
+    def _delete_message(self, user: User, id: int) -> Flow[None]:
+        name, number = check_user(user), arguments.check_id(id, low=1)
+        reply = yield DELETE_MESSAGE(chat=self._key, user=name, id=number)
+        self._checked(reply, name, number)
+
+    def _delete(self) -> Flow[None]:
+        members = yield from self._members()
+        yield Command("UNLINK", *(keyspace.chat_key(self.id, part) for part in keyspace.CHAT_PARTS), retry=True)
+        yield from user_index.remove_chat(self.id, members, is_deleted=True)
+
+    def _checked(self, reply: Any, user: str, id: int = 0) -> Any:
+        """Return the reply of a script, or raise the exception of its code."""
+        if isinstance(reply, int) and reply < 0:
+            self._fail(ChatFault(reply), user, id)
+        return reply
+
+    def _fail(self, fault: ChatFault, user: str, id: int) -> NoReturn:
+        match fault:
+            case ChatFault.no_chat:
+                raise ChatNotFound(self.id)
+            case ChatFault.not_member:
+                raise NotMember(self.id, user)
+            case ChatFault.no_message:
+                raise MessageNotFound(self.id, id)
+            case ChatFault.not_sender:
+                raise NotSender(self.id, id, user)
+
+
+def fetched(reply: list[Any]) -> Messages:
+    """Return the messages of a reply of `FETCH`."""
+    seq, seen, trimmed, revision, cursor, entries, edits = reply
+    return Messages(
+        read_entries(entries, edits),
+        truncated=cursor < trimmed or cursor > seq,
+        last_id=seq,
+        last_seen=seen,
+        revision=revision,
+    )

@@ -1,0 +1,28 @@
+-- Delete the messages of a user among some of a chat. The user may have left.
+-- Precondition: none.
+-- KEYS[1] chat  prefix of the keys of the chat
+-- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- ARGV[1] user  text
+-- ARGV[2] after  id
+-- ARGV[3] count  messages to look at
+-- Returns n >= 1: id of the last message that was looked at
+-- Returns 0: there are no more
+-- Cost: O(count)
+local chat = KEYS[1]
+local user, after, count = ARGV[1], ARGV[2], ARGV[3]
+-- @include message
+
+local keys = chat_keys(chat)
+local entries, last, is_changed = redis.call("XRANGE", keys.log, "(" .. after .. "-0", "+", "COUNT", count), 0, false
+for _, entry in ipairs(entries) do
+  last = number_of(entry)
+  if entry[2][2] == user then
+    remove_message(keys, last)
+    is_changed = true
+  end
+end
+if is_changed then
+  renew_ttl(keys)
+  notify(keys, 0)
+end
+return last

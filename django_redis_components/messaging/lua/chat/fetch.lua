@@ -1,0 +1,31 @@
+-- Read the messages of a chat after a cursor. Nothing is changed.
+-- Precondition: none.
+-- KEYS[1] chat  prefix of the keys of the chat
+-- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- ARGV[1] user  text
+-- ARGV[2] after  id; empty for the last seen one
+-- ARGV[3] limit  messages
+-- Returns an array: seq, last seen id, trimmed, revision, the cursor, the entries, their edits
+-- Returns -1: no such chat
+-- Returns -2: the user is no member
+-- Cost: O(log N) for N messages, and O(1) for each that is returned
+local chat = KEYS[1]
+local user, after, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+-- @include chat
+
+local keys = chat_keys(chat)
+local seen, code = last_seen(keys, user)
+if not seen then
+  return code
+end
+local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision")
+local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
+after = after or seen
+local from = after > seq and trimmed or after -- a cursor of an older chat with this id
+local entries = redis.call("XRANGE", keys.log, "(" .. string.format("%.0f", from) .. "-0", "+", "COUNT", limit)
+local edits = {}
+if #entries > 0 then
+  local first, last = number_of(entries[1]), number_of(entries[#entries])
+  edits = redis.call("ZRANGEBYSCORE", keys.edits, first, last)
+end
+return { seq, seen, trimmed, tonumber(meta[3]), after, entries, edits }

@@ -1,0 +1,137 @@
+"""Mailboxes: messages for one owner."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.messaging import arguments, keyspace
+from django_redis_components.messaging.arguments import User, check_user
+from django_redis_components.messaging.message import Messages, read_entries
+from django_redis_components.messaging.scripts import MAILBOX_ACK, MAILBOX_FETCH, MAILBOX_SEND
+
+#: Largest limit of a mailbox.
+MAX_MESSAGES = 1_000_000
+
+
+class Mailbox:
+    """Messages for one owner, kept until the owner acknowledges them.
+
+    Args:
+        owner: id of the user, or any name.
+        max_messages: beyond this number the oldest messages are dropped, and the next fetch says ``truncated``.
+        ttl: seconds (or timedelta) after the last send or ack until the mailbox expires.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    def __init__(
+        self,
+        owner: User,
+        *,
+        max_messages: int = 10_000,
+        ttl: Seconds = timedelta(days=400),
+        using: str = "default",
+    ) -> None:
+        self.owner = check_user(owner, "owner")
+        self.max_messages = arguments.check_count(max_messages, "max_messages", 1, MAX_MESSAGES)
+        self.using = using
+        self._ttl_ms = to_ms(ttl, "ttl")
+
+    def __repr__(self) -> str:
+        return f"<Mailbox {self.owner}>"
+
+    def send(self, body: Any, sender: User | None = None, key: str | None = None) -> int:
+        """Send a message to the owner and return its id.
+
+        Args:
+            body: any JSON value of at most 64 KiB.
+            sender: id of a user; None: no sender.
+            key: makes the send idempotent: the same sender and key within a day return the id of the first message.
+        """
+        return run(connections.client(self.using), self._send(body, sender, key))
+
+    async def asend(self, body: Any, sender: User | None = None, key: str | None = None) -> int:
+        """See `send`."""
+        return await arun(connections.aclient(self.using), self._send(body, sender, key))
+
+    def fetch(self, after: int | None = None, limit: int = 50) -> Messages:
+        """Return the messages after a cursor, in order of id. Nothing is changed.
+
+        Args:
+            after: the id of the last message that the device has; None: all that are not acknowledged.
+            limit: most messages, 1 to 1,000.
+        """
+        return run(connections.client(self.using), self._fetch(after, limit))
+
+    async def afetch(self, after: int | None = None, limit: int = 50) -> Messages:
+        """See `fetch`."""
+        return await arun(connections.aclient(self.using), self._fetch(after, limit))
+
+    def ack(self, id: int) -> int:
+        """Remove the messages up to an id. Return how many were removed; after a lost reply this may be 0."""
+        return run(connections.client(self.using), self._ack(id))
+
+    async def aack(self, id: int) -> int:
+        """See `ack`."""
+        return await arun(connections.aclient(self.using), self._ack(id))
+
+    def unread(self) -> int:
+        """Return the number of messages. None is read."""
+        return run(connections.client(self.using), self._unread())
+
+    async def aunread(self) -> int:
+        """See `unread`."""
+        return await arun(connections.aclient(self.using), self._unread())
+
+    def delete(self) -> None:
+        """Delete the mailbox."""
+        run(connections.client(self.using), self._delete())
+
+    async def adelete(self) -> None:
+        """See `delete`."""
+        await arun(connections.aclient(self.using), self._delete())
+
+    def _send(self, body: Any, sender: User | None, key: str | None) -> Flow[int]:
+        name = "" if sender is None else check_user(sender, "sender")
+        token, ttl_s = arguments.send_token(key, name)
+        reply = yield MAILBOX_SEND(
+            mailbox=keyspace.mailbox_key(self.owner),
+            sender=name,
+            body=arguments.check_body(body),
+            token=token,
+            token_ttl_s=ttl_s,
+            max_messages=self.max_messages,
+            ttl_ms=self._ttl_ms,
+        )
+        return int(reply)
+
+    def _fetch(self, after: int | None, limit: int) -> Flow[Messages]:
+        cursor: int | str = "" if after is None else arguments.check_id(after, "after")
+        arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
+        reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
+        seq, dropped, used, entries = reply
+        truncated = used < dropped or used > seq
+        return Messages(read_entries(entries), truncated=truncated, last_id=seq, last_seen=used)
+
+    def _ack(self, id: int) -> Flow[int]:
+        number = arguments.check_id(id)
+        removed = yield MAILBOX_ACK(mailbox=keyspace.mailbox_key(self.owner), id=number, ttl_ms=self._ttl_ms)
+        return int(removed)
+
+    def _unread(self) -> Flow[int]:
+        count = yield Read("XLEN", keyspace.mailbox_key(self.owner, "log"))
+        return int(count)
+
+    def _delete(self) -> Flow[None]:
+        yield delete_command(self.owner)
+
+
+def delete_command(owner: str) -> Command:
+    """Return the command that deletes a mailbox."""
+    return Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)

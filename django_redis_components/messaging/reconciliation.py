@@ -1,0 +1,90 @@
+"""Repair of the index of each user's chats from the members of the chats."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.messaging import keyspace, user_index
+from django_redis_components.messaging.chat import MAX_MEMBERS
+
+#: Keys that the server looks at in one step.
+COUNT = 1_000
+#: Chats of a user that are compared in one round trip.
+CHUNK = 500
+
+
+@dataclasses.dataclass
+class Reconciliation:
+    """What `reconcile` has found.
+
+    Attributes:
+        chats: chats of the server.
+        added: chats that were missing in the index of a member.
+        removed: chats in the index of a user who is no member.
+    """
+
+    chats: int = 0
+    added: int = 0
+    removed: int = 0
+
+
+def reconcile(*, using: str = "default") -> Reconciliation:
+    """Repair the indexes of users' chats. It looks at all keys of the server, a thousand at a time."""
+    client, done = connections.client(using), Reconciliation()
+    for anchor in client.key_per_primary():
+        run(client, _repair(anchor, done))
+    return done
+
+
+async def areconcile(*, using: str = "default") -> Reconciliation:
+    """See `reconcile`."""
+    client, done = connections.aclient(using), Reconciliation()
+    for anchor in await client.key_per_primary():
+        await arun(client, _repair(anchor, done))
+    return done
+
+
+def _repair(anchor: str, done: Reconciliation) -> Flow[None]:
+    """Repair what the keys of one server say."""
+    start = f"{conf.settings().prefix}:messaging:{{"
+    ends = {"}:chat:members": _add_members, "}:chats": _remove_chats}
+    cursor = 0
+    while True:
+        reply = yield Read("SCAN", cursor, "MATCH", f"{_escaped(start)}*", "COUNT", COUNT, key=anchor)
+        cursor = int(reply[0])
+        for key in map(bytes.decode, reply[1]):
+            for end, repair in ends.items():
+                if key.endswith(end):
+                    yield from repair(key.removeprefix(start).removesuffix(end), done)
+        if not cursor:
+            return
+
+
+def _add_members(chat_id: str, done: Reconciliation) -> Flow[None]:
+    members = yield Read("ZRANGE", keyspace.chat_key(chat_id, "members"), 0, MAX_MEMBERS - 1)
+    users = [user.decode() for user in members]
+    scores: list[Any] = yield Batch([Read("ZSCORE", keyspace.chats_key(user), chat_id) for user in users])
+    missing = [user for user, score in zip(users, scores, strict=True) if score is None]
+    yield from user_index.add_chat(chat_id, missing)
+    done.chats += 1
+    done.added += len(missing)
+
+
+def _remove_chats(user: str, done: Reconciliation) -> Flow[None]:
+    ids = yield from user_index.chat_ids(user)
+    for start in range(0, len(ids), CHUNK):
+        some = ids[start : start + CHUNK]
+        scores = yield Batch([Read("ZSCORE", keyspace.chat_key(one, "members"), user) for one in some])
+        for chat_id, score in zip(some, scores, strict=True):
+            if score is None:
+                yield from user_index.remove_chat(chat_id, [user])
+                done.removed += 1
+
+
+def _escaped(text: str) -> str:
+    """Return a glob pattern that matches this text only."""
+    return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in text)

@@ -1,0 +1,54 @@
+"""How long a chat keeps messages."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.messaging.arguments import check_count
+
+#: Most messages of a chat.
+MAX_MESSAGES = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Retention:
+    """How long a chat keeps messages.
+
+    A message is removed when all members have read it and it is neither among the newest `keep_last` nor younger than
+    `keep_for`: another device of a member may not have it yet. Absent members do not keep messages for ever: beyond
+    `max_messages` and `max_age` messages are removed unread, and the next fetch says ``truncated``.
+
+    Args:
+        keep_last: messages.
+        keep_for: seconds, or a timedelta.
+        max_messages: messages, at least `keep_last`.
+        max_age: seconds, or a timedelta; at least `keep_for`.
+        ttl: seconds (or a timedelta) after the last send, ack, join or edit until the chat expires whole.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
+
+    keep_last: int = 100
+    keep_for: Seconds = 86_400
+    max_messages: int = 10_000
+    max_age: Seconds = 90 * 86_400
+    ttl: Seconds = 400 * 86_400
+
+    def __post_init__(self) -> None:
+        check_count(self.max_messages, "max_messages", 1, MAX_MESSAGES)
+        check_count(self.keep_last, "keep_last", 0, MAX_MESSAGES)
+        times = self.times_ms()
+        if self.keep_last > self.max_messages:
+            raise ValueError(f"keep_last={self.keep_last}: expected at most max_messages, {self.max_messages}.")
+        if times["keep_for_ms"] > times["max_age_ms"]:
+            raise ValueError(f"keep_for={self.keep_for!r}: expected at most max_age, {self.max_age!r}.")
+
+    def times_ms(self) -> dict[str, int]:
+        """Return the durations in milliseconds, as the scripts take them."""
+        return {
+            "keep_for_ms": to_ms(self.keep_for, "keep_for", zero=True),
+            "max_age_ms": to_ms(self.max_age, "max_age"),
+            "ttl_ms": to_ms(self.ttl, "ttl"),
+        }

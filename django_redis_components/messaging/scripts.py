@@ -1,0 +1,51 @@
+"""The scripts of messaging. All may be retried: by token, by absolute value, or because they only read."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from django_redis_components.core.scripts import LuaScript
+
+
+class ChatFault(IntEnum):
+    """Replies of the scripts of chats that are errors."""
+
+    no_chat = -1
+    not_member = -2
+    no_message = -3
+    not_sender = -4
+
+
+def _chat(name: str, *args: str) -> LuaScript:
+    return LuaScript("messaging", f"chat/{name}", keys=("chat",), args=args, idempotent=True)
+
+
+def _mailbox(name: str, *args: str) -> LuaScript:
+    return LuaScript("messaging", f"mailbox/{name}", keys=("mailbox",), args=args, idempotent=True)
+
+
+CREATE = _chat(
+    "create",
+    "token",
+    "sender",
+    "body",
+    "keep_last",
+    "keep_for_ms",
+    "max_messages",
+    "max_age_ms",
+    "ttl_ms",
+    "members*",
+)
+SEND = _chat("send", "sender", "body", "token", "token_ttl_s")
+FETCH = _chat("fetch", "user", "after", "limit")
+ACK = _chat("ack", "user", "id")
+UNREAD = _chat("unread", "user")
+JOIN = _chat("join", "user", "history", "max_members")
+LEAVE = _chat("leave", "user")
+EDIT_MESSAGE = _chat("edit_message", "user", "id", "body")
+DELETE_MESSAGE = _chat("delete_message", "user", "id")
+ERASE = _chat("erase", "user", "after", "count")
+
+MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "ttl_ms")
+MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
+MAILBOX_ACK = _mailbox("ack", "id", "ttl_ms")

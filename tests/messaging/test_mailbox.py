@@ -1,0 +1,114 @@
+"""Mailboxes: order, cursor, acknowledgment, idempotent sends and the limit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.messaging import Mailbox
+from tests.messaging.members import names_of
+from tests.support import Proxy, Store, run_async
+
+
+@pytest.mark.contract
+def test_messages_wait_until_they_are_acknowledged(store: Store) -> None:
+    box = Mailbox(7)
+    assert [box.send("a"), box.send({"b": 1}, sender=9), box.send("c")] == [1, 2, 3]
+
+    fetched = box.fetch()
+
+    assert [(one.id, one.sender, one.body) for one in fetched] == [(1, None, "a"), (2, "9", {"b": 1}), (3, None, "c")]
+    assert (fetched.truncated, fetched.last_id, box.unread()) == (False, 3, 3)
+    assert [one.id for one in box.fetch(after=1, limit=1)] == [2]
+    assert [box.ack(2), box.ack(2), box.unread()] == [2, 0, 1]
+    assert [box.ack(99), box.unread(), box.send("d")] == [1, 0, 4]
+    assert [one.id for one in box.fetch()] == [4]
+
+
+@pytest.mark.contract
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
+    box = Mailbox("o")
+
+    async def scene() -> list[object]:
+        found = [await box.asend("a"), [one.body for one in await box.afetch()], await box.aunread(), await box.aack(1)]
+        await box.adelete()
+        return [*found, await box.aunread()]
+
+    assert run_async(scene) == [1, ["a"], 1, 1, 0]
+    assert store.keys() == []
+
+
+@pytest.mark.contract
+def test_send_with_a_key_is_idempotent_also_after_an_ack(store: Store) -> None:
+    box = Mailbox("o")
+
+    assert [box.send("a", key="k"), box.send("b"), box.ack(2), box.send("a", key="k"), box.unread()] == [1, 2, 2, 1, 0]
+
+
+@pytest.mark.contract
+def test_oldest_messages_are_dropped_beyond_the_limit_and_fetch_says_so(store: Store) -> None:
+    box = Mailbox("o", max_messages=2)
+    for number in range(1, 5):
+        box.send(number)
+
+    assert ([one.body for one in box.fetch()], box.fetch().truncated, box.unread()) == ([3, 4], True, 2)
+    assert [box.fetch(after=cursor).truncated for cursor in (1, 2, 3)] == [True, False, False]
+
+
+@pytest.mark.contract
+def test_keys_expire_together_after_the_last_use(store: Store) -> None:
+    box = Mailbox("o", ttl=3_600)
+    box.send("a", key="k")
+
+    ttls = {key.rpartition(b":")[2]: store.raw.pttl(key) for key in names_of(store)}
+
+    assert set(ttls) == {b"log", b"meta", b"sent"}
+    assert min(ttls[b"log"], ttls[b"meta"]) > 3_500_000
+    assert 80_000_000 < ttls[b"sent"] <= 86_400_000
+
+
+def test_cursor_of_an_expired_mailbox_starts_anew(redis_server: Store) -> None:
+    box = Mailbox("o")
+    box.send("a")
+
+    fetched = box.fetch(after=5)
+
+    assert ([one.body for one in fetched], fetched.truncated) == (["a"], True)
+
+
+def test_a_lost_reply_sends_no_message_twice(proxy: Proxy) -> None:
+    box = Mailbox("o", using="proxied")
+    box.send("a")
+    proxy.drop_next_reply(after=b"mailbox")
+
+    assert box.send("b") == 2
+
+    assert (proxy.dropped, [one.body for one in box.fetch()]) == (1, ["a", "b"])
+
+
+def test_errors_of_redis_are_raised(proxy: Proxy) -> None:
+    proxy.stop_accepting()
+
+    with pytest.raises(ConnectionError):
+        Mailbox("o", using="proxied").send("a")
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
+        (lambda: Mailbox(None), TypeError, "owner=None: expected the id of a user"),  # type: ignore[arg-type]
+        (lambda: Mailbox("o", max_messages=0), ValueError, "max_messages=0: expected an integer from 1 to"),
+        (lambda: Mailbox("o", ttl=-1), ValueError, "ttl=-1: expected a number of seconds above 0"),
+        (lambda: Mailbox("o").fetch(after=-1), ValueError, "after=-1"),
+        (lambda: Mailbox("o").ack(-1), ValueError, "id=-1"),
+        (lambda: Mailbox("o").send({1: 2}), TypeError, "body has the key 1: JSON objects have strings as keys."),
+        (lambda: Mailbox("o").send("x", sender="a{"), ValueError, "braces are not accepted"),
+    ],
+    ids=[str(number) for number in range(7)],
+)
+def test_bad_arguments_are_refused(act: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        act()
