@@ -104,8 +104,8 @@ def receive_all(consumer: FileConsumer, directory: Path, timeout_s: float | None
             except (FileChannelError, OSError, ValueError) as exc:
                 result.add_failure(file.name, exc)
             else:
+                result.add(file.name, file.size, file.sha256)  # first: Ctrl-C may interrupt the call
                 file.done()
-                result.add(file.name, file.size, file.sha256)
     return result
 
 

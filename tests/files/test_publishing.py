@@ -234,6 +234,29 @@ def test_producer_that_pauses_for_longer_than_its_lease_gets_an_error(
     assert "Removed 'x' from channel 'logs': its producer died while it published it." in caplog.text
 
 
+def test_publish_succeeds_if_all_consumers_are_done_before_the_announcement_is_repeated(
+    proxy: Proxy, redis_server: Store, tmp_path: Path
+) -> None:
+    logs, path, reader = new_channel(using="proxied"), write(tmp_path / "x", os.urandom(3_000)), new_channel()
+    count = 5
+
+    def consume() -> None:
+        for number, file in enumerate(reader.consumer("a").files(), 1):
+            file.done()
+            if number == count:
+                return
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    for _ in range(count):
+        proxy.drop_next_reply(after=b"\r\n$64\r\n")  # the checksum
+        logs.publish(path)
+    thread.join(30)
+
+    assert proxy.dropped == count
+    assert redis_server.keys() == []
+
+
 def test_publish_survives_a_lost_reply_of_each_step(proxy: Proxy, redis_server: Store, tmp_path: Path) -> None:
     logs, path = new_channel(using="proxied"), write(tmp_path / "x", os.urandom(3_000))
     reader = new_channel()
