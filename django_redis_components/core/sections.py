@@ -130,8 +130,7 @@ def names(value: Any) -> str | None:
 
 def path(value: Any) -> str | None:
     """Accept the path of a file, as a string or a `Path`."""
-    fits = isinstance(value, str | PurePath) and str(value) and "\0" not in str(value)
-    return None if fits else "the path of a file"
+    return None if isinstance(value, str | PurePath) and str(value) else "the path of a file"
 
 
 def paths(value: Any) -> str | None:
@@ -270,11 +269,12 @@ class AnalyticsSettings:
 class AggregationSettings:
     """`REDIS_COMPONENTS["AGGREGATION"]`."""
 
-    #: Path of a database file of places (``.mmdb``), such as "/var/lib/GeoIP/GeoLite2-City.mmdb"; None: the ranges that
-    #: `manage.py load_ip_ranges` has loaded to Redis.
+    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
     mmdb: str | None = _option(None, optional(path), os.fspath)
-    #: The connection of the ranges that `country_of` reads.
+    #: The connection of the ranges that `country_of` reads, and of the aggregators that the dashboard shows.
     using: str = _option("default", text)
+    #: Names of the aggregators that the dashboard shows, up to two.
+    aggregators: tuple[str, ...] = _option(("visits",), strings, tuple, strict=names)
     #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
     ttl_s: float = _duration(400 * 86_400.0)
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.panel import add_panel
 from django_redis_components.dashboard.panels import page, snapshot
+from django_redis_components.dashboard.panels.aggregation import LogsPanel
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
@@ -37,5 +38,14 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, EventsPanel, IndexesPanel, SearchPanel, BloomPanel):
+for _panel in (
+    VisitorsPanel,
+    SignInsPanel,
+    TopPagesPanel,
+    EventsPanel,
+    IndexesPanel,
+    SearchPanel,
+    BloomPanel,
+    LogsPanel,
+):
     add_panel(_panel)
