@@ -44,6 +44,7 @@ PROGRAMS = {
     "search": ["--documents", "2000", "--queries", "50"],
     "bloom": ["--rounds", "3"],
     "files": ["--mib", "64"],
+    "aggregation": ["--lines", "100000", "--lookups", "500"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.

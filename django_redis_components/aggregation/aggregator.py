@@ -21,7 +21,7 @@ from django_redis_components.aggregation.batches import (
 )
 from django_redis_components.aggregation.cursor import LineCursor, Parse
 from django_redis_components.aggregation.exceptions import LogFileChanged
-from django_redis_components.aggregation.ip_lookup import IpLookup, places_flow
+from django_redis_components.aggregation.ip_lookup import IpLookup
 from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, OnRead
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import FLUSH
@@ -268,11 +268,9 @@ class LogAggregator:
     def _flush(
         self, log: LogFile, file: str, segment: int, before: Mark | None, mark: Mark, batch: LogBatch
     ) -> Flow[int]:
-        texts = None
+        texts: dict[str, str] = {}
         if isinstance(self.key, PlaceKey):
-            addresses = list({address for _, address in batch.counts})
-            places = yield from places_flow(self.key.lookup, addresses)
-            texts = dict(zip(addresses, self.key.texts(places), strict=True))
+            texts = yield from self.key.texts(address for _, address in batch.addresses)
         reply: int = yield FLUSH(
             base=self._key(),
             file=file,
@@ -285,7 +283,7 @@ class LogAggregator:
             bad=batch.bad,
             max_keys=self.max_keys,
             ttl_ms=to_ms(conf.settings().aggregation.ttl_s, "ttl_s"),
-            counts=flat(batch.counts, texts),
+            counts=flat(batch, texts),
         )
         return reply
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Literal
 
-from django_redis_components.aggregation.ip_lookup import IpLookup
+from django_redis_components.aggregation.ip_lookup import IpLookup, places_flow
 from django_redis_components.aggregation.log_lines import LogEntry
-from django_redis_components.aggregation.places import Place
 from django_redis_components.core.keys import digest
+from django_redis_components.core.protocol import Flow
 
 #: Most lines of a batch. A process that is killed reads them again.
 MAX_LINES = 100_000
@@ -22,6 +23,9 @@ MAX_KEY_BYTES = 200
 TRUNCATED_BYTES = 160
 #: Bad lines whose offsets are reported.
 MAX_EXAMPLES = 3
+
+#: Addresses whose places are remembered while logs are counted, about 150 bytes each; and for how many seconds.
+MAX_REMEMBERED, REMEMBER_S = 100_000, 300.0
 
 #: What is counted: a function of a request that returns the key, or None for a request that is not counted.
 EntryKey = Callable[[LogEntry], str | None]
@@ -44,14 +48,27 @@ class PlaceKey:
             raise ValueError(f"level={level!r}: expected one of {', '.join(levels)}.")
         self.lookup = lookup or IpLookup()
         self._fields = levels.index(level) + 1
+        self._texts: dict[str, str] = {}
+        self._forget_at = 0.0
 
     def __call__(self, entry: LogEntry) -> str:
         """Return the address: the places of a batch are looked up together."""
         return entry.address
 
-    def texts(self, places: Iterable[Place]) -> list[str]:
-        """Return the keys of places."""
-        return ["/".join(place[: self._fields]).rstrip("/") for place in places]
+    def known_texts(self) -> dict[str, str]:
+        """Return the keys that are remembered, by address."""
+        if time.monotonic() > self._forget_at or len(self._texts) > MAX_REMEMBERED:
+            self._texts, self._forget_at = {}, time.monotonic() + REMEMBER_S
+        return self._texts
+
+    def texts(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:
+        """Return the keys of addresses. They are remembered for 5 minutes."""
+        known = self.known_texts()
+        wanted = [address for address in set(addresses) if address not in known]
+        places = (yield from places_flow(self.lookup, wanted)) if wanted else []
+        for address, place in zip(wanted, places, strict=True):
+            known[address] = "/".join(place[: self._fields]).rstrip("/")
+        return known
 
 
 class LogBatch:
@@ -61,15 +78,18 @@ class LogBatch:
         lines, bad: number of lines that were parsed, and that were not.
         examples: offsets of the first bad lines.
         counts: number of requests by day and key.
+        addresses: number of requests by day and address, for addresses whose key is not known yet.
     """
 
-    __slots__ = ("_key", "bad", "counts", "examples", "lines")
+    __slots__ = ("_key", "_known", "addresses", "bad", "counts", "examples", "lines")
 
     def __init__(self, key: EntryKey) -> None:
         self._key = key
+        self._known = key.known_texts() if isinstance(key, PlaceKey) else None
         self.lines = self.bad = 0
         self.examples: list[int] = []
         self.counts: Counter[tuple[date, str]] = Counter()
+        self.addresses: Counter[tuple[date, str]] = Counter()
 
     def add(self, entry: LogEntry | None, offset: int = 0) -> None:
         """Count a request; None for a line that is none."""
@@ -79,24 +99,28 @@ class LogBatch:
                 self.examples.append(offset)
             return
         self.lines += 1
-        key = self._key(entry)
-        if key is not None:
+        key = self._key(entry) if self._known is None else self._known.get(entry.address)
+        if key is None and self._known is not None:
+            self.addresses[entry.day, entry.address] += 1
+        elif key is not None:
             self.counts[entry.day, key] += 1
 
     def is_full(self) -> bool:
         """Return whether the batch should be flushed."""
-        return len(self.counts) >= MAX_COUNTS or self.lines + self.bad >= MAX_LINES
+        return len(self.counts) + len(self.addresses) >= MAX_COUNTS or self.lines + self.bad >= MAX_LINES
 
 
-def flat(counts: Counter[tuple[date, str]], texts: dict[str, str] | None) -> Sequence[str | int]:
+def flat(batch: LogBatch, texts: dict[str, str]) -> Sequence[str | int]:
     """Return day, key and count of each, grouped by day.
 
     Args:
-        texts: keys by what was counted; None: it is the key.
+        texts: keys by address.
     """
     merged: Counter[tuple[str, str]] = Counter()
-    for (day, key), count in counts.items():
-        merged[stamp(day), key_name(key if texts is None else texts[key])] += count
+    for (day, key), count in batch.counts.items():
+        merged[stamp(day), key_name(key)] += count
+    for (day, address), count in batch.addresses.items():
+        merged[stamp(day), key_name(texts[address])] += count
     return [part for (day, key), count in sorted(merged.items()) for part in (day, key, count)]
 
 

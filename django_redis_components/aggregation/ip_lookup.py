@@ -104,7 +104,9 @@ class IpLookup:
             DatabaseUnavailable: the database file is missing or damaged.
             redis.exceptions.RedisError: the ranges could not be read.
         """
-        return self.lookup_many((ip,))[0]
+        if (path := self.mmdb_path()) is not None:
+            return UNKNOWN if pack_public(ip) is None else mmdb_file(path).place(ip)
+        return run(connections.client(self.using), self._lookup((ip,)))[0]
 
     async def alookup(self, ip: Address) -> Place:
         """See `lookup`. A database file is read without a thread: it is in memory."""

@@ -93,4 +93,4 @@ _files: dict[str, MmdbFile] = {}
 
 def mmdb_file(path: str) -> MmdbFile:
     """Return the file of a path; the same one for all callers of the process."""
-    return _files.setdefault(path, MmdbFile(path))
+    return _files.get(path) or _files.setdefault(path, MmdbFile(path))

@@ -163,11 +163,12 @@ class AnalyticsSettings:
 class AggregationSettings:
     """`REDIS_COMPONENTS["AGGREGATION"]`."""
 
-    #: Path of a database file of places (``.mmdb``), such as "/var/lib/GeoIP/GeoLite2-City.mmdb"; None: the ranges that
-    #: `manage.py load_ip_ranges` has loaded to Redis.
+    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
     mmdb: str | None = _option(None, optional(path), os.fspath)
-    #: The connection of the ranges that `country_of` reads.
+    #: The connection of the ranges that `country_of` reads, and of the aggregators that the dashboard shows.
     using: str = _option("default", text)
+    #: Names of the aggregators that the dashboard shows, up to two.
+    aggregators: tuple[str, ...] = _option(("visits",), strings, tuple, strict=names)
     #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
     ttl_s: float = _duration(400 * 86_400.0)
 

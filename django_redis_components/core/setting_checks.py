@@ -111,8 +111,7 @@ def names(value: Any) -> str | None:
 
 def path(value: Any) -> str | None:
     """Accept the path of a file, as a string or a `Path`."""
-    fits = isinstance(value, str | PurePath) and str(value) and "\0" not in str(value)
-    return None if fits else "the path of a file"
+    return None if isinstance(value, str | PurePath) and str(value) else "the path of a file"
 
 
 def paths(value: Any) -> str | None:

@@ -162,6 +162,6 @@ class LogCounter:
 def _add(report: FileReport, fields: dict[str, Any]) -> None:
     report.lines += fields.get("lines", 0)
     report.bad += fields.get("bad", 0)
-    report.examples = [*report.examples, *map(int, fields.get("examples", ()))][:MAX_EXAMPLES]
+    report.examples = sorted([*report.examples, *map(int, fields.get("examples", ()))])[:MAX_EXAMPLES]
     report.incomplete = max(report.incomplete, fields.get("incomplete", 0))
     report.error = report.error or fields["error_of_file"]

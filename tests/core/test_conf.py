@@ -64,6 +64,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("ANALYTICS.MAX_PAGES_PER_DAY", 7, 7, 0, "an integer from 1 to 1000000"),
     ("ANALYTICS.MAX_USER_ID", 7, 7, 2**32, "an integer from 1 to 4294967295"),
     ("AGGREGATION.MMDB", "/var/places.mmdb", "/var/places.mmdb", 7, "None or the path of a file"),
+    ("AGGREGATION.AGGREGATORS", ["visits"], ("visits",), "visits", "a list of strings"),
     ("AGGREGATION.USING", "places", "places", "", TEXT),
     ("AGGREGATION.TTL", 3600, 3600.0, 0, DURATION),
     ("RATELIMITS.RATES", ["5/m", (3, 60)], ("5/m", (3, 60)), ["5 a minute"], RATES),

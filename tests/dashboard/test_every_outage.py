@@ -28,11 +28,10 @@ WITHOUT_REDIS = {
     "queues/_verb/pause/<path:object_id>/",
     "queues/_verb/resume/<path:object_id>/",
     "autocomplete/",
-    "messaging/",
 }
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {"ratelimit/", "ratelimit/reset/"}
 #: Pages and a confirmation that read Redis, but call no script for some or all of it.
-WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "liveevent/"}
+WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "liveevent/"}
 RIGHTS = ("on", ">secret", "~*", "+@all")
 
 

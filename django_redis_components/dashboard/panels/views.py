@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.panel import Panel, add_panel
 from django_redis_components.dashboard.panels import page, snapshot
+from django_redis_components.dashboard.panels.aggregation import LogsPanel
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, VisitorsPanel
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
@@ -57,6 +58,7 @@ _PANELS: tuple[type[Panel], ...] = (
     SearchPanel,
     BloomPanel,
     FilesPanel,
+    LogsPanel,
 )
 for _panel in _PANELS:
     add_panel(_panel)

@@ -1,0 +1,92 @@
+"""The panel of log files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, Place
+from tests.dashboard.support import text_of
+from tests.dashboard.test_lock_page import browser
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+MESSAGING = "/admin/django_redis_components/messaging/"
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_messaging")
+
+
+def text(client: Client) -> str:
+    response = client.get(MESSAGING)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def panel(client: Client) -> dict[str, Any]:
+    return dict(client.get(MESSAGING, {"format": "json"}).json()["panels"]["logs"])
+
+
+def write_log(path: Path, *requests: tuple[str, int]) -> Path:
+    """Write a line of each address, so many days ago at noon."""
+    now = timezone.localtime().replace(hour=12)
+    times = [(address, f"{now - timedelta(days=days):%d/%b/%Y:%H:%M:%S %z}") for address, days in requests]
+    path.write_text("".join(f'{address} - - [{at}] "GET / HTTP/1.1" 200 1\n' for address, at in times) + "junk\n")
+    return path
+
+
+@pytest.mark.contract
+def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_path: Path) -> None:
+    IpLookup(source="ranges").load([IpRange("8.8.8.0", "8.8.8.255", Place("US"))], source="a.csv")
+    log = write_log(tmp_path / "<access>.log", ("8.8.8.8", 1), ("8.8.8.9", 1), ("9.9.9.9", 1), ("8.8.8.8", 3))
+    LogAggregator("visits").add_file(log)
+
+    found, shown = panel(viewer), text(viewer)
+
+    [visits] = found["aggregators"]
+    day = timezone.localdate() - timedelta(days=1)
+    assert visits["top_day"] == day.isoformat()
+    assert visits["top"] == [{"key": "US", "requests": 2}, {"key": "ZZ", "requests": 1}]
+    assert sum(visits["days"].values()) == 4
+    assert (visits["files"][0]["name"], visits["files"][0]["lines"], visits["files"][0]["bad"]) == (str(log), 4, 1)
+    assert found["ranges"]["ranges"] == 1
+    assert "Places: 1 ranges of addresses from a.csv" in shown
+    assert "US 2 66" in shown
+    html = viewer.get(MESSAGING).content.decode()
+    assert "&lt;access&gt;.log" in html
+    assert "<access>" not in html
+
+
+def test_page_without_counts_names_the_command(redis_server: Store, viewer: Client) -> None:
+    assert "No log file was counted. To count one: manage.py aggregate_logs" in text(viewer)
+    assert panel(viewer)["aggregators"][0]["top"] == []
+
+
+def test_aggregators_are_those_of_the_settings(
+    redis_server: Store, viewer: Client, settings: Any, tmp_path: Path
+) -> None:
+    LogAggregator("pages", lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "AGGREGATION": {"AGGREGATORS": ["pages", "cities", "third"]}
+    }
+
+    found = panel(viewer)
+
+    assert [each["name"] for each in found["aggregators"]] == ["pages", "cities"]
+    assert found["aggregators"][0]["top"] == [{"key": "/", "requests": 1}]
+
+
+def test_panel_sends_few_commands_in_two_round_trips(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
+    LogAggregator("visits").add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
+
+    cost = viewer.get(MESSAGING, {"format": "json"}).json()["cost"]
+
+    assert cost["round_trips"] == 2
