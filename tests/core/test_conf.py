@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,10 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("AUTOCOMPLETE.SCOPE_MAX_AGE", timedelta(days=1), 86_400.0, 0, DURATION),
     ("LIVE_EVENTS", False, False, "on", BOOLEAN),
     ("TRUSTED_PROXIES", 1, 1, 11, "an integer from 0 to 10"),
+    ("AGGREGATION.MMDB", Path("/srv/city.mmdb"), "/srv/city.mmdb", "", "None or the path of a file"),
+    ("AGGREGATION.USING", "logs", "logs", "", TEXT),
+    ("AGGREGATION.AGGREGATORS", ["visits"], ("visits",), "visits", "a list of strings"),
+    ("AGGREGATION.TTL", 3600, 3600.0, 0, DURATION),
     ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
     ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),
     ("ANALYTICS.TIMEOUT", 1, 1.0, 0, DURATION),
