@@ -1,4 +1,4 @@
-"""Messages that wait for receivers who are away: mailboxes of users, and chats of several members.
+"""Messages that wait for receivers who are away: mailboxes of users, and chats of several members; and pub/sub.
 
 Guarantees:
 
@@ -9,6 +9,8 @@ Guarantees:
 - Messages that all members have read are removed, except the newest ones; messages that a member has not read are
   removed only beyond the limits of `Retention`, and the next fetch says ``truncated``.
 - The last member who leaves removes all keys of the chat; a late `send` is refused and does not create it again.
+- `wait` blocks without polling: all waiters of a process share one connection.
+- `Broadcast` is pub/sub and delivers **at most once**, to those who are subscribed at the moment.
 
 Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days after the last write:
 
@@ -46,6 +48,7 @@ See also: docs/components/messaging.md.
 
 from __future__ import annotations
 
+from django_redis_components.messaging.broadcast import Broadcast, Subscription
 from django_redis_components.messaging.chat import Chat, ChatState
 from django_redis_components.messaging.erasure import Erasure, aerase_user, erase_user
 from django_redis_components.messaging.exceptions import (
@@ -56,6 +59,7 @@ from django_redis_components.messaging.exceptions import (
     MessagingError,
     NotMember,
     NotSender,
+    SubscriptionFailed,
 )
 from django_redis_components.messaging.mailbox import Mailbox
 from django_redis_components.messaging.message import Message, Messages
@@ -71,6 +75,7 @@ from django_redis_components.messaging.user_chats import (
 )
 
 __all__ = [
+    "Broadcast",
     "Chat",
     "ChatExists",
     "ChatFull",
@@ -86,6 +91,8 @@ __all__ = [
     "NotSender",
     "Reconciliation",
     "Retention",
+    "Subscription",
+    "SubscriptionFailed",
     "achats",
     "aerase_user",
     "apending",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.exceptions import (
@@ -20,7 +21,7 @@ from django_redis_components.messaging.exceptions import (
     NotMember,
     NotSender,
 )
-from django_redis_components.messaging.message import Messages, read_entries
+from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
 from django_redis_components.messaging.scripts import (
     ACK,
@@ -34,6 +35,7 @@ from django_redis_components.messaging.scripts import (
     UNREAD,
     ChatFault,
 )
+from django_redis_components.messaging.waiting import wait_until
 
 #: Most members of a chat: `members` reads all of them.
 MAX_MEMBERS = 1_000
@@ -193,6 +195,26 @@ class Chat:
         """See `state`."""
         return await arun(connections.aclient(self.using), self._state(user))
 
+    def wait(self, user: User, timeout: Seconds, after: int | None = None) -> bool:
+        """Wait until there is a message after a cursor. Return whether there is one.
+
+        All waiters of a process share one connection, and Redis is not polled.
+
+        Args:
+            user: a member.
+            timeout: seconds, or a timedelta.
+            after: as for `fetch`.
+
+        Raises:
+            ChatNotFound: there is no such chat.
+            NotMember: the user is not a member.
+        """
+        return run(connections.client(self.using), self._wait(user, timeout, after))
+
+    async def await_(self, user: User, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
+        """See `wait`."""
+        return await arun(connections.aclient(self.using), self._wait(user, timeout, after))
+
     def join(self, user: User, history: int = 0) -> None:
         """Add a member. The last seen id of one who is a member already does not change.
 
@@ -307,6 +329,15 @@ class Chat:
         reply = yield UNREAD(chat=self._key, user=name)
         return ChatState(*self._checked(reply, name))
 
+    def _wait(self, user: User, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
+        name, timeout_s = check_user(user), to_seconds(timeout, "timeout", zero=True)
+
+        def check() -> Flow[bool]:
+            messages = yield from self._fetch(name, after, 1)
+            return bool(messages)
+
+        return (yield from wait_until(self.using, keyspace.chat_key(self.id, "wakeup"), check, timeout_s))
+
     def _join(self, user: User, history: int) -> Flow[None]:
         name = check_user(user)
         arguments.check_count(history, "history", 0, MAX_MESSAGES)
@@ -356,15 +387,3 @@ class Chat:
                 raise MessageNotFound(self.id, id)
             case ChatFault.not_sender:
                 raise NotSender(self.id, id, user)
-
-
-def fetched(reply: list[Any]) -> Messages:
-    """Return the messages of a reply of `FETCH`."""
-    seq, seen, trimmed, revision, cursor, entries, edits = reply
-    return Messages(
-        read_entries(entries, edits),
-        truncated=cursor < trimmed or cursor > seq,
-        last_id=seq,
-        last_seen=seen,
-        revision=revision,
-    )

@@ -87,3 +87,15 @@ class NotSender(MessagingError):
         self.chat_id = chat_id
         self.id = id
         self.user = user
+
+
+class SubscriptionFailed(MessagingError):
+    """Raised when the server does not confirm a subscription within the socket timeout.
+
+    Attributes:
+        channel: name of the channel.
+    """
+
+    def __init__(self, channel: str) -> None:
+        super().__init__(f"The server did not confirm the subscription to {channel!r} in time. Is Redis available?")
+        self.channel = channel

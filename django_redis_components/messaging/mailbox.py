@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.messaging import arguments, keyspace
 from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.message import Messages, read_entries
 from django_redis_components.messaging.scripts import MAILBOX_ACK, MAILBOX_FETCH, MAILBOX_SEND
+from django_redis_components.messaging.waiting import wait_until
 
 #: Largest limit of a mailbox.
 MAX_MESSAGES = 1_000_000
@@ -73,6 +75,21 @@ class Mailbox:
         """See `fetch`."""
         return await arun(connections.aclient(self.using), self._fetch(after, limit))
 
+    def wait(self, timeout: Seconds, after: int | None = None) -> bool:
+        """Wait until there is a message after a cursor. Return whether there is one.
+
+        All waiters of a process share one connection, and Redis is not polled.
+
+        Args:
+            timeout: seconds, or a timedelta.
+            after: as for `fetch`.
+        """
+        return run(connections.client(self.using), self._wait(timeout, after))
+
+    async def await_(self, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
+        """See `wait`."""
+        return await arun(connections.aclient(self.using), self._wait(timeout, after))
+
     def ack(self, id: int) -> int:
         """Remove the messages up to an id. Return how many were removed; after a lost reply this may be 0."""
         return run(connections.client(self.using), self._ack(id))
@@ -118,6 +135,15 @@ class Mailbox:
         seq, dropped, used, entries = reply
         truncated = used < dropped or used > seq
         return Messages(read_entries(entries), truncated=truncated, last_id=seq, last_seen=used)
+
+    def _wait(self, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
+        timeout_s = to_seconds(timeout, "timeout", zero=True)
+
+        def check() -> Flow[bool]:
+            messages = yield from self._fetch(after, 1)
+            return bool(messages)
+
+        return (yield from wait_until(self.using, keyspace.mailbox_key(self.owner, "wakeup"), check, timeout_s))
 
     def _ack(self, id: int) -> Flow[int]:
         number = arguments.check_id(id)

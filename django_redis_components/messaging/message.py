@@ -59,6 +59,18 @@ def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Me
     return [_message(entry_id, fields, replaced) for entry_id, fields in entries]
 
 
+def fetched(reply: list[Any]) -> Messages:
+    """Return the messages of a reply of `FETCH`."""
+    seq, seen, trimmed, revision, cursor, entries, edits = reply
+    return Messages(
+        read_entries(entries, edits),
+        truncated=cursor < trimmed or cursor > seq,
+        last_id=seq,
+        last_seen=seen,
+        revision=revision,
+    )
+
+
 def _message(entry_id: bytes, fields: Sequence[bytes], replaced: dict[int, tuple[bytes, datetime]]) -> Message:
     id_, sender = int(entry_id.partition(b"-")[0]), fields[1].decode()
     body, edited_at = replaced.get(id_, (fields[3], None))

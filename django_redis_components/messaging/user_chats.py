@@ -9,8 +9,8 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat import ChatState, fetched
-from django_redis_components.messaging.message import Messages
+from django_redis_components.messaging.chat import ChatState
+from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
 #: Calls of one round trip.

@@ -1,0 +1,167 @@
+"""Broadcast: pub/sub, at most once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from django_redis_components.core import keys, serialization
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, Flow, arun, run
+from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.messaging import arguments
+from django_redis_components.messaging.exceptions import SubscriptionFailed
+from django_redis_components.messaging.subscriber import ChannelListener, subscriber
+
+#: Seconds of one wait of an iteration; a wait without an end could not be interrupted on all platforms.
+WAIT_S = 60.0
+
+logger = logging.getLogger("django_redis_components.messaging")
+
+
+class Broadcast:
+    """A pub/sub channel: each message reaches those who are subscribed at this moment, **at most once**.
+
+    A message that is published while a subscriber is disconnected is lost for it. Use `Chat` or `Mailbox` for messages
+    that must arrive.
+
+    Args:
+        channel: its name.
+        using: connection alias.
+
+    Raises:
+        TypeError, ValueError: the name is not valid.
+    """
+
+    def __init__(self, channel: str, *, using: str = "default") -> None:
+        self.channel = keys.validate_name(channel, "channel")
+        self.using = using
+
+    def __repr__(self) -> str:
+        return f"<Broadcast {self.channel}>"
+
+    def publish(self, body: Any) -> int:
+        """Send a message once. Return the number of processes that were subscribed.
+
+        Args:
+            body: any JSON value of at most 64 KiB.
+
+        Raises:
+            redis.exceptions.ConnectionError: the reply was lost; whether the message was sent is not known.
+        """
+        return run(connections.client(self.using), self._publish(body))
+
+    async def apublish(self, body: Any) -> int:
+        """See `publish`."""
+        return await arun(connections.aclient(self.using), self._publish(body))
+
+    def subscribe(self) -> Subscription:
+        """Return a subscription, for ``with`` or ``async with``. It reconnects by itself."""
+        return Subscription(self)
+
+    @property
+    def key(self) -> str:
+        """The channel in Redis, in the slot of its name."""
+        return keys.key("messaging", self.channel, "broadcast")
+
+    def _publish(self, body: Any) -> Flow[int]:
+        count = yield Command("SPUBLISH", self.key, arguments.check_body(body))
+        return int(count)
+
+
+class Subscription:
+    """The messages of a channel, from the start of the ``with`` block on.
+
+    Iterate over it (``for`` or ``async for``), or call `get`.
+    """
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        self._broadcast = broadcast
+        self._listener = ChannelListener(broadcast.key)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were dropped because more than 1,000 were not read."""
+        return self._listener.dropped
+
+    def get(self, timeout: Seconds) -> Any:
+        """Return the next message; None if none arrives within `timeout` seconds."""
+        deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
+        while True:
+            if (found := self._next()) is not None:
+                return found[0]
+            if (remaining := deadline - time.monotonic()) <= 0:
+                return None
+            self._listener.wait(remaining)
+
+    async def aget(self, timeout: Seconds) -> Any:  # noqa: ASYNC109
+        """See `get`."""
+        deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
+        while True:
+            if (found := self._next()) is not None:
+                return found[0]
+            if (remaining := deadline - time.monotonic()) <= 0:
+                return None
+            await self._listener.await_notification(remaining)
+
+    def __enter__(self) -> Self:
+        deadline = self._open()
+        while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
+            self._listener.wait(remaining)
+        self._check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        subscriber(self._broadcast.using).remove(self._listener)
+
+    async def __aenter__(self) -> Self:
+        deadline = self._open()
+        try:
+            while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
+                await self._listener.await_notification(remaining)
+        except BaseException:
+            subscriber(self._broadcast.using).remove(self._listener)
+            raise
+        self._check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        subscriber(self._broadcast.using).remove(self._listener)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            while (found := self._next()) is not None:
+                yield found[0]
+            self._listener.wait(WAIT_S)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while True:
+            while (found := self._next()) is not None:
+                yield found[0]
+            await self._listener.await_notification(WAIT_S)
+
+    def _open(self) -> float:
+        """Subscribe. Return the time at which the server must have confirmed it, by the monotonic clock."""
+        subscriber(self._broadcast.using).add(self._listener)
+        return time.monotonic() + connections.endpoint(self._broadcast.using).settings.socket_timeout_s
+
+    def _check(self) -> None:
+        if not self._listener.is_subscribed:
+            subscriber(self._broadcast.using).remove(self._listener)
+            raise SubscriptionFailed(self._broadcast.channel)
+
+    def _next(self) -> tuple[Any] | None:
+        """Return the next message, in a tuple; None without one."""
+        while (payload := self._listener.pop()) is not None:
+            try:
+                return (serialization.decode(payload),)
+            except ValueError:
+                logger.warning("Channel %r received a message that is not JSON.", self._broadcast.channel)
+        return None
