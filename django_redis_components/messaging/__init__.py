@@ -23,6 +23,8 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ``<prefix>:messaging:{<owner>}:mailbox:log`` stream  the messages of a mailbox; 400 days after the last write
 ``…:mailbox:meta``                           hash    counter of ids; as long as the log
 ``…:mailbox:sent``                           zset    tokens of sent messages; 60 s, with a key a day
+``<prefix>:messaging:{<name>}:presence``     zset    users who are present; 60 s after the last one
+``…:typing``                                 zset    users who are typing; 6 s after the last one
 ``<prefix>:messaging:{<user>}:chats``        zset    index of a user's chats; 400 days after the last use
 ``…:left``                                   zset    chats that the user has left, for `erase_user`; 400 days
 ``<prefix>:messaging:{index}:all``           zset    the newest 1,000 chats, for the dashboard; 400 days
@@ -63,6 +65,7 @@ from django_redis_components.messaging.exceptions import (
 )
 from django_redis_components.messaging.mailbox import Mailbox
 from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.presence import Presence, Typing
 from django_redis_components.messaging.reconciliation import Reconciliation, areconcile, reconcile
 from django_redis_components.messaging.retention import Retention
 from django_redis_components.messaging.user_chats import (
@@ -89,10 +92,12 @@ __all__ = [
     "MessagingError",
     "NotMember",
     "NotSender",
+    "Presence",
     "Reconciliation",
     "Retention",
     "Subscription",
     "SubscriptionFailed",
+    "Typing",
     "achats",
     "aerase_user",
     "apending",

@@ -24,6 +24,10 @@ def _mailbox(name: str, *args: str) -> LuaScript:
     return LuaScript("messaging", f"mailbox/{name}", keys=("mailbox",), args=args, idempotent=True)
 
 
+def _presence(name: str, *args: str) -> LuaScript:
+    return LuaScript("messaging", f"presence/{name}", keys=("presence",), args=args, idempotent=True)
+
+
 CREATE = _chat(
     "create",
     "token",
@@ -49,3 +53,6 @@ ERASE = _chat("erase", "user", "after", "count")
 MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "ttl_ms")
 MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
 MAILBOX_ACK = _mailbox("ack", "id", "ttl_ms")
+
+PRESENCE_TOUCH = _presence("touch", "user", "ttl_ms", "max_users")
+PRESENCE_USERS = _presence("users", "max_users")

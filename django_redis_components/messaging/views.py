@@ -1,0 +1,289 @@
+"""JSON views of chats, and their events for ASGI.
+
+The user is the signed-in one, by primary key; the permission is the membership. Responses are private. Errors are
+``{"error": str}`` with 400 (invalid request), 401 (not signed in), 403 (no member, or no such chat) or
+503 (Redis is unavailable). The views of this module are sync, their twins async; both answer the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any, TypeVar
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.utils.translation import gettext
+from django.views.decorators.http import require_http_methods
+from redis.exceptions import RedisError
+
+from django_redis_components.core import keys
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
+from django_redis_components.messaging.chat import Chat, ChatState
+from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
+from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.user_chats import aunread_counts, unread_counts
+
+#: Longest wait of a long poll, in seconds. Proxies close silent connections, many after 30 s.
+MAX_WAIT_S = 25
+#: Seconds of silence after which an event stream sends a comment.
+KEEP_ALIVE_S = 15.0
+#: Seconds after which an event stream ends; the browser opens the next one, and is authenticated again.
+MAX_STREAM_S = 600.0
+#: Messages of one step of an event stream.
+STREAM_CHUNK = 100
+#: `Retry-After` in seconds while Redis is unavailable.
+RETRY_AFTER_S = 5
+
+_Response = TypeVar("_Response", bound=HttpResponseBase)
+
+logger = logging.getLogger(__name__)
+
+#: What a view asks of its chat: a method and its arguments. The reply is the result.
+_Steps = Generator[tuple[str, tuple[Any, ...]], Any, HttpResponse]
+
+
+class MessagingRequestError(Exception):
+    """Raised to respond with a status and an error text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def chat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
+    """Fetch the messages of a chat, or send one.
+
+    GET: ``after`` (id; the last seen one by default), ``limit`` (1 to 1,000; 50), ``wait`` (seconds to wait for a
+    message, 25 at most). Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated",
+    "last_id", "last_seen", "revision"}`` with an ETag; 304 if nothing has changed since ``If-None-Match``.
+    POST: JSON ``{"body": …, "key": str?}``. Response: ``{"id": int}`` with 201.
+    """
+    return _respond(request, chat_id, _messages_steps)
+
+
+async def achat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
+    """See `chat_messages`."""
+    return await _arespond(request, chat_id, _messages_steps, ("GET", "HEAD", "POST"))
+
+
+@require_http_methods(["POST"])
+def chat_ack(request: HttpRequest, chat_id: str) -> HttpResponse:
+    """Acknowledge messages. POST: JSON ``{"id": int}``. Response: ``{"unread": int, "last_seen": int}``."""
+    return _respond(request, chat_id, _ack_steps)
+
+
+async def achat_ack(request: HttpRequest, chat_id: str) -> HttpResponse:
+    """See `chat_ack`."""
+    return await _arespond(request, chat_id, _ack_steps, ("POST",))
+
+
+@require_http_methods(["GET", "HEAD"])
+def unread(request: HttpRequest) -> HttpResponse:
+    """Return the unread messages of the user's chats: ``{"chats": {id: int}, "total": int}``, with an ETag."""
+    try:
+        counts = unread_counts(_user_of(request.user))
+    except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
+        return _private(_error(exc))
+    return _private(_unread_response(request, counts))
+
+
+async def aunread(request: HttpRequest) -> HttpResponse:
+    """See `unread`."""
+    try:
+        _check_method(request, ("GET", "HEAD"))
+        counts = await aunread_counts(_user_of(await request.auser()))
+    except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
+        return _private(_error(exc))
+    return _private(_unread_response(request, counts))
+
+
+async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
+    """Stream the messages of a chat as server-sent events, for ASGI; 501 under WSGI.
+
+    The stream starts after ``Last-Event-ID``, ``after``, or the last seen id. Events: ``message`` (JSON as in
+    `chat_messages`), ``truncated`` (messages are missing before the next one), ``closed`` (the user is no member any
+    more). It ends after 10 minutes; browsers then open the next one.
+    """
+    try:
+        _check_method(request, ("GET",))
+        if not isinstance(request, ASGIRequest):
+            raise MessagingRequestError(501, gettext("Event streams need ASGI."))
+        user, chat = _user_of(await request.auser()), _chat(chat_id)
+        state = await chat.astate(user)
+        given = request.headers.get("Last-Event-ID") or request.GET.get("after")
+        after = state.last_seen if given is None else _number(given, "after", 0, MAX_ID)
+    except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
+        return _private(_error(exc))
+    response = StreamingHttpResponse(_events(chat, user, after), content_type="text/event-stream")
+    response["X-Accel-Buffering"] = "no"
+    return _private(response)
+
+
+async def _events(chat: Chat, user: str, after: int) -> AsyncIterator[str]:
+    ends_at = time.monotonic() + MAX_STREAM_S
+    try:
+        while time.monotonic() < ends_at:
+            messages = await chat.afetch(user, after, STREAM_CHUNK)
+            if messages.truncated:
+                yield "event: truncated\ndata: {}\n\n"
+            for message in messages:
+                yield f"id: {message.id}\nevent: message\ndata: {json.dumps(_row(message))}\n\n"
+            if messages:
+                after = messages[-1].id
+            elif messages.truncated:
+                after = messages.last_id
+            elif not await chat.await_(user, KEEP_ALIVE_S, after):
+                yield ": keep-alive\n\n"
+    except (ChatNotFound, NotMember):
+        yield "event: closed\ndata: {}\n\n"
+    except (RedisError, RedisComponentsError) as exc:  # the browser connects again
+        logger.warning("The event stream of chat %r has ended: %s", chat.id, exc)
+
+
+def _messages_steps(request: HttpRequest, user: str) -> _Steps:
+    if request.method == "POST":
+        data = _json(request)
+        if "body" not in data:
+            raise MessagingRequestError(400, gettext("The request has no body."))
+        message_id = yield "send", (user, data["body"], data.get("key"))
+        return JsonResponse({"id": message_id}, status=201)
+    after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
+    limit = _number(request.GET.get("limit", "50"), "limit", 1, MAX_FETCH)
+    wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)
+    state: ChatState = yield "state", (user,)
+    is_known = _has_etag(request, _etag(state))
+    if is_known or state.last_id <= (state.last_seen if after is None else after):
+        has_arrived = wait_s > 0 and (yield "wait", (user, wait_s, state.last_id))
+        if is_known and not has_arrived:
+            return HttpResponse(status=304, headers={"ETag": _etag(state)})
+    messages: Messages = yield "fetch", (user, after, limit)
+    data = {name: getattr(messages, name) for name in ("truncated", "last_id", "last_seen", "revision")}
+    return JsonResponse({"messages": [_row(one) for one in messages], **data}, headers={"ETag": _etag(messages)})
+
+
+def _ack_steps(request: HttpRequest, user: str) -> _Steps:
+    yield "ack", (user, _json(request).get("id"))
+    state = yield "state", (user,)
+    return JsonResponse({"unread": state.unread, "last_seen": state.last_seen})
+
+
+def _respond(request: HttpRequest, chat_id: str, steps_of: Callable[[HttpRequest, str], _Steps]) -> HttpResponse:
+    try:
+        chat, steps = _chat(chat_id), steps_of(request, _user_of(request.user))
+        reply = None
+        while True:
+            name, args = steps.send(reply)
+            reply = getattr(chat, name)(*args)
+    except StopIteration as stop:
+        response: HttpResponse = stop.value
+        return _private(response)
+    except (MessagingRequestError, RedisError, RedisComponentsError, TypeError, ValueError) as exc:
+        return _private(_error(exc))
+
+
+async def _arespond(
+    request: HttpRequest, chat_id: str, steps_of: Callable[[HttpRequest, str], _Steps], methods: tuple[str, ...]
+) -> HttpResponse:
+    try:
+        _check_method(request, methods)
+        chat, steps = _chat(chat_id), steps_of(request, _user_of(await request.auser()))
+        reply = None
+        while True:
+            name, args = _next_step(steps, reply)
+            if isinstance(args, HttpResponse):
+                return _private(args)
+            reply = await getattr(chat, "await_" if name == "wait" else f"a{name}")(*args)
+    except (MessagingRequestError, RedisError, RedisComponentsError, TypeError, ValueError) as exc:
+        return _private(_error(exc))
+
+
+def _next_step(steps: _Steps, reply: Any) -> tuple[str, Any]:
+    """Return the next step, or the response: a coroutine cannot receive a StopIteration."""
+    try:
+        return steps.send(reply)
+    except StopIteration as stop:
+        return "", stop.value
+
+
+def _unread_response(request: HttpRequest, counts: dict[str, int]) -> HttpResponse:
+    data = {"chats": counts, "total": sum(counts.values())}
+    etag = f'"{keys.digest(json.dumps(data, sort_keys=True))}"'
+    if _has_etag(request, etag):
+        return HttpResponse(status=304, headers={"ETag": etag})
+    return JsonResponse(data, headers={"ETag": etag})
+
+
+def _etag(state: ChatState | Messages) -> str:
+    return f'"{state.last_id}-{state.last_seen}-{state.revision}"'
+
+
+def _has_etag(request: HttpRequest, etag: str) -> bool:
+    """Return whether the client has this response. Compression makes its ETag a weak one."""
+    return request.headers.get("If-None-Match", "").removeprefix("W/") == etag
+
+
+def _row(message: Message) -> dict[str, Any]:
+    row = dataclasses.asdict(message)
+    edited_at = message.edited_at.isoformat() if message.edited_at else None
+    return row | {"sent_at": message.sent_at.isoformat(), "edited_at": edited_at}
+
+
+def _chat(chat_id: str) -> Chat:
+    try:
+        return Chat(chat_id)
+    except ValueError as exc:
+        raise MessagingRequestError(400, str(exc)) from None
+
+
+def _user_of(user: Any) -> str:
+    if not user.is_authenticated:
+        raise MessagingRequestError(401, gettext("Sign in to read messages."))
+    return str(user.pk)
+
+
+def _check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
+    if request.method not in methods:
+        raise MessagingRequestError(405, gettext("Method not allowed."))
+
+
+def _json(request: HttpRequest) -> dict[str, Any]:
+    try:
+        data = json.loads(request.body)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise MessagingRequestError(400, gettext("The request is not a JSON object."))
+    return data
+
+
+def _number(text: str, name: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and low <= int(text) <= high):
+        values = {"name": name, "low": low, "high": high}
+        raise MessagingRequestError(400, gettext("%(name)s: expected an integer from %(low)d to %(high)d.") % values)
+    return int(text)
+
+
+def _error(exc: Exception) -> JsonResponse:
+    if isinstance(exc, MessagingRequestError):
+        return JsonResponse({"error": exc.text}, status=exc.status)
+    if isinstance(exc, NotMember | ChatNotFound):  # the same: ids of chats of others are not disclosed
+        return JsonResponse({"error": gettext("You are not a member of this chat.")}, status=403)
+    if isinstance(exc, TypeError | ValueError):
+        return JsonResponse({"error": str(exc)}, status=400)
+    logger.warning("A request for messages failed: %s", exc)
+    text = gettext("Messages are not available at the moment.")
+    return JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _private(response: _Response) -> _Response:
+    patch_cache_control(response, private=True, no_cache=True)
+    patch_vary_headers(response, ("Cookie", "Accept-Language"))
+    return response
