@@ -109,7 +109,7 @@ def test_panels_are_sorted_by_order_and_name(redis_server: Store, viewer: Client
     html = viewer.get(ANALYTICS).content.decode()
 
     shown = re.findall(r'data-drc-live="panel-([\w-]+)"', html)
-    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages", "events", "bloom"]
+    assert shown == ["c", "visitors", "a", "b", "sign-ins", "top-pages", "events", "bloom", "chats"]
 
 
 def test_panels_of_a_page_share_its_round_trips(redis_server: Store, viewer: Client, register: Register) -> None:
@@ -287,7 +287,7 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     reason = "This panel was stopped. (It wants to send 10 commands; the panels of this page have 7 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 193 + 2 * len(registered_filters())
+    assert found["cost"]["commands"] == 194 + 2 * len(registered_filters())
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:

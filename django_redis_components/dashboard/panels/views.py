@@ -14,6 +14,7 @@ from django_redis_components.dashboard.panels.analytics import SignInsPanel, Top
 from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
 from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
+from django_redis_components.dashboard.panels.messaging import ChatsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 
 if TYPE_CHECKING:
@@ -37,5 +38,14 @@ def panel_page(
     )
 
 
-for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, EventsPanel, IndexesPanel, SearchPanel, BloomPanel):
+for _panel in (
+    VisitorsPanel,
+    SignInsPanel,
+    TopPagesPanel,
+    EventsPanel,
+    IndexesPanel,
+    SearchPanel,
+    BloomPanel,
+    ChatsPanel,
+):
     add_panel(_panel)
