@@ -43,6 +43,7 @@ PROGRAMS = {
     "autocomplete": ["--names", "20000", "--queries", "300"],
     "search": ["--documents", "2000", "--queries", "50"],
     "bloom": ["--rounds", "3"],
+    "messaging": ["--calls", "500"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.
