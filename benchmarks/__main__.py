@@ -45,6 +45,7 @@ PROGRAMS = {
     "bloom": ["--rounds", "3"],
     "files": ["--mib", "64"],
     "aggregation": ["--lines", "100000", "--lookups", "500"],
+    "messaging": ["--calls", "500"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.
