@@ -20,7 +20,7 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ``…:chat:meta``                              hash    counter of ids, what was trimmed, retention
 ``…:chat:sent``                              zset    tokens of sent messages; 60 s, with a key a day
 ``…:chat:edits``, ``…:chat:deleted``         zset    edits and deletions of messages that are in the log
-``<prefix>:messaging:{<owner>}:mailbox:log`` stream  the messages of a mailbox; 400 days after the last write
+``<prefix>:messaging:{<id>}:mailbox:log``    stream  the messages of a mailbox; 400 days after the last write
 ``…:mailbox:meta``                           hash    counter of ids; as long as the log
 ``…:mailbox:sent``                           zset    tokens of sent messages; 60 s, with a key a day
 ``<prefix>:messaging:{<name>}:presence``     zset    users who are present; 60 s after the last one

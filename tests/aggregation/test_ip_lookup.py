@@ -154,7 +154,7 @@ def test_large_load_answers_like_a_linear_search(redis_server: Store) -> None:
     places, ranges = lookup(), list(many_ranges(5_000))
     places.load(ranges)
     rng = random.Random(1)
-    asked = [str(ipaddress.IPv4Address(rng.randrange(11 << 24, 12 << 24))) for _ in range(2_000)]
+    asked = [str(ipaddress.IPv4Address(rng.randrange(11 << 24, 12 << 24))) for _ in range(300)]
 
     expected = [next((each.place for each in ranges if each.start <= ip <= each.end), UNKNOWN) for ip in numbers(asked)]
 

@@ -125,6 +125,7 @@ def test_ids_that_cannot_be_mapped_raise(user: Any) -> None:
         SignIns("site", mapped=True).sign_in(user, DAY)
 
 
+@pytest.mark.unmeasured
 def test_a_day_of_100_000_mapped_users_takes_12_5_kb(redis_server: Store) -> None:
     sign_ins = SignIns("site", mapped=True)
     for start in range(0, 100_000, 10_000):
