@@ -53,7 +53,7 @@ def groups() -> dict[str, Group]:
     return {}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)  # before `page`, which is closed first: late requests must find the index
 def site(redis_server: Store, settings: Any, live_server: Any, groups: dict[str, Group]) -> Iterator[str]:
     """The address of the page."""
     settings.ROOT_URLCONF = "tests.autocomplete.field_pages"

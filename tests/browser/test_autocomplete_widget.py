@@ -23,7 +23,7 @@ def recents() -> RecentList:
     return RecentList("user:7")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)  # before `page`, which is closed first: late requests must find the index
 def site(redis_server: Store, settings: Any, live_server: Any, recents: RecentList) -> Iterator[str]:
     """The address of the page with the widget."""
     settings.ROOT_URLCONF = "tests.autocomplete.pages"
