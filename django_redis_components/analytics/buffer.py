@@ -10,12 +10,13 @@ last second, or of the outage.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -77,11 +78,10 @@ class _SiteViews:
     Attributes:
         views: by minute since the epoch and view.
         sending: those of the batch that is sent; empty if there is none.
-        number: of that batch, or the last one.
+        number: of that batch.
         since: when that batch was first sent, by the monotonic clock in seconds.
     """
 
-    process: str
     views: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
     sending: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
     number: int = 0
@@ -96,11 +96,11 @@ class _SiteViews:
                 key = minute, View(OTHER)
         self.views[key] = self.views.get(key, 0) + 1
 
-    def start_batch(self) -> None:
+    def start_batch(self, numbers: Iterator[int]) -> None:
         """Begin the next batch with all views, unless one is being sent."""
         if not self.sending and self.views:
             self.views, self.sending = self.sending, self.views
-            self.number += 1
+            self.number = next(numbers)
             self.since = time.monotonic()
 
     def end_batch(self) -> None:
@@ -121,6 +121,8 @@ class ViewBuffer(Collector):
         self._lock = threading.Lock()
         self._sites: dict[tuple[str, str], _SiteViews] = {}
         self._process = secrets.token_hex(8)
+        #: Of batches. They grow over all sites, so that a site can be forgotten and counted again.
+        self._numbers = itertools.count(1)
 
     def record(self, using: str, site: str, view: View) -> None:
         """Count a view now."""
@@ -128,7 +130,7 @@ class ViewBuffer(Collector):
         with self._lock:
             views = self._sites.get((using, site))
             if views is None:
-                views = self._sites[using, site] = _SiteViews(self._process)
+                views = self._sites[using, site] = _SiteViews()
             views.add(minute, view)
         self.notify()
 
@@ -145,11 +147,12 @@ class ViewBuffer(Collector):
 
     def _flush_site(self, using: str, site: str, views: _SiteViews) -> bool:
         with self._lock:
-            views.start_batch()
-        if not views.sending:
-            return True
+            views.start_batch(self._numbers)
         try:
-            run(connections.client_with_timeout(using, self.timeout_s(), 1), _batch_flow(using, site, views))
+            run(
+                connections.client_with_timeout(using, self.timeout_s(), 1),
+                _batch_flow(using, site, views, self._process),
+            )
         except (RedisError, RedisComponentsError) as exc:
             if _may_succeed_later(exc) and time.monotonic() - views.since < LAST_MS / 1_000:
                 self._log_error(exc)
@@ -159,7 +162,9 @@ class ViewBuffer(Collector):
             self.logger.exception("Cannot count page views.")
         with self._lock:
             views.end_batch()
-        return not views.views
+            if not views.views:
+                del self._sites[using, site]
+        return True
 
 
 def _may_succeed_later(error: Exception) -> bool:
@@ -167,11 +172,11 @@ def _may_succeed_later(error: Exception) -> bool:
     return isinstance(error, RedisError) and not refused
 
 
-def _batch_flow(using: str, site: str, views: _SiteViews) -> Flow[None]:
+def _batch_flow(using: str, site: str, views: _SiteViews, process: str) -> Flow[None]:
     """Add the views of a batch and their visitors; two round trips if a salt must be read, else one."""
     batch = _Batch(using, site, views.sending)
     visitors = yield from batch.visitors()
-    yield Batch([batch.views_call(views.process, views.number), *visitors])
+    yield Batch([batch.views_call(process, views.number), *visitors])
 
 
 class _Batch:

@@ -176,6 +176,22 @@ def test_process_that_ends_adds_its_views_first(redis_server: Store, children: C
     assert views_of("/a/") == 100
 
 
+def test_process_ends_without_redis(own_server: Store, children: Children) -> None:
+    child = children.call("tests.analytics.test_buffer:count_and_end")
+    own_server.servers[0].stop()
+
+    assert child.wait() == 0
+
+
+def test_site_that_is_counted_again_loses_nothing(redis_server: Store) -> None:
+    for _ in range(3):
+        for site in ("one", "two"):
+            PageViews(site).hit_later("/a/")
+            flush()
+
+    assert [PageViews(site).count("/a/", site_date()) for site in ("one", "two")] == [3, 3]
+
+
 def test_killed_process_loses_only_what_it_did_not_add(redis_server: Store, children: Children, tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = children.call("tests.analytics.test_buffer:count_for_ever", str(log))
