@@ -28,6 +28,10 @@ NO_REPLY = object()
 
 #: Seconds until a task that has not ended is cancelled again.
 CANCEL_AGAIN_S = 0.05
+#: Parts from which it pays to look first whether all are text: half a microsecond of eight, 1.2 of 33.
+LONG = 8
+#: Types that hiredis encodes without converting them.
+_TEXT_TYPES = frozenset((str, bytes))
 #: redis-py's connections of the threads of this process: free, in use, or about to be opened.
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -245,11 +249,13 @@ def pack(args: CommandArgs) -> bytes:
     Raises:
         DataError: a part is not a str, bytes, int or float; nothing was sent.
     """
-    texts: list[Any] = [
-        part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _text(args, at)
-        for at, part in enumerate(args)
-    ]
-    data: bytes = pack_command(tuple(texts))
+    texts: Any = args
+    if len(args) < LONG or not _TEXT_TYPES.issuperset(map(type, args)):
+        texts = tuple([
+            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _text(args, at)
+            for at, part in enumerate(args)
+        ])  # fmt: skip
+    data: bytes = pack_command(texts)
     return data
 
 
