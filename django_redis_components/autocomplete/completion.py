@@ -63,9 +63,11 @@ class Completion:
         typed, limit = self._typed, self._limit
         places = (START, WORD, INSIDE) if typed and is_han(typed[0]) else (START, WORD)
         read = max(limit, WEIGHED_MEMBERS)
-        requests: list[Call | Command] = [self._range("lex", place, b"", read) for place in places]
+        lex_key = self._key_of("lex")
+        requests: list[Call | Command] = [self._range(lex_key, place, b"\xff", read) for place in places]
         if is_short := len(typed) <= WEIGHED_CHARS:
-            requests += [self._range("top", place, b"\2", limit) for place in places]
+            top_key = self._key_of("top")
+            requests += [self._range(top_key, place, b"\2", limit) for place in places]
         if words := self._words():
             requests.append(self._match_words(words))
         if recents:
@@ -109,15 +111,18 @@ class Completion:
         left = entries.MAX_TERMS * self._limit - read
         while candidates.missing and len(lex) == read and left > 0:
             read = min(read * 2, MAX_READ)
-            lex = yield self._range("lex", place, b"", read, after=lex[-1])
+            lex = yield self._range(self._key_of("lex"), place, b"\xff", read, after=lex[-1])
             left -= len(lex)
             candidates.add(place, lex)
 
-    def _range(self, part: str, place: int, mark: bytes, count: int, after: bytes = b"") -> Command:
-        """Return a read of the members of a place that start with the prefix. UTF-8 never contains the byte 0xFF."""
+    def _range(self, key: str, place: int, end: bytes, count: int, after: bytes = b"") -> Command:
+        """Return a read of the members of a place that start with the prefix, before `end` after it.
+
+        UTF-8 never contains the byte 0xFF.
+        """
         prefix = b"%d%s" % (place, self._start)
         start = b"(" + after if after else b"[" + prefix
-        return Read("ZRANGE", self._key_of(part), start, b"(" + prefix + (mark or b"\xff"), "BYLEX", "LIMIT", 0, count)
+        return Read("ZRANGE", key, start, b"(" + prefix + end, "BYLEX", "LIMIT", "0", str(count))
 
     def _words(self) -> list[bytes]:
         words = list(dict.fromkeys(self._start.split(b" ")))[:MAX_WORDS]

@@ -150,23 +150,23 @@ def folded_prefix(query: str) -> str:
     return fold(query[:MAX_QUERY_CHARS])[:MAX_TERM_CHARS].rstrip()
 
 
-def split_head(head: bytes) -> tuple[bytes, int]:
+def split_head(head: str) -> tuple[str, int]:
     """Return text and weight of a head.
 
     Raises:
         ValueError: it is corrupt.
     """
-    text, _mark, weight = head.partition(b"\1")
+    text, _mark, weight = head.partition("\1")
     return text, int(weight[:10]) if _mark else 0
 
 
 def text_of(record: bytes) -> str | None:
     """Return the text of a record, or None if it is corrupt."""
-    head, *terms = record.split(b"\0")
     try:
+        head, *terms = record.decode().split("\0")
         text, _weight = split_head(head)
         if text and terms:
-            return text.decode()
+            return text
     except ValueError:
         pass
     log_corrupt("record", record)

@@ -6,7 +6,7 @@ Without Redis. The order does not depend on the limit, so that pages have no gap
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from django_redis_components.autocomplete.entries import Suggestion, log_corrupt, split_head
@@ -40,8 +40,8 @@ class RankedSuggestion:
     weight: int = 0
 
 
-#: A found entry: match, term, text, weight and id.
-_Found = tuple[int, bytes, str, int, str]
+#: A found entry: match, place and term, text, weight and id.
+_Found = tuple[int, str, str, int, str]
 
 
 class Candidates:
@@ -56,7 +56,7 @@ class Candidates:
     """
 
     def __init__(self, prefix: bytes, limit: int) -> None:
-        self._prefix = prefix
+        self._prefix = prefix.decode()
         self._limit = limit
         self._found: dict[str, _Found] = {}
 
@@ -67,29 +67,28 @@ class Candidates:
 
     def add(self, match: int, members: Sequence[bytes]) -> None:
         """Add the next members of a match, in their order."""
-        found = self._found
-        for member in members:
-            if len(found) >= self._limit:
+        found, limit = self._found, self._limit
+        for entry in _parse(match, members):
+            if len(found) >= limit:
                 return
-            if parsed := _parse(match, member):
-                found.setdefault(parsed[4], parsed)
+            if entry[4] not in found:
+                found[entry[4]] = entry
 
     def add_weighed(self, match: int, members: Sequence[bytes]) -> None:
         """Add the first members of a match, which the weight orders."""
         if b"\1" not in b"".join(members):
             self.add(match, members)
             return
-        best: dict[str, tuple[tuple[bool, int, bytes, str, str], _Found]] = {}
-        for member in members:
-            parsed = _parse(match, member)
-            if parsed is None or parsed[-1] in self._found:
+        best: dict[str, tuple[tuple[bool, int, str, str, str], _Found]] = {}
+        for entry in _parse(match, members):
+            _match, placed, text, weight, id_ = entry
+            if id_ in self._found:
                 continue
-            _match, term, text, weight, id_ = parsed
-            order = (term != self._prefix, -weight, term, text, id_)
+            order = (placed[1:] != self._prefix, -weight, placed, text, id_)
             if id_ not in best or order < best[id_][0]:
-                best[id_] = (order, parsed)
-        for _order, parsed in sorted(best.values()):
-            self._found[parsed[-1]] = parsed
+                best[id_] = (order, entry)
+        for _order, entry in sorted(best.values()):
+            self._found[entry[4]] = entry
 
     def ranked(self, recents: Sequence[Suggestion], limit: int) -> list[Suggestion]:
         """Return the first `limit` suggestions, matching recent choices first."""
@@ -100,8 +99,8 @@ class Candidates:
         """Return the same with the reasons."""
         shown, others = self._shown(recents, limit)
         return [RankedSuggestion(one.id, one.text, "recent") for one in shown] + [
-            RankedSuggestion(id_, text, MATCHES[match], term.decode(), term == self._prefix, weight)
-            for match, term, text, weight, id_ in others
+            RankedSuggestion(id_, text, MATCHES[match], placed[1:], placed[1:] == self._prefix, weight)
+            for match, placed, text, weight, id_ in others
         ]
 
     def _shown(self, recents: Sequence[Suggestion], limit: int) -> tuple[list[Suggestion], list[_Found]]:
@@ -111,14 +110,17 @@ class Candidates:
         return shown, list(self._found.values())[: limit - len(shown)]
 
 
-def _parse(match: int, member: bytes) -> _Found | None:
-    """Return the parts of a member, or None if another program has written it."""
-    try:
-        placed, head, id_ = member.split(b"\0")
-        text, weight = split_head(head) if b"\1" in head else (head, 0)
-        if placed and text and id_:
-            return match, placed[1:], text.decode(), weight, id_.decode()
-    except ValueError:
-        pass
-    log_corrupt("member", member)
-    return None
+def _parse(match: int, members: Sequence[bytes]) -> Iterator[_Found]:
+    """Yield the parts of members. Those that another program has written are logged and left out."""
+    for member in members:
+        try:
+            placed, text, id_ = member.decode().split("\0")
+            weight = 0
+            if "\1" in text:
+                text, weight = split_head(text)
+            if placed and text and id_:
+                yield match, placed, text, weight, id_
+                continue
+        except ValueError:
+            pass
+        log_corrupt("member", member)
