@@ -4,7 +4,7 @@
 
 One thread: p50 of a call in microseconds, and commands that the server executes, for chats with 50 messages; bytes per
 message on the server, in one chat of 5,000 messages; and memory, threads and commands per second of a process with a
-thousand waiters. ``REDIS_URL`` names another server.
+thousand waiters, and with a thousand event streams. ``REDIS_URL`` names another server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import redis
 
@@ -42,7 +45,7 @@ def main() -> None:
     parser.add_argument("--chats", type=int, default=100, help="chats (default: 100)")
     parser.add_argument("--members", type=int, default=50, help="members of each (default: 50)")
     parser.add_argument("--calls", type=int, default=2_000, help="calls of each row (default: 2000)")
-    parser.add_argument("--waiters", type=int, default=1_000, help="concurrent waits (default: 1000)")
+    parser.add_argument("--waiters", type=int, default=1_000, help="waits, and event streams (default: 1000)")
     options = parser.parse_args()
     if url := os.environ.get("REDIS_URL"):
         measure(url, options)
@@ -58,6 +61,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     measure_calls(plain, options)
     measure_memory(plain)
     asyncio.run(measure_waiters(plain, options.waiters))
+    asyncio.run(measure_streams(plain, options.waiters, options.members))
 
 
 def measure_calls(plain: redis.Redis, options: argparse.Namespace) -> None:
@@ -131,6 +135,55 @@ async def measure_waiters(plain: redis.Redis, count: int) -> None:
     for wait in waits:
         wait.cancel()
     await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def measure_streams(plain: redis.Redis, count: int, members: int) -> None:
+    """What a process with many event streams costs, and how soon all members of a chat have a message."""
+    from django_redis_components.messaging import Chat
+
+    users = [f"user {number}" for number in range(members)]
+    rooms = [Chat.create(users[0], users, "hi", f"stream {number}") for number in range(-(-count // members))]
+    before_kb, before_clients, received = resident_kb(), len(plain.client_list()), asyncio.Semaphore(0)
+    streams = [asyncio.ensure_future(_read_stream(room, user, received)) for room in rooms for user in users][:count]
+    for _ in streams:  # the first message
+        await received.acquire()
+    await asyncio.sleep(SETTLE_S)
+    clients, sent = len(plain.client_list()) - before_clients, total(plain)
+    await asyncio.sleep(WATCH_S * 3)
+    idle = (total(plain) - sent - 1) / (WATCH_S * 3)
+    started_at = time.perf_counter()
+    await rooms[0].asend(users[0], "x")
+    for _ in range(min(members, count)):
+        await received.acquire()
+    seen_ms = (time.perf_counter() - started_at) * 1e3
+    print(
+        f"{count} event streams: {idle:.1f} commands/s, {threading.active_count()} threads, {clients} more connections,"
+    )
+    print(
+        f"{(resident_kb() - before_kb) / count:.1f} KiB each; a message seen by {members} members in {seen_ms:.1f} ms"
+    )
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+
+
+async def _read_stream(room: Any, user: str, received: asyncio.Semaphore) -> None:
+    """Read the events of a chat as a browser does, through the view."""
+    from django.core.handlers.asgi import ASGIRequest
+
+    from django_redis_components.messaging.views import chat_events
+
+    request = ASGIRequest({"type": "http", "method": "GET", "path": "/", "query_string": b"after=0"}, BytesIO())
+    signed_in = SimpleNamespace(is_authenticated=True, pk=user)
+
+    async def auser() -> Any:
+        return signed_in
+
+    request.auser = auser  # type: ignore[method-assign]
+    response = await chat_events(request, room.id)
+    async for chunk in response:
+        if b"event: message" in chunk:
+            received.release()
 
 
 def total(plain: redis.Redis) -> int:

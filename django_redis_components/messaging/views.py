@@ -7,11 +7,13 @@ The user is the signed-in one, by primary key; the permission is the membership.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
@@ -140,12 +142,26 @@ async def _events(chat: Chat, user: str, after: int) -> AsyncIterator[str]:
                 after = messages[-1].id
             elif messages.truncated:
                 after = messages.last_id
-            elif not await chat.await_(user, KEEP_ALIVE_S, after):
-                yield ": keep-alive\n\n"
+            else:
+                waiting = chat.await_(user, max(0.0, ends_at - time.monotonic()), after)
+                async with contextlib.aclosing(_keep_alive(waiting)) as comments:
+                    async for comment in comments:
+                        yield comment
     except (ChatNotFound, NotMember):
         yield "event: closed\ndata: {}\n\n"
     except (RedisError, RedisComponentsError) as exc:  # the browser connects again
         logger.warning("The event stream of chat %r has ended: %s", chat.id, exc)
+
+
+async def _keep_alive(waiting: Coroutine[Any, Any, bool]) -> AsyncGenerator[str]:
+    """Yield a comment after each silence until the wait has ended. Nothing is asked of the server meanwhile."""
+    task = asyncio.ensure_future(waiting)
+    try:
+        while not (await asyncio.wait([task], timeout=KEEP_ALIVE_S))[0]:
+            yield ": keep-alive\n\n"
+        await task
+    finally:
+        task.cancel()
 
 
 def _messages_steps(request: HttpRequest, user: str) -> _Steps:

@@ -245,6 +245,34 @@ def test_event_stream_continues_after_the_last_event(redis_server: Store) -> Non
     assert run_async(scene).startswith("id: 2\n")
 
 
+def test_silent_event_stream_asks_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "KEEP_ALIVE_S", 0.05)
+    chat = Chat.create("other", [7], "hi", "room")
+
+    def commands() -> int:
+        return int(redis_server.raw.info("stats")["total_commands_processed"])
+
+    async def scene() -> tuple[list[bytes], int, bytes]:
+        response = await views.chat_events(request("/?after=1"), "room")
+        stream = aiter(response.streaming_content)  # type: ignore[attr-defined]
+        async with asyncio.timeout(TIMEOUT_S):
+            comments = [await anext(stream) for _ in range(10)]
+            before = commands()
+            comments += [await anext(stream) for _ in range(10)]
+            sent = commands() - before - 1
+            await chat.asend("other", "new")
+            while (event := await anext(stream)) in comments:
+                pass
+        await stream.aclose()
+        return comments, sent, event
+
+    comments, sent, event = run_async(scene, timeout_s=TIMEOUT_S)
+
+    assert set(comments) == {b": keep-alive\n\n"}
+    assert sent == 0
+    assert event.startswith(b"id: 2\n")
+
+
 def test_event_stream_needs_asgi(client: Client, chat: Chat) -> None:
     response = client.get(url("chat_events", "room"))
 
