@@ -80,10 +80,8 @@
       const headers = etag ? { "If-None-Match": etag } : {};
       const reply = await fetch(`${chat.dataset.messages}?${query}`, { headers, cache: "no-store", signal: polling.signal });
       if (reply.status === 304) return;
-      const data = await checked(reply).json();
-      await show(data);
-      // The ETag is that of the whole chat: with it the view would wait although messages after the cursor are left.
-      etag = cursor >= data.last_id ? reply.headers.get("ETag") : "";
+      await show(await checked(reply).json());
+      etag = reply.headers.get("ETag");
     } finally {
       clearTimeout(timer);
     }
