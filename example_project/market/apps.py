@@ -20,3 +20,4 @@ class MarketConfig(AppConfig):
         searching.register()
         register_panel(panels.SalesPanel)
         post_delete.connect(sale_chats.delete_with_item, sender="market.Item")
+        post_delete.connect(sale_chats.erase_member, sender="market.Member")

@@ -11,13 +11,22 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from redis.exceptions import RedisError
 
-from django_redis_components.messaging import Chat, ChatExists, ChatNotFound, Message, NotMember, unread_counts
+from django_redis_components.messaging import (
+    Chat,
+    ChatExists,
+    ChatNotFound,
+    Message,
+    NotMember,
+    erase_user,
+    unread_counts,
+)
 from example_project.market.models import Item, Member
 
 #: Messages that a page shows, besides the unread ones.
@@ -145,6 +154,11 @@ def leave(item_id: int, user: Member) -> None:
 def delete_with_item(instance: Item, **_kwargs: object) -> None:
     """Delete the chat of an item that was deleted. A failure is logged; the list of chats omits such a chat."""
     transaction.on_commit(_chat(instance.pk).delete, robust=True)
+
+
+def erase_member(instance: Member, **_kwargs: object) -> None:
+    """Erase the messages and memberships of a member who was deleted."""
+    transaction.on_commit(partial(erase_user, instance.pk), robust=True)
 
 
 def summaries(user: Member) -> list[ChatSummary]:

@@ -239,3 +239,14 @@ def delete_item(item: int) -> None:
     from example_project.market.models import Item
 
     Item.objects.get(pk=item).delete()
+
+
+def delete_member_of_chat(item: int, username: str) -> None:
+    """Have a new member write in the chat of a sale, and delete that member."""
+    from example_project.market import sale_chats
+    from example_project.market.models import Member
+
+    visitor = Member.objects.create(username="shortlived", name="Shortlived")
+    sale_chats.add_member(item, Member.objects.get(username=username), visitor)
+    sale_chats.send(item, visitor, "Forget me", "key")
+    visitor.delete()

@@ -203,3 +203,13 @@ def test_deleting_an_item_deletes_its_chat(demo, sell, children):
 
     assert unread(seller) == before - 1
     assert seller.get(f"/chats/{pk}/").status == 404
+
+
+def test_deleting_a_member_deletes_their_messages(demo, sell, children):
+    pk = sell("Lamp of the forgotten")
+
+    children.call("tests.example.acts:delete_member_of_chat", pk, BUYER, env=demo_environment(demo.directory)).result()
+
+    page = demo.visitor(SELLER).get(f"/chats/{pk}/")
+    assert lines(page)[1:] == ["Siobhán O&#x27;Connor added A former member."]
+    assert "Shortlived" not in page.text
