@@ -175,14 +175,19 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
     limit = _number(request.GET.get("limit", "50"), "limit", 1, MAX_FETCH)
     wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)
     state: ChatState = yield "state", (user,)
-    is_known = _has_etag(request, _etag(state))
+    etag = _etag(state, state.last_id)
+    is_known = _has_etag(request, etag)
     if is_known or state.last_id <= (state.last_seen if after is None else after):
         has_arrived = wait_s > 0 and (yield "wait", (user, wait_s, state.last_id))
         if is_known and not has_arrived:
-            return HttpResponse(status=304, headers={"ETag": _etag(state)})
+            return HttpResponse(status=304, headers={"ETag": etag})
     messages: Messages = yield "fetch", (user, after, limit)
     data = {name: getattr(messages, name) for name in ("truncated", "last_id", "last_seen", "revision")}
-    return JsonResponse({"messages": [_row(one) for one in messages], **data}, headers={"ETag": _etag(messages)})
+    # The client sends the ETag with its next cursor. After a response that the limit cut it must not match, because a
+    # 304 would withhold the rest.
+    is_cut = len(messages) == limit and messages[-1].id < messages.last_id
+    etag = _etag(messages, messages[-1].id if is_cut else messages.last_id)
+    return JsonResponse({"messages": [_row(one) for one in messages], **data}, headers={"ETag": etag})
 
 
 def _ack_steps(request: HttpRequest, user: str) -> _Steps:
@@ -237,8 +242,8 @@ def _unread_response(request: HttpRequest, counts: dict[str, int]) -> HttpRespon
     return JsonResponse(data, headers={"ETag": etag})
 
 
-def _etag(state: ChatState | Messages) -> str:
-    return f'"{state.last_id}-{state.last_seen}-{state.revision}"'
+def _etag(state: ChatState | Messages, last_id: int) -> str:
+    return f'"{last_id}-{state.last_seen}-{state.revision}"'
 
 
 def _has_etag(request: HttpRequest, etag: str) -> bool:

@@ -6,6 +6,7 @@
 ``selling``    the three ways to let one of several buyers win
 ``tasks``      the mails, and the end of a sale: what the worker does
 ``contacts``   the address book: whom one wrote to last, then everybody
+``sale_chats`` the group chat of each sale
 ``labels``     price labels from a printer that takes three sheets at a time
 ``counting``   who saw what
 ``outbox``     reads the mails that were sent

@@ -11,9 +11,13 @@ class MarketConfig(AppConfig):
     verbose_name = "Sellers' market"
 
     def ready(self) -> None:
+        from django.db.models.signals import post_delete
+
         from django_redis_components.dashboard import register_panel
-        from example_project.market import contacts, panels, searching
+        from example_project.market import contacts, panels, sale_chats, searching
 
         contacts.register()
         searching.register()
         register_panel(panels.SalesPanel)
+        post_delete.connect(sale_chats.delete_with_item, sender="market.Item")
+        post_delete.connect(sale_chats.erase_member, sender="market.Member")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 from django.utils import timezone
 
-from example_project.market import counting, known_items, selling, tasks
+from example_project.market import counting, known_items, sale_chats, selling, tasks
 from example_project.market.models import Item, Member
 
 
@@ -57,7 +58,7 @@ def list_item(
 
 
 def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None = None, payment_s: float = 0) -> Item:
-    """Buy an item and notify the seller.
+    """Buy an item, open the chat of the sale and notify the seller.
 
     Args:
         way: one of ``selling.WAYS``; None selects the configured one.
@@ -89,6 +90,8 @@ def _sell(item_id: int, buyer: Member, now: datetime, payment_s: float) -> Item:
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)
         if not done:
             raise NotForSale(item)
+        # If this fails, it is logged, and the task below creates the chat.
+        transaction.on_commit(partial(sale_chats.open_chat, item), robust=True)
         tasks.notify_seller.enqueue_on_commit(item_id)
     counting.mark("buy item", buyer.pk, now)
     counting.add_sale(item)

@@ -1,7 +1,8 @@
-"""Forms: list an item, write a message."""
+"""Forms: list an item, write to a member, write in a chat, add a member to a chat."""
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -47,3 +48,16 @@ class LetterForm(forms.Form):
     to = AutocompleteModelField(contacts.INDEX, label=_("To"))
     copy_to = AutocompleteMultipleChoiceField(contacts.INDEX, label=_("Copy to"), required=False)
     text = forms.CharField(label=_("Letter"), widget=forms.Textarea(attrs={"rows": 7}), max_length=4000)
+
+
+class ChatMessageForm(forms.Form):
+    """Write a message in a chat. The key makes a form that is sent twice one message."""
+
+    text = forms.CharField(label=_("Message"), max_length=2000, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    key = forms.CharField(max_length=36, initial=uuid.uuid4, widget=forms.HiddenInput)
+
+
+class ChatMemberForm(forms.Form):
+    """Add a member to a chat, selected by name."""
+
+    member = AutocompleteModelField(contacts.INDEX, label=_("Add a member"))

@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_redis_components.taskqueue import every, task
-from example_project.market import mails
+from example_project.market import mails, sale_chats
 from example_project.market.locking import item_lock
 from example_project.market.models import Item, Member, RushBuyer, RushEvent
 
@@ -37,6 +37,8 @@ def notify_seller(item_id: int) -> str:
     item = Item.objects.select_related("seller", "buyer").filter(pk=item_id).first()
     if item is None or item.seller_notified_at is not None or item.state == "open":
         return ""
+    if item.buyer:
+        sale_chats.open_chat(item)
     subject = mails.notify_sold(item) if item.buyer else mails.notify_unsold(item)
     Item.objects.filter(pk=item_id).update(seller_notified_at=timezone.now())
     return subject

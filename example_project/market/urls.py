@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import entrance, items, mine, rush, searching, writing
+from example_project.market.views import chats, entrance, items, mine, rush, searching, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -13,6 +13,10 @@ urlpatterns = [
     path("items/<int:pk>/", items.ItemView.as_view(), name="item"),
     path("items/<int:pk>/buy/", items.buy, name="buy"),
     path("items/<int:pk>/label/", mine.label, name="label"),
+    path("chats/", chats.ChatsView.as_view(), name="chats"),
+    path("chats/<int:pk>/", chats.ChatView.as_view(), name="chat"),
+    path("chats/<int:pk>/members/", chats.ChatMembersView.as_view(), name="chat-members"),
+    path("chats/<int:pk>/leave/", chats.LeaveChatView.as_view(), name="chat-leave"),
     path("mine/", mine.MyThingsView.as_view(), name="mine"),
     path("write/", writing.WriteView.as_view(), name="write"),
     path("mails/", writing.mails, name="mails"),

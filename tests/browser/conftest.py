@@ -52,6 +52,9 @@ class Complaints:
     def expect_status(self, status: int) -> None:
         self._expected.append(STATUS.format(status))
 
+    def expect_offline(self) -> None:
+        self._expected.append("net::ERR_INTERNET_DISCONNECTED")
+
     def on_console(self, message: ConsoleMessage) -> None:
         if (message.location.get("url") or "").endswith("/favicon.ico"):
             return  # which the browser asks for by itself, once

@@ -15,7 +15,7 @@ RUSH_S = 90
 
 #: Pages that everybody may see, and pages for members.
 OPEN_PAGES = ["/", "/rush/", "/search/?q=a", "/?show=sold", "/items/1/", "/login/", "/mails/"]
-MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/"]
+MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/", "/chats/"]
 
 
 def sign_in(page: Page, demo: Demo, username: str) -> None:

@@ -96,7 +96,7 @@ def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
 
     client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
     client.force_login(Member.objects.get(username="zola"), backend=BACKEND)
-    replies = {path: client.get(path) for path in ("/", f"/items/{item}/", "/write/", "/mails/")}
+    replies = {path: client.get(path) for path in ("/", f"/items/{item}/", "/write/", "/mails/", "/chats/")}
     replies["buy"] = client.post(f"/items/{item}/buy/")
     return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}
 
@@ -208,3 +208,45 @@ def write_unanswered_rush(age_s: float) -> None:
         way="item", item=Item.objects.earliest("pk"), started_at=timezone.now() - timedelta(seconds=age_s)
     )
     RushBuyer.objects.bulk_create(RushBuyer(rush=rush, number=number) for number in (1, 2))
+
+
+def send_to_chat(item: int, sender: str, bodies: list[object]) -> None:
+    """Send messages in the chat of a sale, as the JSON view does: a body is any JSON value."""
+    from django_redis_components.messaging import Chat
+    from example_project.market import sale_chats
+    from example_project.market.models import Member
+
+    member = Member.objects.get(username=sender)
+    for body in bodies:
+        Chat(sale_chats.chat_id(item)).send(member.pk, body)
+
+
+def chat_members_after_the_task(item: int) -> list[list[str]]:
+    """Return the members of a chat that was not created on commit, before and after the seller is notified."""
+    from django_redis_components.messaging import Chat
+    from example_project.market import sale_chats, tasks
+    from example_project.market.models import Item
+
+    chat = Chat(sale_chats.chat_id(item))
+    chat.delete()
+    Item.objects.filter(pk=item).update(seller_notified_at=None)
+    before = list(chat.members())
+    tasks.notify_seller(item)
+    return [before, list(chat.members())]
+
+
+def delete_item(item: int) -> None:
+    from example_project.market.models import Item
+
+    Item.objects.get(pk=item).delete()
+
+
+def delete_member_of_chat(item: int, username: str) -> None:
+    """Have a new member write in the chat of a sale, and delete that member."""
+    from example_project.market import sale_chats
+    from example_project.market.models import Member
+
+    visitor = Member.objects.create(username="shortlived", name="Shortlived")
+    sale_chats.add_member(item, Member.objects.get(username=username), visitor)
+    sale_chats.send(item, visitor, "Forget me", "key")
+    visitor.delete()

@@ -289,6 +289,7 @@ def test_pages_render_without_numbers_and_buying_fails_while_redis_is_unavailabl
         f"/items/{item}/": 200,
         "/write/": 200,
         "/mails/": 200,
+        "/chats/": 503,
         "buy": 503,
     }
     assert "Redis is not available." in pages["buy"][1]

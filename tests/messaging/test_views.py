@@ -82,6 +82,26 @@ def test_unchanged_chat_is_304_until_a_message_an_ack_or_an_edit(client: Client,
         etag = changed
 
 
+def test_a_poll_with_the_etag_of_a_response_that_the_limit_cut_returns_the_rest(
+    client: Client, chat: Chat, user: User
+) -> None:
+    chat.send("other", 2)
+    chat.send("other", 3)
+    chat.ack(user.pk, 3)  # another device of the user
+
+    def poll(after: int, etag: str) -> tuple[int, list[int], str]:
+        query = {"after": after, "limit": 2}
+        response = client.get(url("chat_messages", "room"), query, HTTP_IF_NONE_MATCH=etag)
+        rows = response.json()["messages"] if response.status_code == 200 else []
+        return response.status_code, [row["id"] for row in rows], response["ETag"]
+
+    *first, cut = poll(0, "")
+    *second, complete = poll(2, cut)
+    *third, _ = poll(3, complete)
+
+    assert (first, second, third) == ([200, [1, 2]], [200, [3]], [304, []])
+
+
 def test_unread_counts_have_an_etag(client: Client, chat: Chat) -> None:
     response = client.get(url("unread"))
 

@@ -1,1 +1,1 @@
-"""The pages: the market and its items, the user's own items, messages, mails."""
+"""The pages: the market and its items, the user's own items, chats, messages, mails."""

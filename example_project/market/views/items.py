@@ -15,7 +15,7 @@ from django.views.generic import DetailView, ListView
 
 from django_redis_components.locks import LockNotAcquired
 from django_redis_components.transactions import TooMuchContention
-from example_project.market import counting, deals, known_items, selling
+from example_project.market import counting, deals, known_items, sale_chats, selling
 from example_project.market.models import Item
 from example_project.market.views.notices import try_later
 
@@ -59,9 +59,12 @@ class ItemView(DetailView):
         return super().get_object(queryset)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        user = self.request.user
+        user, item = self.request.user, self.object
         return super().get_context_data(
-            may_buy=self.object.may_be_bought_by(user), seen_by=counting.seen_by(self.object, user.pk), **kwargs
+            may_buy=item.may_be_bought_by(user),
+            has_chat=item.state == "sold" and user.is_authenticated and sale_chats.is_member(item.pk, user),
+            seen_by=counting.seen_by(item, user.pk),
+            **kwargs,
         )
 
 

@@ -1,0 +1,149 @@
+// Shows new messages by a long poll of the package's JSON view, and sends without reloading. The page works without it.
+"use strict";
+
+(() => {
+  const WAIT_S = 25;
+  const LIMIT = 100;
+  const TIMEOUT_MS = (WAIT_S + 10) * 1000;
+  const MIN_PAUSE_MS = 500;
+  const MAX_PAUSE_MS = 30_000;
+  const RESTART = "restart";
+
+  const chat = document.getElementById("chat");
+  const log = document.getElementById("log");
+  const connection = document.getElementById("connection");
+  const form = document.getElementById("write");
+  const field = form.elements.text;
+  const events = JSON.parse(document.getElementById("events").textContent);
+
+  let cursor = Number(chat.dataset.cursor); // id of the last message on the page
+  let acknowledged = cursor;
+  let etag = "";
+  let names = {};
+  let polling = null; // AbortController of the request in flight
+  let wake = () => {};
+
+  class Closed extends Error {}
+
+  const checked = (reply) => {
+    if ([401, 403, 404].includes(reply.status)) throw new Closed();
+    if (!reply.ok) throw new Error(reply.statusText);
+    return reply;
+  };
+
+  const post = async (url, data) => {
+    const headers = { "Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value };
+    return checked(await fetch(url, { method: "POST", headers, body: JSON.stringify(data) }));
+  };
+
+  const nameOf = (id) => names[id] ?? chat.dataset.former;
+
+  const loadNames = async (messages) => {
+    if (messages.every(({ sender, body }) => sender in names && (body?.event !== "added" || body.member in names))) return;
+    names = { ...names, ...(await checked(await fetch(chat.dataset.members)).json()) };
+    document.getElementById("members").textContent = Object.values(names).join(", ");
+  };
+
+  const element = ({ sender, body, sent_at }) => {
+    const event = Object.hasOwn(events, body?.event) ? events[body.event] : null;
+    const row = document.getElementById(event ? "event" : "message").content.firstElementChild.cloneNode(true);
+    const said = { "%(sender)s": nameOf(sender), "%(member)s": nameOf(body?.member) };
+    row.querySelector(".said").textContent = event
+      ? event.replace(/%\(\w+\)s/g, (placeholder) => said[placeholder])
+      : (body?.text ?? "");
+    const time = row.querySelector("time");
+    time.dateTime = sent_at;
+    time.textContent = sent_at.slice(0, 16).replace("T", " ");
+    if (!event) row.querySelector("b").textContent = nameOf(sender);
+    row.classList.toggle("own", sender === chat.dataset.user);
+    return row;
+  };
+
+  const show = async ({ messages, truncated, last_id }) => {
+    await loadNames(messages);
+    if (truncated) log.replaceChildren(); // messages are missing: what was fetched is a new beginning
+    log.append(...messages.map(element));
+    // A deleted message leaves a gap in the ids. Fewer messages than the limit are all up to the last id.
+    cursor = messages.length < LIMIT ? last_id : messages.at(-1).id;
+  };
+
+  const poll = async (wait) => {
+    if (acknowledged < cursor) {
+      await post(chat.dataset.ack, { id: cursor });
+      acknowledged = cursor;
+      document.dispatchEvent(new Event("unread-changed"));
+    }
+    polling = new AbortController();
+    const timer = setTimeout(() => polling.abort(), TIMEOUT_MS);
+    try {
+      const query = new URLSearchParams({ after: cursor, limit: LIMIT, wait });
+      const headers = etag ? { "If-None-Match": etag } : {};
+      const reply = await fetch(`${chat.dataset.messages}?${query}`, { headers, cache: "no-store", signal: polling.signal });
+      if (reply.status === 304) return;
+      await show(await checked(reply).json());
+      etag = reply.headers.get("ETag");
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+  const pause = (ms) =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+
+  // A hidden page marks nothing as read, and occupies no thread of the site.
+  const untilVisible = async () => {
+    while (document.hidden) await pause(MAX_PAUSE_MS);
+  };
+
+  const follow = async () => {
+    for (let failures = 0; ; ) {
+      await untilVisible();
+      try {
+        await poll(failures ? 0 : WAIT_S); // the first answer after a failure comes at once, and ends the notice
+        failures = 0;
+        connection.textContent = "";
+      } catch (error) {
+        if (error instanceof Closed) break;
+        if (error === RESTART) continue;
+        failures += 1;
+        connection.textContent = chat.dataset.lost;
+        await pause(Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** failures) * (0.5 + Math.random() / 2));
+      }
+    }
+    connection.textContent = chat.dataset.closed;
+  };
+
+  const restart = () => {
+    polling?.abort(RESTART);
+    wake();
+  };
+
+  let sending = { text: "", key: "" };
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = field.value.trim();
+    if (!text) return;
+    if (sending.text !== text) sending = { text, key: crypto.randomUUID() }; // sent again, it is the same message
+    const { key } = sending;
+    try {
+      await post(chat.dataset.messages, { body: { text }, key });
+      if (field.value.trim() === text) field.value = "";
+      if (sending.key === key) sending = { text: "", key: "" };
+      connection.textContent = "";
+      wake();
+    } catch {
+      connection.textContent = chat.dataset.failed;
+    }
+  });
+
+  for (const name of ["online", "offline"]) window.addEventListener(name, restart);
+  document.addEventListener("visibilitychange", restart);
+  follow();
+})();
