@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: Directory of ``manage.py``.
+ROOT = Path(__file__).resolve().parents[1]
+
 #: Directory of all files that the demo writes. Delete it to reset the demo.
-DATA_DIR = Path(os.environ.get("DEMO_DATA_DIR") or Path(__file__).resolve().parents[1] / ".data").absolute()
+DATA_DIR = Path(os.environ.get("DEMO_DATA_DIR") or ROOT / ".data").absolute()
 
 #: Files of the embedded server.
 REDIS_DIR = DATA_DIR / "redis"
@@ -16,6 +19,9 @@ URL_FILE = REDIS_DIR / "url"
 
 #: Directory of sent mails, one file each.
 MAIL_DIR = DATA_DIR / "mails"
+
+#: Access log of the site, in the combined format. Rotated files have a number after the name.
+ACCESS_LOG = DATA_DIR / "access.log"
 
 #: Used when neither REDIS_URL is set nor a demo is running.
 FALLBACK_URL = "redis://127.0.0.1:6379/0"

@@ -3,7 +3,7 @@
 Environment
     REDIS_URL       the server to use; without it the one of the running demo, else redis://127.0.0.1:6379/0
     DEMO_SALES      how one of several buyers is chosen: ``item`` (a lock per item), ``one`` (one lock) or ``watch``
-    DEMO_DATA_DIR   where database, mails and the embedded server's files are kept; without it ``.data``
+    DEMO_DATA_DIR   where database, mails, access log and the embedded server's files are kept; without it ``.data``
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 
 import django
 
-from example_project.paths import DATA_DIR, MAIL_DIR, redis_url
+from example_project.paths import ACCESS_LOG, DATA_DIR, MAIL_DIR, redis_url
 
 #: Fixed, because this site listens on loopback only and guards nothing.
 SECRET_KEY = os.environ.get("DEMO_SECRET_KEY", "sellers-market-on-loopback-only")
@@ -32,6 +32,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "example_project.access_log.AccessLogMiddleware",
     "example_project.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -80,11 +81,14 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "market"
 LOGOUT_REDIRECT_URL = "market"
 
+#: Prefixes of paths that are no pages of the market. Analytics and the access log leave them out.
+UNCOUNTED_PATHS = ["/static/", "/admin/", "/redis/", "/rush/state/", "/favicon.ico"]
+
 REDIS_COMPONENTS = {
     "PREFIX": "market",
     "CONNECTIONS": {"default": {"URL": redis_url()}},
     "TASKQUEUE": {"QUEUES": ["high", "default", "low"], "GRACE": 10},
-    "ANALYTICS": {"EXCLUDE_PATHS": ["/static/", "/admin/", "/redis/", "/rush/state/", "/favicon.ico"]},
+    "ANALYTICS": {"EXCLUDE_PATHS": UNCOUNTED_PATHS},
     "DASHBOARD": {"ENVIRONMENT": "Demo", "RESTARTED_WITHIN": 0},  # the demo starts its server itself
 }
 
@@ -118,10 +122,19 @@ LOGGING = {
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "plain"},
         "requests": {"class": "logging.StreamHandler", "formatter": "bare"},
+        # Opens the file again after a rotation. Opened at the first line: not every command has the directory.
+        "access": {
+            "class": "logging.handlers.WatchedFileHandler",
+            "filename": ACCESS_LOG,
+            "encoding": "ascii",
+            "delay": True,
+            "formatter": "bare",
+        },
     },
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "django": {"handlers": [], "level": "INFO", "propagate": True},
         "django.server": {"handlers": ["requests"], "level": "INFO", "propagate": False},
+        "example_project.access": {"handlers": ["access"], "level": "INFO", "propagate": False},
     },
 }

@@ -245,8 +245,8 @@ class LogAggregator:
         mark: Mark | None = yield from self._mark(file, segment)
         cursor.start(segment, mark)
         while True:
-            if mark is not None and not log.is_gzip and mark.offset > log.size:
-                raise LogFileChanged(str(log.path), mark.offset, log.size)
+            if mark is not None and not log.is_gzip and mark.offset > (size := log.size):
+                raise LogFileChanged(str(log.path), mark.offset, size)
             batch = LogBatch(self.key)
             position = log.position()
             last = cursor.fill(batch, (segment + 1) * SEGMENT_BYTES)

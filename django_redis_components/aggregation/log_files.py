@@ -58,7 +58,6 @@ class LogFile:
         OSError: it cannot be read.
 
     Attributes:
-        size: in bytes, as stored.
         is_gzip: whether it is compressed.
         first: hash of the first line; "" if there is no complete line yet.
         id: hash of the first line, and the inode.
@@ -70,9 +69,7 @@ class LogFile:
         self.path = Path(path)
         self._raw: IO[bytes] = self.path.open("rb")
         self.is_gzip = self._raw.read(2) == GZIP_MAGIC
-        stat = os.fstat(self._raw.fileno())
-        self.size = stat.st_size
-        self.inode = stat.st_ino
+        self.inode = os.fstat(self._raw.fileno()).st_ino
         self.error = ""
         self.incomplete = 0
         self._text = self._open()
@@ -89,6 +86,11 @@ class LogFile:
     def close(self) -> None:
         """Close the file."""
         self._raw.close()
+
+    @property
+    def size(self) -> int:
+        """The present size in bytes, as stored. A log grows while it is read."""
+        return os.fstat(self._raw.fileno()).st_size
 
     def position(self) -> int:
         """Return how far the file was read, in bytes as stored."""

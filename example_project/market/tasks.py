@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import time
 from datetime import timedelta
@@ -11,7 +12,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_redis_components.taskqueue import every, task
-from example_project.market import mails, sale_chats
+from example_project.market import mails, places, sale_chats
+from example_project.market.content import visitors
 from example_project.market.locking import item_lock
 from example_project.market.models import Item, Member, RushBuyer, RushEvent
 
@@ -29,6 +31,9 @@ OVERDUE_AFTER, OVERDUE_UNTIL = timedelta(minutes=1), timedelta(days=1)
 
 #: Maximum number of overdue sales per run.
 OVERDUE_LIMIT = 100
+
+#: Number of made-up visitors that a press of the button sends.
+VISITORS = 40
 
 
 @task(queue_name="high", max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
@@ -72,6 +77,20 @@ def end_overdue_sales() -> int:
     ).values_list("pk", flat=True)
     again = end_sale.using(unique=True).enqueue_many([((pk,), {}) for pk in overdue[:OVERDUE_LIMIT]])
     return len(again)
+
+
+@every(60, misfire="skip")
+@task(queue_name="low")
+def aggregate_access_log() -> None:
+    """Run every minute: count the new lines of the access log, and rotate it when it is large."""
+    places.aggregate()
+
+
+@task
+def send_visitors() -> None:
+    """Request the market as made-up visitors do, and count the requests."""
+    visitors.browse(random.Random(), VISITORS)
+    places.aggregate()
 
 
 @task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)

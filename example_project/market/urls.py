@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import chats, entrance, items, mine, rush, searching, writing
+from example_project.market.views import chats, entrance, items, mine, places, rush, searching, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -24,6 +24,7 @@ urlpatterns = [
     path("rush/", rush.rush, name="rush"),
     path("rush/state/", rush.state, name="rush-state"),
     path("rush/<int:pk>/kill/", rush.kill, name="rush-kill"),
+    path("places/", places.places, name="places"),
     path("login/", entrance.SignInView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

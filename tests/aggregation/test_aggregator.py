@@ -17,6 +17,7 @@ from django_redis_components.aggregation import (
     IpLookup,
     IpRange,
     LogAggregator,
+    LogEntry,
     LogFileChanged,
     Place,
     PlaceKey,
@@ -277,6 +278,25 @@ def test_truncated_file_and_missing_file_raise(redis_server: Store, visits: LogA
         visits.add_file(log)
     with pytest.raises(FileNotFoundError):
         visits.add_file(tmp_path / "no.log")
+
+
+@pytest.mark.usefixtures("redis_server", "small_parts")
+def test_a_log_that_grows_while_it_is_read_is_counted_without_an_error(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 5)
+    added = iter(lines(3, seed=1))
+
+    def key_of_a_growing_log(entry: LogEntry) -> str:
+        if (line := next(added, None)) is not None:
+            with log.open("a") as file:
+                file.write(f"{line}\n")
+        return by_path(entry)
+
+    visits = LogAggregator("visits", key_of_a_growing_log)
+
+    reports = [visits.add_file(log) for _ in range(3)]
+
+    assert sum(report.lines + report.bad for report in reports) == 8
+    assert counted(visits) == plain_count(log.read_text())
 
 
 def test_requests_are_counted_by_place(redis_server: Store, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.demo import PASSWORD, Demo
 RUSH_S = 90
 
 #: Pages that everybody may see, and pages for members.
-OPEN_PAGES = ["/", "/rush/", "/search/?q=a", "/?show=sold", "/items/1/", "/login/", "/mails/"]
+OPEN_PAGES = ["/", "/rush/", "/places/?by=city", "/search/?q=a", "/?show=sold", "/items/1/", "/login/", "/mails/"]
 MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/", "/chats/"]
 
 

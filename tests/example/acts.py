@@ -96,7 +96,8 @@ def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
 
     client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
     client.force_login(Member.objects.get(username="zola"), backend=BACKEND)
-    replies = {path: client.get(path) for path in ("/", f"/items/{item}/", "/write/", "/mails/", "/chats/")}
+    paths = ("/", f"/items/{item}/", "/write/", "/mails/", "/chats/", "/places/")
+    replies = {path: client.get(path) for path in paths}
     replies["buy"] = client.post(f"/items/{item}/buy/")
     return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}
 
@@ -197,6 +198,13 @@ def rush_without_checks() -> str:
         return str(wrong)
     finally:
         deals.buy = checked
+
+
+def aggregate_access_log() -> None:
+    """Count the access log in this process, as the periodic task of the market does."""
+    from example_project.market import tasks
+
+    tasks.aggregate_access_log()
 
 
 def write_unanswered_rush(age_s: float) -> None:

@@ -94,10 +94,11 @@ def test_a_sale_whose_task_was_lost_is_ended_by_the_periodic_task(demo, list_ite
     assert "It was not bought" in eventually(lambda: mail_about(demo, "Not sold: Bottle without a letter"))
 
 
-def test_the_market_has_a_periodic_task(demo):
+def test_the_market_has_periodic_tasks(demo):
     schedules = eventually(lambda: demo.raw().zrange("market:taskqueue:{default}:schedules", 0, -1))
 
-    assert schedules == [b"example_project.market.tasks.end_overdue_sales every 60 s"]
+    tasks = ("aggregate_access_log", "end_overdue_sales")
+    assert sorted(schedules) == [f"example_project.market.tasks.{name} every 60 s".encode() for name in tasks]
 
 
 def test_sellers_cannot_buy_their_own_items(demo, list_item):
@@ -290,9 +291,11 @@ def test_pages_render_without_numbers_and_buying_fails_while_redis_is_unavailabl
         "/write/": 200,
         "/mails/": 200,
         "/chats/": 503,
+        "/places/": 503,
         "buy": 503,
     }
     assert "Redis is not available." in pages["buy"][1]
+    assert "Redis is not available." in pages["/places/"][1]
     assert "Seen by" not in pages[f"/items/{item}/"][1]
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from django_redis_components.aggregation import parse_line
 from tests.support.demo import demo_environment
 from tests.support.processes import ROOT
 
@@ -66,6 +67,10 @@ def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     assert found["visitors"] > 0
     assert raw.zcard("market:analytics:{default}:co") == 1, "cohorts for the dashboard"
     assert raw.exists("market:analytics:{default}:si:r:last") == 1, "retention"
+
+    log = (directory / "access.log").read_text().splitlines()
+    assert len(log) == found["views"], "each view is a line of the access log"
+    assert None not in [parse_line(line.encode()) for line in log]
 
     second = simulate(directory, *plan, REDIS_URL=url)
 

@@ -50,13 +50,19 @@ class _Stay(HTTPRedirectHandler):
 
 
 class Visitor:
-    """A visitor with cookies, who does not follow redirects."""
+    """A visitor with cookies, who does not follow redirects.
 
-    def __init__(self, base: str, username: str | None = None) -> None:
+    Args:
+        address: sent as that of a proxy's client; the demo's access log has it.
+    """
+
+    def __init__(self, base: str, username: str | None = None, address: str | None = None) -> None:
         self.base = base
         self.cookies = CookieJar()
         self._opener = build_opener(HTTPCookieProcessor(self.cookies), _Stay())
         self._opener.addheaders = [("User-Agent", BROWSER)]
+        if address is not None:
+            self._opener.addheaders.append(("X-Forwarded-For", address))
         if username is not None:
             self.sign_in(username)
 

@@ -1,4 +1,4 @@
-"""The initial data of the market: members, the superuser, items and the index of contacts."""
+"""The initial data of the market: members, the superuser, items, the index of contacts and the places of addresses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
 from example_project.market import contacts, deals, searching
+from example_project.market.content import visitors
 from example_project.market.content.goods import OPENING
 from example_project.market.content.names import members
 from example_project.market.models import Item, Member
@@ -39,13 +40,14 @@ class Opening:
         self._count = member_count
 
     def run(self) -> Created:
-        """Create missing objects and update the index of contacts."""
+        """Create missing objects, update the index of contacts and load the places of addresses."""
         new_members = create_members(self._count)
         if not Member.objects.filter(username=ADMIN).exists():
             Member.objects.create_superuser(ADMIN, f"{ADMIN}@example.test", PASSWORD, name="Administrator")
         new_items = 0 if Item.objects.exists() else self._list_goods()
         contacts.rebuild()
         searching.items().rebuild()
+        visitors.load_ranges()
         return Created(new_members, new_items)
 
     def _list_goods(self) -> int:

@@ -1,4 +1,5 @@
-"""Some weeks of market life, written through the public API: views, visitors, sign-ins, sales, letters.
+"""Some weeks of market life, written through the public API: views, visitors, sign-ins, sales, letters. The views are
+also written to the access log.
 
 The same numbers and seed give the same life, counted back from today.
 """
@@ -11,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
 from django.conf import settings
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors, flush
+from django_redis_components.analytics import PageViews, SignIns, UniqueVisitors
+from example_project import access_log
 from example_project.market import contacts, counting, deals, tasks
+from example_project.market.content import visitors
 from example_project.market.content.goods import invented
 from example_project.market.content.opening import create_members
 from example_project.market.models import Item, Member
@@ -38,20 +40,6 @@ SOLD_SHARE = 0.75
 
 #: Requests of browsers on the last day, through the middleware.
 REQUESTS = 40
-
-#: Browsers with their shares, and what leads to the market: a link on another site, or a campaign.
-AGENTS = {
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/142.0.0.0 Safari/537.36": 5,
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1": 4,
-    "Mozilla/5.0 (iPad; CPU OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Safari/604.1": 1,
-}
-LINKS = {
-    "": 4,
-    "https://forum.example.org/collectors/": 3,
-    "https://news.example.com/": 2,
-    "https://search.example.net/": 1,
-}
-CAMPAIGNS = {"": 6, "newsletter": 2, "poster": 1}
 
 LINES = (
     "Is the thing still to be had? I could come by on Thursday.",
@@ -100,7 +88,7 @@ class Simulation:
 
     def run(self) -> Totals:
         """Simulate all days, the oldest first."""
-        self._rng = random.Random(self.plan.seed)
+        self._rng, self._network = random.Random(self.plan.seed), random.Random(self.plan.seed)
         self.totals.new_members = create_members(self.plan.users)
         if self.totals.new_members:
             contacts.rebuild()
@@ -142,21 +130,20 @@ class Simulation:
                 sign_ins.sign_in(member.pk, day)
                 self.totals.sign_ins += 1
 
-    def _look_around(self, visitors: int, day: date) -> None:
+    def _look_around(self, count: int, day: date) -> None:
         pages, weights = self._pages()
         views = PageViews(_site())
-        for _ in range(visitors):
+        for _ in range(count):
+            address = visitors.address(self._network)
             for page in self._rng.choices(pages, weights, k=self._rng.randint(1, PAGES_AT_MOST)):
-                views.hit(page, at=self._some_time(day))
+                at = self._some_time(day)
+                views.hit(page, at=at)
+                access_log.write(address, at, f"GET {page} HTTP/1.1", status=200, size="-")
                 self.totals.views += 1
 
     def _browse(self) -> None:
         """Request the market as browsers do, so that the middleware counts devices and sources."""
-        for number in range(REQUESTS):
-            agent, link, campaign = map(self._one_of, (AGENTS, LINKS, CAMPAIGNS))
-            client = Client(REMOTE_ADDR=f"192.0.2.{number}", headers={"User-Agent": agent, "Referer": link})
-            client.get(reverse("market"), {"utm_source": campaign} if campaign else {}, SERVER_NAME="localhost")
-        flush()
+        visitors.browse(self._rng, REQUESTS)
         self.totals.views += REQUESTS
         self.totals.visits += REQUESTS
 
@@ -165,9 +152,6 @@ class Simulation:
         now = timezone.localtime()
         last = now.hour if day == now.date() else 23
         return _moment(day, self._rng.randint(0, last))
-
-    def _one_of(self, weights: dict[str, int]) -> str:
-        return self._rng.choices([*weights], [*weights.values()])[0]
 
     def _pages(self) -> tuple[list[str], list[int]]:
         fixed = {reverse("market"): 40, reverse("mine"): 8, reverse("write"): 6, reverse("sell"): 4}
