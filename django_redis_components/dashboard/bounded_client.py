@@ -37,7 +37,7 @@ MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
 BOUNDED_COMMANDS = {
     "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "SMISMEMBER",
-    "ZCARD", "ZCOUNT", "ZSCORE",
+    "XLEN", "ZCARD", "ZCOUNT", "ZSCORE",
 }  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
 RANGE_COMMANDS = {"GETRANGE", "LRANGE", "ZRANGE", "ZREVRANGE"}
@@ -123,6 +123,8 @@ def ensure_bounded(request: Call | Command) -> None:
         allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= MAX_KEPT
     elif request.args[:2] == ("MEMORY", "USAGE"):
         allowed = request.args[3:4] == ("SAMPLES",) and 0 < request.args[4] <= MAX_SAMPLES
+    elif request.args[:2] == ("PUBSUB", "SHARDNUMSUB"):
+        allowed = len(request.args) == 3
     elif request.args[0] in RANGE_COMMANDS:
         allowed = int(request.args[3]) >= 0
     else:

@@ -12,7 +12,7 @@ from django_redis_components.core import keys, serialization
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
-from django_redis_components.messaging import arguments
+from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.exceptions import SubscriptionFailed
 from django_redis_components.messaging.subscriber import ChannelListener, subscriber
 
@@ -65,7 +65,7 @@ class Broadcast:
     @property
     def key(self) -> str:
         """The channel in Redis, in the slot of its name."""
-        return keys.key("messaging", self.channel, "broadcast")
+        return keyspace.broadcast_key(self.channel)
 
     def _publish(self, body: Any) -> Flow[int]:
         count = yield Command("SPUBLISH", self.key, arguments.check_body(body))
@@ -112,6 +112,7 @@ class Subscription:
         while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
             self._listener.wait(remaining)
         self._check()
+        run(connections.client(self._broadcast.using), self._index())
         return self
 
     def __exit__(
@@ -128,6 +129,7 @@ class Subscription:
             subscriber(self._broadcast.using).remove(self._listener)
             raise
         self._check()
+        await arun(connections.aclient(self._broadcast.using), self._index())
         return self
 
     async def __aexit__(
@@ -151,6 +153,9 @@ class Subscription:
         """Subscribe. Return the time at which the server must have confirmed it, by the monotonic clock."""
         subscriber(self._broadcast.using).add(self._listener)
         return time.monotonic() + connections.endpoint(self._broadcast.using).settings.socket_timeout_s
+
+    def _index(self) -> Flow[None]:
+        yield from user_index.index_name("broadcasts", self._broadcast.channel)
 
     def _check(self) -> None:
         if not self._listener.is_subscribed:

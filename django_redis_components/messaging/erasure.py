@@ -8,7 +8,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.messaging import keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.mailbox import delete_command
+from django_redis_components.messaging.mailbox import delete_flow
 from django_redis_components.messaging.scripts import ERASE, LEAVE
 
 #: Messages that one call looks at.
@@ -54,7 +54,7 @@ def _erase_user(user: User) -> Flow[Erasure]:
     for key, found in zip(indexes, replies, strict=True):
         if found:
             yield Command("ZREM", key, *found, retry=True)
-    yield delete_command(name)
+    yield from delete_flow(name)
     return Erasure(len(ids), all(len(found) < limit for found in replies))
 
 

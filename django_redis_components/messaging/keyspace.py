@@ -30,6 +30,11 @@ def left_key(user: str) -> str:
     return keys.key("messaging", user, "left")
 
 
-def index_key() -> str:
-    """Return the key of the index of chats, for the dashboard."""
-    return keys.key("messaging", "index", "all")
+def index_key(kind: str = "all") -> str:
+    """Return the key of the dashboard's index of chats ("all"), "mailboxes" or "broadcasts"."""
+    return keys.key("messaging", "index", kind)
+
+
+def broadcast_key(channel: str) -> str:
+    """Return the channel in Redis of a broadcast, in the slot of its name."""
+    return keys.key("messaging", channel, "broadcast")

@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
-from django_redis_components.messaging import arguments, keyspace
+from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.message import Messages, read_entries
 from django_redis_components.messaging.scripts import MAILBOX_ACK, MAILBOX_FETCH, MAILBOX_SEND
@@ -126,6 +126,8 @@ class Mailbox:
             max_messages=self.max_messages,
             ttl_ms=self._ttl_ms,
         )
+        if reply == 1:  # the mailbox is new
+            yield from user_index.index_name("mailboxes", self.owner)
         return int(reply)
 
     def _fetch(self, after: int | None, limit: int) -> Flow[Messages]:
@@ -155,9 +157,10 @@ class Mailbox:
         return int(count)
 
     def _delete(self) -> Flow[None]:
-        yield delete_command(self.owner)
+        yield from delete_flow(self.owner)
 
 
-def delete_command(owner: str) -> Command:
-    """Return the command that deletes a mailbox."""
-    return Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)
+def delete_flow(owner: str) -> Flow[None]:
+    """Delete a mailbox, and its name in the dashboard's index."""
+    yield Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)
+    yield from user_index.write([Command("ZREM", keyspace.index_key("mailboxes"), owner, retry=True)])

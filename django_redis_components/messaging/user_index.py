@@ -1,4 +1,4 @@
-"""The index of each user's chats.
+"""The index of each user's chats, and the dashboard's indexes.
 
 It is in another slot than the chats, so it is written after them, as well as possible: the members of a chat are the
 truth. A write that fails is logged, and `reconcile` repairs the index. Readers ignore what is not true any more.
@@ -20,7 +20,7 @@ from django_redis_components.messaging import keyspace
 MAX_CHATS = 1_000
 #: Milliseconds after the last write or read until the index of a user expires.
 TTL_MS = 400 * 86_400 * 1_000
-#: Chats that the dashboard's index keeps, those that were created last.
+#: Names that each index of the dashboard keeps, the latest.
 MAX_INDEXED = 1_000
 #: Commands of one round trip.
 CHUNK = 500
@@ -36,7 +36,7 @@ def add_chat(chat_id: str, users: Iterable[str], *, is_new: bool = False) -> Flo
         requests.append(Command("ZADD", key, "NX", _order(), chat_id, retry=True))
         requests.append(Command("PEXPIRE", key, TTL_MS, retry=True))
     if is_new:
-        requests += _index_chat(chat_id)
+        requests += _index_commands(keyspace.index_key(), chat_id)
     yield from write(requests)
 
 
@@ -74,11 +74,15 @@ def write(requests: Sequence[Command]) -> Flow[None]:
         _log_first_error(replies)
 
 
-def _index_chat(chat_id: str) -> list[Command]:
-    """Return the commands that add a chat to the dashboard's index."""
-    key = keyspace.index_key()
+def index_name(kind: str, name: str) -> Flow[None]:
+    """Add a mailbox or a broadcast to the dashboard's index of its kind; see `keyspace.index_key`."""
+    yield from write(_index_commands(keyspace.index_key(kind), name))
+
+
+def _index_commands(key: str, name: str) -> list[Command]:
+    """Return the commands that add a name to an index of the dashboard."""
     return [
-        Command("ZADD", key, "NX", _order(), chat_id, retry=True),
+        Command("ZADD", key, _order(), name, retry=True),
         Command("ZREMRANGEBYRANK", key, 0, -MAX_INDEXED - 1, retry=True),
         Command("PEXPIRE", key, TTL_MS, retry=True),
     ]
@@ -92,4 +96,4 @@ def _order() -> int:
 def _log_first_error(replies: Sequence[Any]) -> None:
     error = next((reply for reply in replies if isinstance(reply, Exception)), None)
     if error is not None:
-        logger.warning("The index of chats was not written; run manage.py reconcile_messaging: %s", error)
+        logger.warning("An index of messaging was not written; run manage.py reconcile_messaging: %s", error)

@@ -1,22 +1,29 @@
-"""The panel of chats: members, messages, how far the members have read, and memory."""
+"""The panels of messaging: chats, mailboxes, and the subscribers of broadcasts."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panel import Panel
+from django_redis_components.dashboard.panels.table import TableColumn, table
 from django_redis_components.messaging import keyspace
 
-#: Chats that are read, those that were created last. Each takes 4 commands.
-MAX_CHATS = 12
+#: Names that are read, the latest: 4 commands for each chat, 3 for each mailbox, 1 for each broadcast.
+MAX_CHATS, MAX_MAILBOXES, MAX_BROADCASTS = 12, 8, 12
+#: Members of each chat that are listed, those who have read least.
+MAX_BEHIND = 5
 #: Entries whose size is measured to estimate that of a log.
 SAMPLES = 5
+
+_TABLE = "django_redis_components/dashboard/panels/table.html"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,8 +35,7 @@ class ChatRow:
         members: their number.
         sent: messages that were sent.
         stored: those that were not trimmed.
-        lag: messages that the member who has read least has not read.
-        behind: that member.
+        lag: messages that each of the members who have read least has not read, the largest number first.
         bytes: memory of the log, estimated.
     """
 
@@ -37,9 +43,35 @@ class ChatRow:
     members: int
     sent: int
     stored: int
-    lag: int
-    behind: str
+    lag: dict[str, int]
     bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MailboxRow:
+    """A mailbox.
+
+    Attributes:
+        owner: of the mailbox.
+        sent: messages that were sent.
+        unread: those that are not acknowledged.
+        dropped: the id up to which messages were dropped, because there were too many; 0 for none.
+        bytes: memory of the messages, estimated.
+    """
+
+    owner: str
+    sent: int
+    unread: int
+    dropped: int
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BroadcastRow:
+    """A broadcast and the number of processes that are subscribed."""
+
+    channel: str
+    subscribers: int
 
 
 class ChatsPanel(Panel):
@@ -49,57 +81,162 @@ class ChatsPanel(Panel):
     title = gettext_lazy("Chats")
     page = "messaging"
     order = 10
-    template_name = "django_redis_components/dashboard/panels/chats.html"
+    template_name = _TABLE
 
     def read(self) -> Flow[list[ChatRow]]:
         """Read the newest chats in two round trips."""
-        found = yield Read("ZREVRANGE", keyspace.index_key(), 0, MAX_CHATS - 1)
-        ids = [chat_id.decode() for chat_id in found]
-        if not ids:
-            return []
-        replies = yield Batch([request for chat_id in ids for request in _requests(chat_id)])
-        size = len(replies) // len(ids)
-        rows = [_row(chat_id, replies[at * size : (at + 1) * size]) for at, chat_id in enumerate(ids)]
-        return [row for row in rows if row is not None]
+        rows = yield from _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
+        return rows
 
     def context(self, value: list[ChatRow]) -> dict[str, Any]:
-        """Return the rows of the table."""
-        return {
-            "rows": [
-                {
-                    "id": row.id,
-                    "members": number(row.members),
-                    "sent": number(row.sent),
-                    "stored": number(row.stored),
-                    "lag": number(row.lag),
-                    "behind": row.behind,
-                    "memory": filesizeformat(row.bytes),
-                }
-                for row in value
-            ],
-            "limit": MAX_CHATS,
-        }
+        """Return the table."""
+        columns = [
+            TableColumn(_("Chat"), "drc-name"),
+            TableColumn(_("Members")),
+            TableColumn(_("Sent")),
+            TableColumn(_("Stored")),
+            TableColumn(_("Unread, by member"), "drc-whole"),
+            TableColumn(_("Memory")),
+        ]
+        rows = [
+            (row.id, number(row.members), number(row.sent), number(row.stored), _lag(row), filesizeformat(row.bytes))
+            for row in value
+        ]
+        note = _("At most the %(count)s newest chats, each with the members who have read least.")
+        return table(columns, rows, note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
 
     def data(self, value: list[ChatRow]) -> list[dict[str, Any]]:
         """Return the chats."""
         return [dataclasses.asdict(row) for row in value]
 
 
-def _requests(chat_id: str) -> list[Command]:
+class MailboxesPanel(Panel):
+    """The newest mailboxes."""
+
+    name = "mailboxes"
+    title = gettext_lazy("Mailboxes")
+    page = "messaging"
+    order = 15
+    template_name = _TABLE
+
+    def read(self) -> Flow[list[MailboxRow]]:
+        """Read the newest mailboxes in two round trips."""
+        rows = yield from _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
+        return rows
+
+    def context(self, value: list[MailboxRow]) -> dict[str, Any]:
+        """Return the table."""
+        columns = [
+            TableColumn(_("Owner"), "drc-name"),
+            TableColumn(_("Sent")),
+            TableColumn(_("Unread")),
+            TableColumn(_("Dropped up to")),
+            TableColumn(_("Memory")),
+        ]
+        rows = [
+            (
+                row.owner,
+                number(row.sent),
+                number(row.unread),
+                number(row.dropped) if row.dropped else "–",
+                filesizeformat(row.bytes),
+            )
+            for row in value
+        ]
+        note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
+        return table(columns, rows, note=note, empty=_("There are no mailboxes."))
+
+    def data(self, value: list[MailboxRow]) -> list[dict[str, Any]]:
+        """Return the mailboxes."""
+        return [dataclasses.asdict(row) for row in value]
+
+
+class BroadcastsPanel(Panel):
+    """The broadcasts to which processes subscribed last."""
+
+    name = "broadcasts"
+    title = gettext_lazy("Broadcasts")
+    page = "messaging"
+    order = 20
+    template_name = _TABLE
+
+    def read(self) -> Flow[list[BroadcastRow]]:
+        """Read the subscribers in two round trips."""
+        rows = yield from _read_each("broadcasts", MAX_BROADCASTS, _broadcast_requests, _broadcast_row)
+        return rows
+
+    def context(self, value: list[BroadcastRow]) -> dict[str, Any]:
+        """Return the table."""
+        columns = [TableColumn(_("Channel"), "drc-name"), TableColumn(_("Subscribed processes"))]
+        rows = [(row.channel, number(row.subscribers)) for row in value]
+        note = _("At most the %(count)s channels with the latest subscriptions. A process subscribes once.")
+        empty = _("No process has subscribed to a broadcast.")
+        return table(columns, rows, note=note % {"count": MAX_BROADCASTS}, empty=empty)
+
+    def data(self, value: list[BroadcastRow]) -> list[dict[str, Any]]:
+        """Return the channels."""
+        return [dataclasses.asdict(row) for row in value]
+
+
+def _read_each(
+    kind: str, limit: int, requests_of: Callable[[str], list[Command]], row_of: Callable[[str, Sequence[Any]], Any]
+) -> Flow[list[Any]]:
+    """Read the latest names of an index, then each of them in one batch. Those that do not exist have no row."""
+    found = yield Read("ZREVRANGE", keyspace.index_key(kind), 0, limit - 1)
+    names = [name.decode() for name in found]
+    if not names:
+        return []
+    replies = yield Batch([request for name in names for request in requests_of(name)])
+    size = len(replies) // len(names)
+    rows = [row_of(name, replies[at * size : (at + 1) * size]) for at, name in enumerate(names)]
+    return [row for row in rows if row is not None]
+
+
+def _chat_requests(chat_id: str) -> list[Command]:
     log, members, meta = (keyspace.chat_key(chat_id, part) for part in ("log", "members", "meta"))
     return [
         Read("HMGET", meta, "seq", "trimmed"),
         Read("ZCARD", members),
-        Read("ZRANGE", members, 0, 0, "WITHSCORES"),
-        Read("MEMORY", "USAGE", log, "SAMPLES", SAMPLES, key=log),
+        Read("ZRANGE", members, 0, MAX_BEHIND - 1, "WITHSCORES"),
+        _memory(log),
     ]
 
 
-def _row(chat_id: str, replies: list[Any]) -> ChatRow | None:
-    """Return the row of a chat; None if it has been deleted or has expired."""
+def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
     (seq, trimmed), members, last, size = replies
     if seq is None or not last:
         return None
     sent = int(seq)
-    stored, lag = sent - int(trimmed), sent - int(float(last[1]))
-    return ChatRow(chat_id, members, sent, stored, lag, last[0].decode(), size or 0)
+    lag = {name.decode(): sent - int(float(seen)) for name, seen in zip(last[::2], last[1::2], strict=True)}
+    return ChatRow(chat_id, members, sent, sent - int(trimmed), lag, size or 0)
+
+
+def _lag(row: ChatRow) -> str:
+    texts = [_("%(member)s: %(count)s") % {"member": name, "count": number(lag)} for name, lag in row.lag.items()]
+    if row.members > len(texts):
+        texts.append(_("%(count)s more") % {"count": number(row.members - len(texts))})
+    return ", ".join(texts)
+
+
+def _mailbox_requests(owner: str) -> list[Command]:
+    log = keyspace.mailbox_key(owner, "log")
+    return [Read("HMGET", keyspace.mailbox_key(owner, "meta"), "seq", "dropped"), Read("XLEN", log), _memory(log)]
+
+
+def _mailbox_row(owner: str, replies: Sequence[Any]) -> MailboxRow | None:
+    (seq, dropped), unread, size = replies
+    return None if seq is None else MailboxRow(owner, int(seq), unread, int(dropped or 0), size or 0)
+
+
+def _broadcast_requests(channel: str) -> list[Command]:
+    key = keyspace.broadcast_key(channel)
+    return [Read("PUBSUB", "SHARDNUMSUB", key, key=key)]
+
+
+def _broadcast_row(channel: str, replies: Sequence[Any]) -> BroadcastRow:
+    ((_channel, subscribers),) = replies
+    return BroadcastRow(channel, subscribers)
+
+
+def _memory(key: str) -> Command:
+    return Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)

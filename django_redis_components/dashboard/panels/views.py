@@ -17,7 +17,7 @@ from django_redis_components.dashboard.panels.bloom import BloomPanel
 from django_redis_components.dashboard.panels.cohorts import CohortsPanel, RetentionPanel
 from django_redis_components.dashboard.panels.events import EventsPanel
 from django_redis_components.dashboard.panels.files import FilesPanel
-from django_redis_components.dashboard.panels.messaging import ChatsPanel
+from django_redis_components.dashboard.panels.messaging import BroadcastsPanel, ChatsPanel, MailboxesPanel
 from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
@@ -59,6 +59,8 @@ _PANELS: tuple[type[Panel], ...] = (
     SearchPanel,
     BloomPanel,
     ChatsPanel,
+    MailboxesPanel,
+    BroadcastsPanel,
     FilesPanel,
     LogsPanel,
 )

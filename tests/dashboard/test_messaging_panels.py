@@ -1,0 +1,106 @@
+"""The panels of chats, mailboxes and broadcasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.panels.messaging import MAX_BEHIND, MAX_BROADCASTS, MAX_CHATS, MAX_MAILBOXES
+from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, erase_user
+from tests.dashboard.support import text_of
+from tests.dashboard.test_lock_page import browser
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+MESSAGING = "/admin/django_redis_components/messaging/"
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_messaging")
+
+
+def rows_of(client: Client, panel: str, key: str) -> dict[str, Any]:
+    reply = client.get(MESSAGING, {"format": "json"}).json()
+    assert reply["panels"][panel] is not None, reply["errors"]
+    return {row[key]: row for row in reply["panels"][panel]}
+
+
+@pytest.mark.contract
+def test_chats_show_the_lag_of_members_and_memory(store: Store, viewer: Client) -> None:
+    chat = Chat.create("a", ["<late>"], 1, "<room>", retention=Retention(keep_last=0, keep_for=0))
+    for number in range(2, 6):
+        chat.send("a", number)
+    chat.ack("a", 5)
+    chat.ack("<late>", 2)
+    Chat.create("a", [], 1, "deleted").delete()
+
+    rows = rows_of(viewer, "chats", "id")
+
+    assert rows["<room>"].pop("bytes") > 100
+    assert rows == {"<room>": {"id": "<room>", "members": 2, "sent": 5, "stored": 3, "lag": {"<late>": 3, "a": 0}}}
+    page = viewer.get(MESSAGING).content.decode()
+    assert " 2 5 3 &lt;late&gt;: 3, a: 0 " in text_of(page)
+    assert "<late>" not in page
+
+
+def test_only_the_newest_chats_and_the_last_members_are_read(redis_server: Store, viewer: Client) -> None:
+    assert rows_of(viewer, "chats", "id") == {}
+    Chat.create("a", [f"member {number}" for number in range(MAX_BEHIND + 1)], 1, "large")
+    assert "member 0: 1" in text_of(viewer.get(MESSAGING).content.decode())
+    assert ", 2 more " in text_of(viewer.get(MESSAGING).content.decode())
+    for number in range(MAX_CHATS):
+        Chat.create("a", [], 1, f"room {number}")
+
+    rows = rows_of(viewer, "chats", "id")
+
+    assert len(rows) == MAX_CHATS
+    assert "There are no chats." not in text_of(viewer.get(MESSAGING).content.decode())
+
+
+@pytest.mark.contract
+def test_mailboxes_show_unread_and_dropped_messages(store: Store, viewer: Client) -> None:
+    box = Mailbox("<jeff>", max_messages=3)
+    for number in range(1, 6):
+        box.send(number)
+    box.ack(4)
+    Mailbox("deleted").send(1)
+    Mailbox("deleted").delete()
+    Mailbox("erased").send(1)
+    erase_user("erased")
+
+    rows = rows_of(viewer, "mailboxes", "owner")
+
+    assert rows["<jeff>"].pop("bytes") > 50
+    assert rows == {"<jeff>": {"owner": "<jeff>", "sent": 5, "unread": 1, "dropped": 2}}
+    assert "&lt;jeff&gt; 5 1 2 " in text_of(viewer.get(MESSAGING).content.decode())
+
+
+def test_only_the_newest_mailboxes_are_read(redis_server: Store, viewer: Client) -> None:
+    assert "There are no mailboxes." in text_of(viewer.get(MESSAGING).content.decode())
+    for number in range(MAX_MAILBOXES + 1):
+        Mailbox(number).send(1)
+
+    assert len(rows_of(viewer, "mailboxes", "owner")) == MAX_MAILBOXES
+
+
+@pytest.mark.contract
+def test_broadcasts_show_their_subscribers(store: Store, viewer: Client) -> None:
+    with Broadcast("prices").subscribe(), Broadcast("news").subscribe():
+        rows = rows_of(viewer, "broadcasts", "channel")
+        page = text_of(viewer.get(MESSAGING).content.decode())
+
+    assert {channel: row["subscribers"] for channel, row in rows.items()} == {"prices": 1, "news": 1}
+    assert "prices 1 " in page
+
+
+def test_only_the_latest_subscriptions_are_read(redis_server: Store, viewer: Client) -> None:
+    assert "No process has subscribed to a broadcast." in text_of(viewer.get(MESSAGING).content.decode())
+    for number in range(MAX_BROADCASTS + 1):
+        with Broadcast(f"channel {number}").subscribe():
+            pass
+
+    assert len(rows_of(viewer, "broadcasts", "channel")) == MAX_BROADCASTS
