@@ -58,6 +58,8 @@ def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     directory, url, raw = market
     plan = ("--days", "2", "--users", "40", "--sales-per-day", "2", "--seed", "7")
 
+    (directory / "access.log").unlink(missing_ok=True)
+
     first = simulate(directory, *plan, REDIS_URL=url)
 
     assert first.returncode == 0, first.stderr
