@@ -24,7 +24,7 @@ django.setup()
 from benchmarks import tasks  # noqa: E402 - needs the settings
 from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
 from django_redis_components.taskqueue.store.job import Ack  # noqa: E402
-from django_redis_components.taskqueue.store.messages import Message, call_for  # noqa: E402
+from django_redis_components.taskqueue.store.messages import TaskMessage, call_for  # noqa: E402
 from django_redis_components.taskqueue.store.scripts import FETCH  # noqa: E402
 from django_redis_components.taskqueue.worker import fetcher  # noqa: E402
 
@@ -53,7 +53,7 @@ class Held:
 
 def enqueue(count: int) -> float:
     held = Held()
-    message = Message(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
+    message = TaskMessage(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
     call = call_for(message)
     held.execute(call)
     before, after = _around(call.script.evalsha_args(call.keys, call.args), message.id)

@@ -25,7 +25,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queu
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.messages import Message, call_for, check_size, first_part
+from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
 from django_redis_components.taskqueue.unique import claim_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 test_hook: Callable[[], None] | None = None
 
 #: Results of tasks, each with the message that enqueues it.
-Prepared = Sequence[tuple[TaskResult, Message]]
+Prepared = Sequence[tuple[TaskResult, TaskMessage]]
 
 
 def prepare(
@@ -47,7 +47,7 @@ def prepare(
     accepts_id: bool = False,
     body_options: Mapping[str, Any] | None = None,
     gets_result: bool = False,
-) -> tuple[TaskResult, Message]:
+) -> tuple[TaskResult, TaskMessage]:
     """Validate a call, and build its result and the message that enqueues it.
 
     Args:
@@ -80,7 +80,7 @@ def prepare(
         check_size(task.name, body)
     if options.id is not None and not accepts_id:
         raise _id_not_accepted(options.id)
-    message = Message(message_id, task.name, options.queue_name, body)
+    message = TaskMessage(message_id, task.name, options.queue_name, body)
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])
@@ -96,7 +96,7 @@ def _id_not_accepted(task_id: str) -> InvalidTask:
     )
 
 
-def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
+def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
     if message.nonce:
         reply: Any = run(connections.client(using), store.send(message))
@@ -108,7 +108,7 @@ def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
     return result
 
 
-async def asend_one(result: TaskResult, using: str, message: Message) -> TaskResult:
+async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
     await aset_accepted(result, await arun(connections.aclient(using), store.send(message)))
     await arun_test_hook()
@@ -300,7 +300,9 @@ def _database_in_transaction() -> str | None:
     return found[0] if found else None
 
 
-def _set_options(message: Message, task: Task[..., Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _set_options(
+    message: TaskMessage, task: Task[..., Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
     """Add the task's options to the message."""
     options = task.options
     message.priority = options.priority

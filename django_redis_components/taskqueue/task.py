@@ -26,7 +26,7 @@ from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.messages import TaskMessage
 
 P = ParamSpec("P")
 if TYPE_CHECKING:
@@ -285,9 +285,9 @@ class Task(Generic[P, R, V]):
 
     def _prepare_many(
         self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]
-    ) -> list[tuple[TaskResult[V], Message]]:
+    ) -> list[tuple[TaskResult[V], TaskMessage]]:
         pairs = [_check_pair(number, call) for number, call in enumerate(calls)]
-        prepared: list[tuple[TaskResult[V], Message]] = []
+        prepared: list[tuple[TaskResult[V], TaskMessage]] = []
         for (args, kwargs), task_id in zip(pairs, store.new_ids(len(pairs)), strict=True):
             try:
                 prepared.append(prepare(self, args, kwargs, task_id=task_id))

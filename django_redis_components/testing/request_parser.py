@@ -8,7 +8,7 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.fields import Field, base_key
-from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 
@@ -48,7 +48,7 @@ def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
     tasks = arguments["tasks"]
     for task_id, body in zip(tasks[::2], tasks[1::2], strict=True):
-        message = Message(task_id, arguments["name"], arguments["queue"], body)
+        message = TaskMessage(task_id, arguments["name"], arguments["queue"], body)
         yield _named(ENQUEUE.args, message.arguments)
 
 

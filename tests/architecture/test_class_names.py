@@ -8,9 +8,8 @@ from collections import Counter
 from tests.architecture.sources import modules
 
 #: Parts of names of modules whose classes may have the names of others: Django derives permissions and URLs from the
-#: name of a model, a process imports one of the two backends, the sync client is generated from the async one, and a
-#: `Message` of messaging is public, that of the task queue internal.
-EXCEPTIONS = (".dashboard.models", ".django_tasks.backport", ".client._sync.", ".taskqueue.store.messages")
+#: name of a model, a process imports one of the two backends, and the sync client is generated from the async one.
+EXCEPTIONS = (".dashboard.models", ".django_tasks.backport", ".client._sync.")
 #: Names that Django expects.
 DJANGO_NAMES = ("Command", "Meta")
 

@@ -19,7 +19,7 @@ from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.messages import TaskMessage
 
 
 class QueueBackend:
@@ -127,7 +127,7 @@ class QueueBackend:
             if issubclass(kind, self.framework.task) and registry.find(value.module_path) is None:
                 self._register(value, TaskOptions(), None)
 
-    def _build_message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Message]:
+    def _build_message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, TaskMessage]:
         self.validate_task(task)  # the settings may have changed since it was defined
         sent = json_arguments.normalize_arguments(args, kwargs, self.framework.normalize)
         try:

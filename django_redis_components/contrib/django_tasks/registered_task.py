@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.context import read_record, record_from_j
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.task import Task
 
 
@@ -82,7 +82,7 @@ class RegisteredTask(Task[..., Any, Any]):
             headers=records.headers_of(task),
         )
 
-    def prepared(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, Message]:
+    def prepared(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
         """Return the result of a task before it is enqueued, and its message."""
         return prepare(self, args, kwargs)
 

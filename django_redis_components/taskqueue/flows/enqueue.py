@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, Message
+from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
 
 #: Maximum tasks written in one round trip.
@@ -73,7 +73,7 @@ def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     return PreparedFlow(flow, _calls(flow, parts, ttls), graph.database)
 
 
-def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, Message]:
+def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
     call = node.call
     try:
         prepared = sending.prepare(

@@ -15,7 +15,7 @@ from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
-from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.tasks import ID_BYTES
 from django_redis_components.taskqueue.task import Task
 
@@ -85,7 +85,7 @@ class Schedule:
             until_ms = slot_ms - 1
         return found[::-1]
 
-    def message(self, slot_ms: int) -> Message:
+    def message(self, slot_ms: int) -> TaskMessage:
         """Return the message of a slot's task; its id is derived from the slot."""
         message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(slot_ms))[1]
         if self.jitter_ms:

@@ -21,7 +21,7 @@ TRACE_KEY = "trace"
 
 
 @dataclasses.dataclass(slots=True)
-class Message:
+class TaskMessage:
     """One task as it is sent.
 
     Attributes:
@@ -90,14 +90,14 @@ def _without_trace(body: bytes) -> list[Any]:
     return [args, kwargs, options]
 
 
-def call_for(message: Message) -> Call:
+def call_for(message: TaskMessage) -> Call:
     """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
     if message.is_plain:
         return Call(ENQUEUE_PLAIN, (base_key(),), (message.queue, message.name, message.id, message.body))
     return Call(ENQUEUE, (base_key(),), message.arguments)
 
 
-def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
+def calls_for(messages: Sequence[TaskMessage]) -> Iterator[Call]:
     """What sends many tasks, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
     for some in chunks(messages):
         first = some[0]
@@ -107,18 +107,18 @@ def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
             yield ENQUEUE_MANY(base=base_key(), tasks=_counted(some))
 
 
-def first_part(messages: Sequence[Message]) -> int:
+def first_part(messages: Sequence[TaskMessage]) -> int:
     """How many of these messages go in the first round trip."""
     return len(next(chunks(messages), ()))
 
 
-def _plain(messages: Sequence[Message]) -> Call:
+def _plain(messages: Sequence[TaskMessage]) -> Call:
     first = messages[0]
     tasks = [part for message in messages for part in (message.id, message.body)]
     return ENQUEUE_PLAIN(base=base_key(), queue=first.queue, name=first.name, tasks=tasks)
 
 
-def _counted(messages: Sequence[Message]) -> list[Any]:
+def _counted(messages: Sequence[TaskMessage]) -> list[Any]:
     """For each task the number of its arguments, and these."""
     tasks: list[Any] = []
     for message in messages:
@@ -128,7 +128,7 @@ def _counted(messages: Sequence[Message]) -> list[Any]:
     return tasks
 
 
-def chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+def chunks(messages: Sequence[TaskMessage]) -> Iterator[Sequence[TaskMessage]]:
     """Split messages into parts of at most `CHUNK` messages and about `CHUNK_BYTES` bytes."""
     start = size = 0
     for at, message in enumerate(messages):

@@ -14,7 +14,7 @@ from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, 
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field, record_key
-from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for, is_same_call
+from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
@@ -49,7 +49,7 @@ def new_ids(count: int) -> list[str]:
     return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 
-def send_with_id(message: Message) -> Flow[Reply]:
+def send_with_id(message: TaskMessage) -> Flow[Reply]:
     """Send one task under an id that the caller chose, and read the record of that id in the same round trip.
 
     Raises:
@@ -66,7 +66,7 @@ def send_with_id(message: Message) -> Flow[Reply]:
     return [message.id.encode(), pairs]
 
 
-def send(message: Message) -> Flow[Reply]:
+def send(message: TaskMessage) -> Flow[Reply]:
     """Send one task."""
     if message.nonce:
         return (yield from send_with_id(message))
@@ -75,7 +75,7 @@ def send(message: Message) -> Flow[Reply]:
     return accepted
 
 
-def send_many(messages: Sequence[Message], replies: list[Reply]) -> Flow[None]:
+def send_many(messages: Sequence[TaskMessage], replies: list[Reply]) -> Flow[None]:
     """Send many calls of a task in parts; each is accepted whole or not at all.
 
     Args:

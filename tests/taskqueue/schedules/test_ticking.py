@@ -5,7 +5,7 @@ from __future__ import annotations
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.fields import base_key as tag
-from django_redis_components.taskqueue.store.messages import Message, call_for
+from django_redis_components.taskqueue.store.messages import TaskMessage, call_for
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import base_key
@@ -19,7 +19,7 @@ def ticks(store: Store) -> int:
 
 
 def tick_by_hand() -> Call:
-    return call_for(Message("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
+    return call_for(TaskMessage("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
 
 
 def test_worker_enqueues_due_schedules(redis_server: Store, children: Children) -> None:
