@@ -1,22 +1,25 @@
 """Bloom filters beside walrus and pottery, where they are installed, and the error rates beside the formula.
 
-    python -m benchmarks.bloom [--rounds 20] [--items 1000] [--errors]
+    python -m benchmarks.bloom [--rounds 20] [--items 1000] [--processes 8] [--errors]
 
 One thread, in interleaved rounds: median microseconds for an item that is new, one that is looked up, and an item of a
-batch; and the ratio to the peers. ``--errors`` measures the rates of false "yes" instead: at the capacity, twice and
-ten times of it, growing and not. ``REDIS_URL`` names another server.
+batch. Then several processes at once, each adding one item after the other: items per second. ``--errors`` measures
+the rates of false "yes" instead: at the capacity, twice and ten times of it, growing and not. ``REDIS_URL`` names
+another server.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.locks import set_up
 from example_project.localserver import LocalServer
@@ -25,6 +28,8 @@ from example_project.localserver import LocalServer
 CAPACITY, ERROR_RATE = 1_000_000, 0.01
 #: Size of the filter of walrus, which takes bytes.
 BYTES = 1_198_136
+#: Seconds for which several processes add items.
+SECONDS = 3.0
 #: Adds or looks up this many items.
 Timed = Callable[[int], None]
 #: Items that are added and looked up to measure an error rate.
@@ -38,6 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="interleaved rounds (default: 20)")
     parser.add_argument("--items", type=int, default=1_000, help="items of each row in a round (default: 1000)")
+    parser.add_argument("--processes", type=int, default=8, help="processes that add at the same time (default: 8)")
     parser.add_argument("--errors", action="store_true", help="measure error rates, some minutes")
     options = parser.parse_args()
     if url := os.environ.get("REDIS_URL"):
@@ -53,6 +59,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     if options.errors:
         measure_errors()
         return
+    ours()["ours, batch add, 3 layers"](CAPACITY // 2)
     table = ping() | ours() | walrus(url) | pottery(url)
     times: dict[str, list[float]] = {name: [] for name in table}
     for _ in range(options.rounds):
@@ -64,6 +71,37 @@ def measure(url: str, options: argparse.Namespace) -> None:
     print(f"{options.rounds} rounds, a filter of {CAPACITY:,} items at {ERROR_RATE:.0%}")
     for name, values in times.items():
         print(f"{name:26} median {statistics.median(values):8.2f} us an item   best {min(values):8.2f} us")
+    for name in ("PING", "ours, add", "walrus, add"):
+        if name not in table:
+            continue
+        print(f"{name:26} {options.processes} processes {add_in_processes(url, name, options.processes):8,.0f} items/s")
+
+
+def add_in_processes(url: str, name: str, count: int) -> float:
+    """Return the items per second of a row in several processes that start together."""
+    context = multiprocessing.get_context("spawn")
+    barrier, rates = context.Barrier(count), context.Queue()
+    processes = [context.Process(target=_add_for_seconds, args=(url, name, barrier, rates)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    total: float = sum(rates.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return total
+
+
+def _add_for_seconds(url: str, name: str, barrier: Any, rates: Any) -> None:
+    global _numbers
+    _numbers = itertools.count(os.getpid() * 10**9)  # items of no other process
+    set_up(url)
+    timed = (ping() | ours() | walrus(url))[name]
+    timed(10)
+    barrier.wait()
+    count, started_at = 0, time.perf_counter()
+    while time.perf_counter() - started_at < SECONDS:
+        timed(50)
+        count += 50
+    rates.put(count / SECONDS)
 
 
 def ping() -> dict[str, Timed]:
@@ -86,7 +124,6 @@ def ours() -> dict[str, Timed]:
 
     fixed = BloomFilter("fixed", CAPACITY, ERROR_RATE, scaling=False)
     grown = BloomFilter("grown", CAPACITY // 7, ERROR_RATE)
-    grown.add_many(range(CAPACITY // 2))
 
     def each(call: Callable[[str], object]) -> Timed:
         def timed(count: int) -> None:
@@ -102,6 +139,7 @@ def ours() -> dict[str, Timed]:
         "ours, add": each(fixed.add),
         "ours, contains": each(fixed.contains),
         "ours, add, 3 layers": each(grown.add),
+        "ours, batch add, 3 layers": batch(grown.add_many),
         "ours, batch add": batch(fixed.add_many),
         "ours, batch contains": batch(fixed.contains_many),
     }
