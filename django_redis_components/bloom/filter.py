@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.bloom import plan as planning
 from django_redis_components.bloom.exceptions import FilterMismatch, FilterRebuildSuperseded
-from django_redis_components.bloom.hashing import DIGEST_BYTES, HEADER_BITS, Item, digest, operands
+from django_redis_components.bloom.hashing import DIGEST_BYTES, HEADER_BITS, Item, digest, digests, operands
 from django_redis_components.bloom.info import BloomInfo, describe
 from django_redis_components.bloom.plan import BloomPlan
 from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
@@ -295,7 +295,7 @@ class BloomFilter:
             logger.debug("Whether Bloom filter %r is full was not found out: %s", self.name, exc)
             return
         items = float(reply or 0)
-        if self.scaling or self._has_warned or items <= self.capacity * 1.01:
+        if self.scaling or self._has_warned or not self._plans[0].is_exceeded_by(items):
             return
         self._has_warned = True
         logger.warning(
@@ -385,7 +385,7 @@ def _chunks(items: Iterable[Item]) -> Iterator[bytes]:
     if isinstance(items, str | bytes):
         raise TypeError(f"items={items!r}: expected an iterable of items.")
     source = iter(items)
-    while chunk := b"".join([digest(item) for item in islice(source, CHUNK)]):
+    while chunk := digests(islice(source, CHUNK)):
         yield chunk
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterable
+from hashlib import blake2b
 from uuid import UUID
 
 from django_redis_components.bloom.plan import BloomPlan
@@ -23,7 +24,13 @@ def digest(item: Item) -> bytes:
     Raises:
         TypeError: the type is not accepted.
     """
-    return hashlib.blake2b(_encode(item), digest_size=DIGEST_BYTES).digest()
+    return blake2b(_encode(item), digest_size=DIGEST_BYTES).digest()
+
+
+def digests(items: Iterable[Item]) -> bytes:
+    """Return the hashes of items, one after the other; see `digest`."""
+    texts = [item.encode("utf-8", "surrogatepass") if item.__class__ is str else _encode(item) for item in items]
+    return b"".join([blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts])
 
 
 def operands(hashes: bytes, plan: BloomPlan, *, is_set: bool) -> list[str]:

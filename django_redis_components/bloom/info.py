@@ -21,7 +21,7 @@ class BloomInfo:
         items: items that were added, estimated from the bits that are set; the standard error is below 1 %.
         layers: strings of bits.
         bytes: their size.
-        fill: share of the bits of the newest layer that are set; one half when it is full.
+        fill: share of the bits of the newest layer that are set; 0.37 to 0.5 when it is full, by the error rate.
         expected_error: probability that an item that was never added is found, from the bits that are set.
         is_over_capacity: whether a filter that does not grow has more items than its capacity.
         is_rebuilding: whether it is being rebuilt.
@@ -70,6 +70,6 @@ def describe(
         bytes=sum(plan.bytes for plan, _ in used),
         fill=newest / last.bits,
         expected_error=1 - math.prod(1 - (bits / plan.bits) ** plan.hashes for plan, bits in used),
-        is_over_capacity=len(used) == len(plans) and last.items_of(newest) > last.capacity * 1.01,
+        is_over_capacity=len(used) == len(plans) and last.is_exceeded_by(last.items_of(newest)),
         is_rebuilding=is_rebuilding,
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 #: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
 MAX_BITS = 2**29
 #: Layers that a filter may get.
 MAX_LAYERS = 16
-#: Bits of an item; more would add nothing but time to a tiny filter.
-MAX_HASHES = 32
+#: Memory that a layer may take beyond the optimum, as a part of it, to have fewer hashes: 5 instead of 7 at 1 %.
+EXTRA_MEMORY = 0.05
 #: Bounds of the error rate.
 MIN_ERROR, MAX_ERROR = 1e-9, 0.5
 
@@ -38,13 +39,23 @@ class BloomPlan:
         """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
         return -self.bits / self.hashes * math.log(1 - min(set_bits, self.bits - 1) / self.bits)
 
+    def is_exceeded_by(self, items: float) -> bool:
+        """Return whether there are more items than the capacity, by more than an estimate from the bits may err.
+
+        The standard error of the estimate is 0.2 to 0.7 times the square root of their number.
+        """
+        return items > self.capacity + 2 * math.sqrt(self.capacity)
+
     def error_at(self, items: float) -> float:
         """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
         return (1 - math.exp(-self.hashes * items / self.bits)) ** self.hashes
 
 
 def plan(capacity: int, error_rate: float) -> BloomPlan:
-    """Return the size of a layer: m = -n ln(p) / ln(2)^2 bits, rounded up to 8 bytes, and k = m/n ln(2) hashes.
+    """Return the size of a layer, in multiples of 8 bytes.
+
+    The least memory, m = -n ln(p) / ln(2)^2 bits, needs k = m/n ln(2) hashes. Time grows with k, and memory is flat
+    near its least: k is the least number of hashes that needs at most 5 % more memory, m = -k n / ln(1 - p^(1/k)).
 
     Raises:
         TypeError, ValueError: an argument is not accepted, or the layer would be too large.
@@ -52,7 +63,7 @@ def plan(capacity: int, error_rate: float) -> BloomPlan:
     check(capacity, error_rate)
     found = _plan(capacity, error_rate)
     if found.bits > MAX_BITS:
-        most = int(MAX_BITS * math.log(2) ** 2 / -math.log(error_rate))
+        most = _max_capacity(error_rate)
         raise ValueError(f"capacity={capacity:,}: at most {most:,} with error_rate={error_rate}: 64 MiB.")
     return found
 
@@ -68,8 +79,7 @@ def layers(capacity: int, error_rate: float, *, scaling: bool) -> list[BloomPlan
     found = [plan(capacity, error_rate / 2)]
     while len(found) < MAX_LAYERS:
         error = error_rate / 2 ** (len(found) + 1)
-        largest = int(MAX_BITS * math.log(2) ** 2 / -math.log(error)) - 1
-        found.append(_plan(min(found[-1].capacity * 2, largest), error))
+        found.append(_plan(min(found[-1].capacity * 2, _max_capacity(error)), error))
     return found
 
 
@@ -90,5 +100,20 @@ def check(capacity: object, error_rate: object) -> None:
 
 
 def _plan(capacity: int, error_rate: float) -> BloomPlan:
-    bits = math.ceil(-capacity * math.log(error_rate) / math.log(2) ** 2 / 64) * 64
-    return BloomPlan(capacity, bits, min(max(1, round(bits / capacity * math.log(2))), MAX_HASHES))
+    hashes = _hashes(error_rate)
+    bits = math.ceil(capacity * _bits_per_item(error_rate, hashes) / 64) * 64
+    return BloomPlan(capacity, bits, hashes)
+
+
+def _max_capacity(error_rate: float) -> int:
+    return int(MAX_BITS / _bits_per_item(error_rate, _hashes(error_rate)))
+
+
+def _hashes(error_rate: float) -> int:
+    most = -math.log(error_rate) / math.log(2) ** 2 * (1 + EXTRA_MEMORY)
+    return next(hashes for hashes in itertools.count(1) if _bits_per_item(error_rate, hashes) <= most)
+
+
+def _bits_per_item(error_rate: float, hashes: int) -> float:
+    """Return m/n of the error rate p = (1 - e^(-kn/m))^k."""
+    return -hashes / math.log(1 - error_rate ** (1 / hashes))

@@ -34,7 +34,7 @@ end
 if build then
   add_items(base, build, hashes, look, 0, false)
 end
-for number = 1, #hashes do
+for number = 1, hashes.count do
   replies[number] = is_new[number] and "1" or "0"
 end
 return table.concat(replies)

@@ -19,7 +19,7 @@ elseif filter.parameters ~= parameters then
   return { -1, filter.parameters }
 end
 local hashes, numbers, replies = read_items(items), {}, {}
-for number = 1, #hashes do
+for number = 1, hashes.count do
   numbers[number], replies[number] = number, "1"
 end
 for _, number in ipairs(absent_from(filter, hashes, numbers, 1, filter.count)) do

@@ -32,8 +32,8 @@ end
 -- seen: the first layers, where the items were added already.
 local function add_items(base, filter, items, look, seen, is_rebuilding)
   local is_new, from = {}, 1
-  while from <= #items do
-    local numbers, last = {}, math.min(from + look - 1, #items)
+  while from <= items.count do
+    local numbers, last = {}, math.min(from + look - 1, items.count)
     for number = from, last do
       numbers[number - from + 1] = number
     end

@@ -31,14 +31,11 @@ local function read_filter(base, meta)
   return filter
 end
 
--- Return the two hashes of each item, of 12 bytes.
+-- Return the hashes of items, two numbers of 48 bits each, and how many items there are.
 local function read_items(packed)
-  local items, count = {}, 0
-  for at = 1, #packed, 12 do
-    local first, second = struct.unpack(">I6I6", packed, at)
-    count = count + 1
-    items[count] = { first, second }
-  end
+  local count = #packed / 12
+  local items = { struct.unpack(">" .. string.rep("I6I6", count), packed) }
+  items.count = count
   return items
 end
 
@@ -47,31 +44,34 @@ end
 local function apply_bits(layer, items, numbers, operation)
   local bits, hashes, missing, from = layer.bits, layer.hashes, {}, 1
   local step = math.floor(MAX_OPERANDS / (4 * hashes))
-  local is_set = operation == "SET"
+  local width = operation == "SET" and 4 or 3
+  -- Only the offsets differ between items: the other operands are written once.
+  local operands = {}
+  for at = 1, width * hashes * math.min(step, #numbers), width do
+    operands[at], operands[at + 1], operands[at + 2], operands[at + 3] = operation, "u1", 0, "1"
+  end
   while from <= #numbers do
-    local operands, count, last = {}, 0, math.min(from + step - 1, #numbers)
-    for at = from, last do
-      local item = items[numbers[at]]
-      local x, y = item[1] % bits, item[2] % bits
-      for number = 1, hashes do
-        operands[count + 1], operands[count + 2], operands[count + 3] = operation, "u1", x + HEADER_BITS
-        count = count + 3
-        if is_set then
-          count = count + 1
-          operands[count] = "1"
-        end
-        x, y = (x + y) % bits, (y + number) % bits
+    local at, last = 3, math.min(from + step - 1, #numbers)
+    for number = from, last do
+      local item = 2 * numbers[number]
+      local x, y = items[item - 1] % bits, items[item] % bits
+      for hash = 1, hashes do
+        operands[at] = x + HEADER_BITS
+        at = at + width
+        x, y = x + y, y + hash
+        x, y = x < bits and x or x - bits, y < bits and y or y - bits
       end
     end
-    local old = redis.call("BITFIELD", layer.key, unpack(operands, 1, count))
-    for at = from, last do
-      local first = (at - from) * hashes
-      for hash = 1, hashes do
-        if old[first + hash] == 0 then
-          missing[#missing + 1] = numbers[at]
+    local old = redis.call("BITFIELD", layer.key, unpack(operands, 1, width * hashes * (last - from + 1)))
+    local first = 0
+    for number = from, last do
+      for hash = first + 1, first + hashes do
+        if old[hash] == 0 then
+          missing[#missing + 1] = numbers[number]
           break
         end
       end
+      first = first + hashes
     end
     from = last + 1
   end
