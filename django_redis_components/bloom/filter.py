@@ -38,6 +38,8 @@ REBUILD_TTL_MS = 15 * 60 * 1_000
 SHARE = 100
 #: First bytes of a layer; see lua/shared/layers.lua.
 OPEN, CLOSED, REBUILDING = 1, 2, 3
+#: Fields of the hash of a filter.
+META_FIELDS = ("parameters", "generation", "layers", "layout")
 #: "1" in the replies of scripts.
 YES = ord("1")
 
@@ -45,9 +47,13 @@ logger = logging.getLogger("django_redis_components.bloom")
 
 
 class KnownState(NamedTuple):
-    """What a process knows of a filter: the part of its keys, and the keys of its layers."""
+    """What a process knows of a filter: the part of its keys, the layers that it may get, and the keys of those it has.
+
+    The sizes are the stored ones: another version of this package may have created the filter.
+    """
 
     generation: str
+    plans: tuple[BloomPlan, ...]
     keys: tuple[str, ...]
 
 
@@ -80,7 +86,7 @@ class BloomFilter:
         self.scaling = check_flag(scaling, "scaling")
         self.using = using
         self._plans = planning.layers(capacity, self.error_rate, scaling=scaling)
-        self._parameters = f"capacity={capacity}, error_rate={self.error_rate:g}, scaling={scaling}"
+        self._parameters = f"capacity={capacity}, error_rate={self.error_rate}, scaling={scaling}"
         self._has_warned = False
         self._known: KnownState | None = None
         with _mutex:
@@ -202,16 +208,18 @@ class BloomFilter:
     def _base(self) -> str:
         return keys.key("bloom", self.name, VERSION)
 
-    def _state(self, generation: bytes, layers: bytes | int) -> KnownState:
-        name = generation.decode()
-        return KnownState(name, tuple(f"{self._base()}:{name}:{number}" for number in range(int(layers))))
+    def _state(self, generation: bytes, layers: bytes, layout: bytes) -> KnownState:
+        name, prefix = generation.decode(), f"{self._base()}:{generation.decode()}"
+        return KnownState(
+            name, planning.parse(layout.decode()), tuple(f"{prefix}:{number}" for number in range(int(layers)))
+        )
 
     def _add_one(self, hashes: bytes) -> Flow[bool]:
         """Add an item by one plain command, if the filter has one layer; the first byte of the layer tells."""
         known = self._known
         if known is None or len(known.keys) > 1:
             return (yield from self._add(hashes))[0]
-        parts = operands(hashes, self._plans[0], is_set=True)
+        parts = operands(hashes, known.plans[0], is_set=True)
         state, *old = yield Command("BITFIELD", known.keys[0], "GET", "u8", "0", *parts)
         if state == OPEN:
             if random.random() * self.capacity < SHARE:
@@ -225,12 +233,12 @@ class BloomFilter:
 
     def _find(self, known: KnownState | None = None) -> Flow[KnownState | None]:
         """Read which layers there are; None if there is no filter, or another one than that which is known."""
-        stored, generation, layers = yield Read("HMGET", f"{self._base()}:meta", "parameters", "generation", "layers")
+        stored, *state = yield Read("HMGET", f"{self._base()}:meta", *META_FIELDS)
         if stored is None:
             return None
         if stored.decode() != self._parameters:
             raise FilterMismatch(self.name, stored.decode(), self._parameters)
-        self._known = self._state(generation, layers)
+        self._known = self._state(*state)
         return self._known if known is None or known.generation == self._known.generation else None
 
     def _add(self, hashes: bytes, seen: str = "", was_new: bool = True) -> Flow[list[bool]]:
@@ -259,9 +267,9 @@ class BloomFilter:
         if known is None:
             return default
         reads = []
-        for number in reversed(range(len(known.keys))):
-            parts = operands(hashes, self._plans[number], is_set=False)
-            reads.append(Read("BITFIELD_RO", known.keys[number], "GET", "u8", "0", *parts))
+        for plan, key in reversed(list(zip(known.plans, known.keys, strict=False))):
+            parts = operands(hashes, plan, is_set=False)
+            reads.append(Read("BITFIELD_RO", key, "GET", "u8", "0", *parts))
         replies = yield (Batch(reads) if len(reads) > 1 else reads[0])
         replies = replies if len(reads) > 1 else [replies]
         states = [state for state, *_ in replies]
@@ -305,13 +313,12 @@ class BloomFilter:
         )  # fmt: skip
 
     def _create(self, part: str, generation: str) -> Flow[None]:
-        layout = " ".join(f"{each.bits}:{each.hashes}:{each.capacity}" for each in self._plans)
         yield CREATE(
             base=self._base(),
             part=part,
             parameters=self._parameters,
             generation=generation,
-            layout=layout,
+            layout=planning.layout(self._plans),
             ttl_ms=REBUILD_TTL_MS,
         )
 
@@ -341,18 +348,19 @@ class BloomFilter:
 
     def _info(self) -> Flow[BloomInfo]:
         base = self._base()
-        [stored, generation, layers], [rebuilding] = yield Batch(
+        [stored, *state], [rebuilding] = yield Batch(
             [
-                Read("HMGET", f"{base}:meta", "parameters", "generation", "layers"),
+                Read("HMGET", f"{base}:meta", *META_FIELDS),
                 Read("HMGET", f"{base}:build", "generation"),
             ]
         )
         if stored is not None and stored.decode() != self._parameters:
             raise FilterMismatch(self.name, stored.decode(), self._parameters)
-        known = self._state(generation or b"", layers or 0)
-        reads = [Read("BITCOUNT", key, HEADER_BITS // 8, -1) for key in known.keys]
-        set_bits = (yield Batch(reads)) if reads else []
-        return describe(self, self._plans, set_bits, is_rebuilding=rebuilding is not None)
+        if stored is None:
+            return describe(self, self._plans, [], is_rebuilding=rebuilding is not None)
+        known = self._state(*state)
+        set_bits = yield Batch([Read("BITCOUNT", key, HEADER_BITS // 8, -1) for key in known.keys])
+        return describe(self, known.plans, set_bits, is_rebuilding=rebuilding is not None)
 
 
 def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterable
 
 #: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
 MAX_BITS = 2**29
@@ -81,6 +82,17 @@ def layers(capacity: int, error_rate: float, *, scaling: bool) -> list[BloomPlan
         error = error_rate / 2 ** (len(found) + 1)
         found.append(_plan(min(found[-1].capacity * 2, _max_capacity(error)), error))
     return found
+
+
+def layout(plans: Iterable[BloomPlan]) -> str:
+    """Return layers as they are stored: ``m:k:n`` of each; see lua/shared/layers.lua."""
+    return " ".join(f"{each.bits}:{each.hashes}:{each.capacity}" for each in plans)
+
+
+def parse(stored: str) -> tuple[BloomPlan, ...]:
+    """Return the layers that `layout` has written."""
+    sizes = (map(int, each.split(":")) for each in stored.split())
+    return tuple(BloomPlan(capacity, bits, hashes) for bits, hashes, capacity in sizes)
 
 
 def check(capacity: object, error_rate: object) -> None:

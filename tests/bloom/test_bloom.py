@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
 from django_redis_components.bloom import BloomFilter, FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom import plan as planning
 from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.bloom.plan import MAX_BITS, layers
 from django_redis_components.bloom.scripts import ADD
@@ -423,6 +424,29 @@ def test_filters_are_listed_while_others_are_created(redis_server: Store) -> Non
         assert kept
 
     run_together(4, work)
+
+
+def test_filter_of_a_version_with_other_sizes_is_read_by_its_own(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as former:
+        former.setattr(planning, "EXTRA_MEMORY", 0.5)
+        BloomFilter("urls", 100, 0.001).add_many(range(250))
+
+    seen = BloomFilter("urls", 100, 0.001)
+
+    assert all(seen.contains(number) for number in range(250))
+    assert sum(seen.contains(f"absent {number}") for number in range(250)) <= 3
+    assert seen.add("new")
+    assert seen.contains_many(["new", 7]) == [True, True]
+    assert seen.info().items == pytest.approx(251, abs=15)
+
+
+def test_error_rates_that_differ_little_are_other_parameters(redis_server: Store) -> None:
+    BloomFilter("urls", 40_000_000, 0.01).add("a")
+
+    with pytest.raises(FilterMismatch, match=r"error_rate=0\.01, .* not capacity=40000000, error_rate=0\.01000004,"):
+        BloomFilter("urls", 40_000_000, 0.01000004).contains("a")
 
 
 def test_plan_is_that_of_the_formula() -> None:
