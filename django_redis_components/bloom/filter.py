@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import secrets
-import threading
-import weakref
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -23,6 +20,7 @@ from django_redis_components.bloom.plan import BloomPlan
 from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
+from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.core.units import check_flag
@@ -89,8 +87,7 @@ class BloomFilter:
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate}, scaling={scaling}"
         self._has_warned = False
         self._known: KnownState | None = None
-        with _mutex:
-            _filters.add(self)
+        _filters.add(self)
 
     def __repr__(self) -> str:
         return f"<BloomFilter {self.name}>"
@@ -368,24 +365,14 @@ def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:
     return bloom._info()
 
 
-#: The filters of this process. Weak references: a filter that is created for each request must be freed.
-_filters: weakref.WeakSet[BloomFilter] = weakref.WeakSet()
-_mutex = threading.Lock()
+#: The filters of this process.
+_filters: Instances[BloomFilter] = Instances()
 
 
-def registered_filters() -> dict[str, BloomFilter]:
-    """Return the filters of this process by name, ordered by name."""
-    with _mutex:
-        filters = list(_filters)
-    return {each.name: each for each in sorted(filters, key=lambda each: each.name)}
-
-
-def _after_fork() -> None:
-    global _mutex
-    _mutex = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+def registered_filters() -> list[BloomFilter]:
+    """Return the filters of this process, one for each name and connection, ordered by name."""
+    found = {(each.name, each.using): each for each in _filters.all()}
+    return [found[key] for key in sorted(found)]
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[bytes]:

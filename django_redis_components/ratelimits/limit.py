@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-import weakref
 from typing import TYPE_CHECKING
 
 from django_redis_components.core import conf
@@ -17,6 +14,7 @@ from django_redis_components.core.client.connections import (
     client,
     client_with_timeout,
 )
+from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.units import Seconds
@@ -71,8 +69,7 @@ class RateLimit:
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
         #: Id of the policy, once a hit was counted.
         self._id = ""
-        with _mutex:
-            _limits.add(self)
+        _limits.add(self)
 
     def __repr__(self) -> str:
         return f"<RateLimit {self.name!r} of {', '.join(map(str, self.rates))}>"
@@ -212,22 +209,11 @@ def check_cost(limit: RateLimit, cost: int) -> None:
     limit._limiter.check_cost(cost)
 
 
-#: The limits of this process. Weak references: a limit that is created for each request must be freed.
-_limits: weakref.WeakSet[RateLimit] = weakref.WeakSet()
-_mutex = threading.Lock()
+#: The limits of this process.
+_limits: Instances[RateLimit] = Instances()
 
 
 def registered_limits() -> dict[str, RateLimit]:
     """Return the limits of this process by the id of their policy, ordered by name; one for each policy."""
-    with _mutex:
-        limits = list(_limits)
-    found = {limit.policy.id: limit for limit in limits}
+    found = {limit.policy.id: limit for limit in _limits.all()}
     return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
-
-
-def _after_fork() -> None:
-    global _mutex
-    _mutex = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

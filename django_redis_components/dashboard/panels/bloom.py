@@ -60,11 +60,11 @@ class BloomPanel(Panel):
 
     def using(self) -> str:
         """Return the alias of the first filter; those on other connections are listed without figures."""
-        return next((each.using for each in registered_filters().values()), conf.settings().dashboard.using)
+        return next((each.using for each in registered_filters()), conf.settings().dashboard.using)
 
     def read(self) -> Flow[list[BloomRow]]:
         """Read the filters in two round trips."""
-        alias, registered = self.using(), registered_filters().values()
+        alias, registered = self.using(), registered_filters()
         filters = [each for each in registered if each.using == alias][:MAX_FILTERS]
         outcomes = yield from gather([info_flow(each) for each in filters])
         raise_if_all_failed(outcomes)
