@@ -11,7 +11,9 @@ another server.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
+import math
 import multiprocessing
 import os
 import statistics
@@ -57,7 +59,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     """All rows in turn, round after round."""
     set_up(url)
     if options.errors:
-        measure_errors()
+        measure_errors(url)
         return
     ours()["ours, batch add, 3 layers"](CAPACITY // 2)
     table = ping() | ours() | walrus(url) | pottery(url)
@@ -187,8 +189,8 @@ def pottery(url: str) -> dict[str, Timed]:
     return {"pottery, add": add, "pottery, batch add": batch, "pottery, batch contains": contains}
 
 
-def measure_errors() -> None:
-    """Print the measured rates of false "yes" beside the expected ones."""
+def measure_errors(url: str) -> None:
+    """Print the measured rates of false "yes" beside the expected ones, and the items of a million that are missing."""
     from django_redis_components.bloom import BloomFilter
 
     for error_rate, times, scaling in itertools.product((0.1, 0.01, 0.001), (1, 2, 10), (False, True)):
@@ -200,9 +202,38 @@ def measure_errors() -> None:
         kind = "growing" if scaling else "fixed"
         print(
             f"{error_rate:6.1%} at {times:2}x, {kind:7}: measured {wrong:8.4%}, expected {info.expected_error:8.4%},"
+            f" with the least memory {_error_of_least_memory(error_rate, times):8.4%},"
             f" {info.layers} layers, {info.bytes:,} bytes, {missing} missing"
         )
         bloom.delete()
+    for error_rate, times in itertools.product((0.1, 0.01, 0.001), (1, 2)):
+        measure_error_of_pottery(url, error_rate, times)
+    bloom = BloomFilter("million", CAPACITY, ERROR_RATE)
+    bloom.add_many(range(CAPACITY))
+    print(f"{CAPACITY:,} items: {bloom.contains_many(range(CAPACITY)).count(False)} missing")
+
+
+def _error_of_least_memory(error_rate: float, times: int) -> float:
+    """Return (1 - 0.5^t)^k: at t times the capacity, of a filter with the k that needs the least memory."""
+    return (1 - 0.5**times) ** -math.log2(error_rate)
+
+
+def measure_error_of_pottery(url: str, error_rate: float, times: int) -> None:
+    """Print the measured rate of pottery, if it is installed."""
+    try:
+        from pottery import BloomFilter
+    except ImportError:
+        return
+    from redis import Redis
+
+    with contextlib.closing(Redis.from_url(url)) as raw:
+        theirs = BloomFilter(num_elements=ERROR_CAPACITY, false_positives=error_rate, redis=raw, key="pottery errors")
+        for start in range(0, ERROR_CAPACITY * times, 1_000):
+            theirs.update(range(start, start + 1_000))
+        absent = [f"absent {number}" for number in range(LOOKUPS // 10)]
+        wrong = sum(sum(theirs.contains_many(*absent[at : at + 1_000])) for at in range(0, len(absent), 1_000))
+        print(f"{error_rate:6.1%} at {times:2}x, pottery: measured {wrong / len(absent):8.4%}")
+        raw.delete("pottery errors")
 
 
 if __name__ == "__main__":
