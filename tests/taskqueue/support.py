@@ -40,7 +40,7 @@ def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") ->
 def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
     """Run all ready tasks one by one in this thread; return their jobs in order."""
     fetcher = new_fetcher(*queues, worker=worker)
-    slot = f"lane{next(_slots)}"  # request numbers of a slot start at 0
+    slot = f"slot{next(_slots)}"  # request numbers of a slot start at 0
     ran = []
     while jobs := fetcher.fetch(slot, 1):
         ran += jobs

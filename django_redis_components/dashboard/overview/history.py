@@ -26,7 +26,7 @@ Value = Callable[[HistoryInterval], float | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lane:
+class HistoryChart:
     """One of the two charts of a panel, with its own scale.
 
     Attributes:
@@ -63,7 +63,7 @@ class HistoryPanel:
 
     id: str
     title: str
-    lanes: list[Lane]
+    charts: list[HistoryChart]
     finding: str
     columns: list[str]
     rows: list[HistoryRow]
@@ -140,9 +140,9 @@ def _throughput(history: History) -> HistoryPanel:
     return HistoryPanel(
         id="history",
         title=_("Throughput and failures"),
-        lanes=[
-            Lane("history-finished", _("Finished"), every, bars=finished),
-            Lane("history-failed", pgettext("tasks", "Failed"), every, bars=failed, is_bad=True),
+        charts=[
+            HistoryChart("history-finished", _("Finished"), every, bars=finished),
+            HistoryChart("history-failed", pgettext("tasks", "Failed"), every, bars=failed, is_bad=True),
         ],
         finding=_throughput_finding(history),
         columns=[_("Finished"), pgettext("tasks", "Failed")],
@@ -157,9 +157,9 @@ def _durations(history: History) -> HistoryPanel:
     return HistoryPanel(
         id="history-durations",
         title=_("Wait and run time"),
-        lanes=[
-            Lane("history-wait", wait_name, "", lines=_lines(history, wait, UPPER, wait_name)),
-            Lane("history-run", run_name, "", lines=_lines(history, run, LOWER, run_name)),
+        charts=[
+            HistoryChart("history-wait", wait_name, "", lines=_lines(history, wait, UPPER, wait_name)),
+            HistoryChart("history-run", run_name, "", lines=_lines(history, run, LOWER, run_name)),
         ],
         finding=" · ".join([_peak(history, wait[1], _("Wait p95")), _peak(history, run[1], _("Run time p95"))]),
         columns=[_("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95")],

@@ -136,12 +136,12 @@ def test_starts_in_any_window_stay_below_rate_and_burst(
     redis_server: Store, burst: int, rate: tuple[int, float]
 ) -> None:
     results = send(note.using(rate=Rate(rate, burst=burst)), *range(60))
-    lanes = [new_fetcher(worker=f"w:{number}") for number in range(3)]
+    fetchers = [new_fetcher(worker=f"w:{number}") for number in range(3)]
 
     def fetch_until_done(number: int) -> None:
         def done() -> bool:
-            for job in lanes[number].fetch("0", 7):
-                settle_now(lanes[number], execute(job))
+            for job in fetchers[number].fetch("0", 7):
+                settle_now(fetchers[number], execute(job))
             return len(recorded) == 60
 
         eventually(done)

@@ -113,7 +113,7 @@ def test_repeated_fetch_returns_the_same_batch(warm: Proxy, redis_server: Store)
 def test_failed_fetch_is_repeated_with_the_same_request_number(without_retries: Proxy, redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(5)])
     fetcher = new_fetcher(using="proxied", worker="far:1")
-    fetcher.fetch("other lane", 0)
+    fetcher.fetch("other slot", 0)
     without_retries.drop_next_reply(after=b"far:1")
     with pytest.raises(ConnectionError):
         fetcher.fetch("0", 3)
