@@ -146,8 +146,19 @@ class ViewBuffer(Collector):
                 self.notify()
 
     def _flush_site(self, using: str, site: str, views: _SiteViews) -> bool:
+        """Send the batch that failed before, if any, and then the views since; return False if one must be repeated."""
+        for _ in range(2):
+            with self._lock:
+                views.start_batch(self._numbers)
+            if views.sending and not self._send(using, site, views):
+                return False
         with self._lock:
-            views.start_batch(self._numbers)
+            # Views of this moment have notified the thread again.
+            if not views.views and self._sites.get((using, site)) is views:
+                del self._sites[using, site]
+        return True
+
+    def _send(self, using: str, site: str, views: _SiteViews) -> bool:
         try:
             run(
                 connections.client_with_timeout(using, self.timeout_s(), 1),
@@ -160,10 +171,7 @@ class ViewBuffer(Collector):
             self.logger.error("Page views are lost: %s", exc)
         except Exception:
             self.logger.exception("Cannot count page views.")
-        with self._lock:
-            views.end_batch()
-            if not views.views:
-                del self._sites[using, site]
+        views.end_batch()
         return True
 
 

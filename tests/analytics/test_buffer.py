@@ -60,10 +60,40 @@ def test_batch_is_sent_again_after_a_lost_reply_and_counted_once(
 
     flush()
     PageViews(using="proxied").hit_later("/a/")
-    eventually(lambda: (flush(), views_of("/a/") == 6)[1])
+    flush()
 
+    assert views_of("/a/") == 6
     assert proxy.dropped == 2
     assert views_of("/warm/") == 1
+
+
+def test_flush_adds_the_failed_batch_and_the_views_since(
+    proxy: Proxy, redis_server: Store, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(TIMEOUT=10)
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    PageViews(using="proxied").hit_later("/a/")
+    proxy.drop_next_reply(after=b":batch:", times=2)  # the retry of the client, too
+    flush()
+    PageViews(using="proxied").hit_later("/b/")
+
+    flush()
+
+    assert (proxy.dropped, views_of("/a/"), views_of("/b/")) == (2, 1, 1)
+
+
+def test_views_recorded_during_an_outage_reach_redis_by_themselves(
+    own_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 0.01)
+    own_server.servers[0].stop()
+    PageViews().hit_later("/a/")
+    eventually(lambda: caplog.records)  # the batch of /a/ has failed
+    PageViews().hit_later("/b/")
+
+    own_server.servers[0].start()
+
+    eventually(lambda: (views_of("/a/"), views_of("/b/")) == (1, 1))
 
 
 def test_views_of_an_outage_are_kept(own_server: Store, caplog: pytest.LogCaptureFixture) -> None:
