@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 from django_redis_components.analytics import Events, PageViews, Ranking, SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import span
-from django_redis_components.analytics.events import names_read
+from django_redis_components.analytics.events import all_names
 from django_redis_components.analytics.expressions import count_all
 from django_redis_components.analytics.periods import Unit
-from django_redis_components.analytics.user_ids import UserId, forget_number
+from django_redis_components.analytics.user_ids import UserId, forget_number, has_mapped_ids
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.protocol import run
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.progress import progress
 from django_redis_components.management.tables import Table
@@ -82,10 +82,11 @@ class Site:
         if what == "days":
             yield from self._days(start, end)
             return
+        names = self._event_names() if what == "events" else []
         of_day: dict[str, Callable[[date], Iterable[tuple[Any, ...]]]] = {
             "pages": lambda day: self.views.top(day, MAX_NAMES),
             "sources": self._sources,
-            "events": self._events,
+            "events": lambda day: self._events(day, names),
         }
         days = span(start, end)
         with progress(what, lambda: len(days), "days") as advance:
@@ -93,9 +94,23 @@ class Site:
                 yield from ((day, *row) for row in of_day[what](day))
                 advance(1)
 
+    def check_ids(self) -> None:
+        """Raise ValueError if the ids of users are mapped to numbers, and were not declared so, or the other way.
+
+        A number would select another user's data; an unknown id selects none.
+        """
+        is_mapped = has_mapped_ids(self.views.name, using=self.views.using)
+        if is_mapped and not self._mapped:
+            raise ValueError(
+                f"Site {self.views.name!r} maps ids of users to numbers: pass --mapped. Without it an ID is read as a"
+                " number, which belongs to another user."
+            )
+        if self._mapped and not is_mapped:
+            raise ValueError(f"Site {self.views.name!r} maps no ids of users to numbers: omit --mapped.")
+
     def forget(self, user_id: UserId, rankings: Sequence[str]) -> dict[str, int]:
         """Delete what is stored of a user; return how much was found of each kind."""
-        names = run(connections.client(self.views.using), _names(self.views.name))
+        names = self._event_names()
         events = 0
         with progress("events", lambda: len(names), "events") as advance:
             for name in names:
@@ -104,12 +119,11 @@ class Site:
                 )
                 events += event.forget(user_id)
                 advance(1)
-        for ranking in rankings:
-            Ranking(ranking, using=self.views.using).remove(user_id)
+        scores = sum(Ranking(ranking, using=self.views.using).forget(user_id) for ranking in rankings)
         found = self.sign_ins.forget(user_id)
         if self._mapped:
             forget_number(self.views.name, user_id, using=self.views.using)
-        return {"sign_ins": int(found), "events": events, "rankings": len(rankings)}
+        return {"sign_ins": int(found), "events": events, "scores": scores}
 
     def _days(self, start: date, end: date) -> list[tuple[date, int, int, int]]:
         views, visitors = self.views.series(None, start, end), self.visitors.series(start, end)
@@ -121,8 +135,12 @@ class Site:
             for value, views in self.views.breakdown(dimension, day, MAX_NAMES):
                 yield dimension, value, views
 
-    def _events(self, day: date) -> list[tuple[str, int]]:
-        return run(connections.client(self.views.using), _event_counts(self.views.name, self.views.using, day))
+    def _events(self, day: date, names: list[str]) -> list[tuple[str, int]]:
+        events = [Events(name, site=self.views.name, using=self.views.using).day(day) for name in names]
+        return list(zip(names, run(connections.client(self.views.using), count_all(events)), strict=True))
+
+    def _event_names(self) -> list[str]:
+        return run(connections.client(self.views.using), all_names(self.views.name))
 
 
 def last_days(days: int, end: date) -> tuple[date, date]:
@@ -154,14 +172,3 @@ def _summed(days: Iterable[list[tuple[str, int]]]) -> list[tuple[str, int]]:
         for name, times in rows:
             sums[name] = sums.get(name, 0) + times
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:TOP]
-
-
-def _names(site: str) -> Flow[list[str]]:
-    found: list[bytes] = yield names_read(site)
-    return [name.decode() for name in found]
-
-
-def _event_counts(site: str, using: str, day: date) -> Flow[list[tuple[str, int]]]:
-    names = yield from _names(site)
-    counts = yield from count_all([Events(name, site=site, using=using).day(day) for name in names])
-    return list(zip(names, counts, strict=True))

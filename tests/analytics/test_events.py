@@ -175,6 +175,43 @@ def test_forgotten_user_is_in_no_period(store: Store) -> None:
     assert run_async(lambda: event.aforget(8)) >= 10
 
 
+@pytest.mark.contract
+def test_forget_reaches_marks_of_any_time(store: Store) -> None:
+    hours = Events("e", units=("hour", "day"))
+    hours.mark(7, datetime(1999, 12, 31, 23, tzinfo=UTC))
+    hours.mark(7, datetime(2090, 1, 1, tzinfo=UTC))
+
+    assert Events("e").forget(7) == 4, "also in units that this object does not keep"
+
+    assert Events("e").forget(7) == 0
+
+
+@pytest.mark.contract
+def test_deleted_event_leaves_no_key(store: Store) -> None:
+    for event in ("e", "other"):
+        Events(event).mark(7, DAY)
+
+    assert (Events("e").delete(), Events("e").delete()) == (3, 0)
+
+    assert Events("other").did(7, "week", DAY)
+    assert run_async(lambda: Events("other").adelete()) == 3
+    assert store.keys() == []
+
+
+def test_index_of_periods_lives_as_long_as_they_and_forgets_expired_ones(redis_server: Store, settings: Any) -> None:
+    event, index = Events("e", units=("day",)), f"{redis_server.prefix}:analytics:{{default}}:ev:e"
+    event.mark(7, DAY)
+    before = redis_server.raw.pttl(index)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"TTL": 1_000}}
+    event.mark(7, DAY + timedelta(days=1))
+
+    assert before - 10_000 < redis_server.raw.pttl(index) <= before
+    for number in range(2, 30):
+        event.mark(7, DAY + timedelta(days=number))
+        redis_server.raw.delete(f"{index}:day:{DAY + timedelta(days=number):%Y%m%d}")  # expired
+    assert redis_server.raw.scard(index) < 15
+
+
 def test_periods_are_those_of_the_local_time(redis_server: Store) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     event = Events("e", units=("hour", "day"))

@@ -113,6 +113,44 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
     assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
 
 
+def test_forget_reaches_every_event_of_a_site(redis_server: Store) -> None:
+    names = [f"event {number:02}" for number in range(60)]
+    for name in names:
+        Events(name).mark(7, DAY)
+
+    assert command_data("analytics", "forget", "7", "--yes")["events"] == 180
+
+    assert not any(Events(name).did(7, "month", DAY) for name in names)
+    assert len(lines("events", "--days", "1", "--end", "2026-11-20")) == 61
+
+
+def test_forget_reaches_every_window_of_a_ranking(redis_server: Store) -> None:
+    board = Ranking("quiz", windows=("all", "day", "week", "month"))
+    for at in (DAY, date(2019, 1, 1)):
+        board.add(7, 5, at=at)
+        board.add(8, 5, at=at)
+
+    assert command_data("analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
+
+    for at in (DAY, date(2019, 1, 1)):
+        assert [[row.member for row in board.top(5, window=window, at=at)] for window in board.windows] == [["8"]] * 4
+
+
+def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
+    Events("signup", site="mapped", mapped=True).mark(42, DAY)
+    Events("signup", site="plain").mark(0, DAY)
+
+    assert refusal("analytics", "forget", "0", "--site", "mapped", "--yes", code=2) == (
+        "Site 'mapped' maps ids of users to numbers: pass --mapped. Without it an ID is read as a number, which belongs"
+        " to another user."
+    )
+    assert refusal("analytics", "forget", "0", "--site", "plain", "--mapped", "--yes", code=2) == (
+        "Site 'plain' maps no ids of users to numbers: omit --mapped."
+    )
+    assert Events("signup", site="mapped", mapped=True).did(42, "day", DAY)
+    assert Events("signup", site="plain").did(0, "day", DAY)
+
+
 def test_forget_asks_first(redis_server: Store) -> None:
     SignIns("default").sign_in(7, DAY)
 
