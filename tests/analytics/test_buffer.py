@@ -181,7 +181,29 @@ def test_refused_batch_is_dropped_and_the_next_one_counted(
 
     assert (views_of("/a/"), views_of("/b/")) == (0, 1)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert caplog.records[0].getMessage().startswith("Page views are lost: ")
+    assert caplog.records[0].getMessage().startswith("1 page views of site 'default' are lost, Redis refuses them: ")
+
+
+def test_batch_that_fails_for_a_day_is_dropped_with_an_error(
+    own_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    monkeypatch.setattr(buffer, "LAST_MS", 0)
+    own_server.servers[0].stop()
+    for _ in range(3):
+        PageViews().hit_later("/a/")
+    flush()
+    own_server.servers[0].start()
+
+    flush()
+
+    assert views_of("/a/") == 0
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert (
+        caplog.records[0]
+        .getMessage()
+        .startswith("3 page views of site 'default' are lost, Redis was unavailable for 0 hours, at last: ")
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

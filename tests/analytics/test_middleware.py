@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,7 +299,7 @@ def test_invalid_site_fails_no_request_and_is_logged_with_traceback(
     flush()
 
     (record,) = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "Cannot count page views.")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "1 page views of site 'a{b' are lost.")
     assert "braces are not accepted" in str(record.exc_info)
 
 
@@ -335,6 +336,25 @@ def test_country_is_that_of_the_sites_function(redis_server: Store, configure: C
     flush()
 
     assert PageViews().breakdown("country") == [("DE", 2), ("ZZ", 1)]
+
+
+def test_missing_country_database_loses_no_view(
+    redis_server: Store, settings: Any, configure: Callable[..., None], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    configure(COUNTRY="django_redis_components.aggregation.country_of")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "AGGREGATION": {"MMDB": str(tmp_path / "missing.mmdb")}}
+
+    for number in range(3):
+        Client(REMOTE_ADDR=f"8.8.8.{number % 2}").get("/page/")
+        flush()
+
+    assert PageViews().count("/page/", site_date()) == 3
+    assert UniqueVisitors("default").count(site_date()) == 2
+    assert PageViews().breakdown("country") == [("ZZ", 3)]
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "The country of an address cannot be looked up and counts as unknown: DatabaseUnavailable("
+    )
 
 
 def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
