@@ -52,6 +52,21 @@ def test_sets_of_users_are_combined(store: Store) -> None:
     assert run_async(lambda: (a & ~p).acount()) == 2
 
 
+def test_union_of_many_periods_needs_the_memory_of_one(own_server: Store) -> None:
+    event, last = Events("active", units=("day",)), DAY + timedelta(days=39)
+    for number in range(40):
+        event.mark(8_000_000 + number, DAY + timedelta(days=number))
+    active = event.between("day", DAY, last)
+    own_server.raw.config_resetstat()
+    before = own_server.raw.info("memory")["used_memory_peak"]
+
+    assert (active & ~event.day(last)).count() == 39
+    assert (active | event.between("day", DAY, last)).count() == 40
+
+    assert own_server.raw.info("memory")["used_memory_peak"] - before < 5_000_000
+    assert not [key for key in own_server.keys() if b":scratch:" in key]  # noqa: SIM118 - a Store is no dict
+
+
 def test_complements_and_other_sites_are_errors(redis_server: Store) -> None:
     a, p = Events("active").day(DAY), Events("paid").day(DAY)
 
