@@ -39,7 +39,7 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``rk:all``                zset: member to score               none; `Ranking.delete` deletes it
 ``rk:<window>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
 ``rk``                    set: names of its windows of time   as long as its windows of time
-``bc``                    string: counters of a few bits      none
+``bc``                    string: counters of a few bits      none; `BitCounters.delete` deletes it
 ``uv:scratch, uv:part``   HyperLogLog                         only while a script runs
 ========================  ==================================  ========================================
 

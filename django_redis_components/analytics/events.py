@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import reduce
 from typing import get_args
+
+from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import Counter, ttl_ms
@@ -73,10 +75,10 @@ class Events(Counter):
 
         Args:
             user_id: an integer from 0 to `MAX_USER_ID`, or any id if they are mapped.
-            at: a time, or a day; now if None.
+            at: a time, or a day; now if None. A day without a time is not marked in an hour.
 
         Returns:
-            True if it is the first time in the shortest of the periods. After a lost reply it is False.
+            True if it is the first time in the shortest of the marked periods. After a lost reply it is False.
 
         Raises:
             TypeError, ValueError: an argument is not accepted.
@@ -143,6 +145,9 @@ class Events(Counter):
         return await self._arun(self._delete())
 
     def _mark(self, user_id: UserId, at: date | None) -> Flow[bool]:
+        moment = timezone.now() if at is None else at  # one time for all periods
+        is_day = not isinstance(moment, datetime) and self.units != ("hour",)
+        units = [unit for unit in self.units if unit != "hour" or not is_day]
         reply: int = yield MARK(
             base=self._key(),
             event=self.event,
@@ -150,7 +155,7 @@ class Events(Counter):
             is_mapped=int(self.mapped),
             max_number=conf.settings().analytics.max_user_id,
             ttl_ms=ttl_ms(),
-            bitmaps=[self._bitmap(unit, at) for unit in self.units],
+            bitmaps=[self._bitmap(unit, moment) for unit in units],
         )
         return check_number(reply, self) == 1
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import get_args
 
+from django.utils import timezone
+
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.buffer import BUFFER, View
 from django_redis_components.analytics.counter import Counter
@@ -144,9 +146,10 @@ class PageViews(Counter):
         return await self._arun(self._breakdown(dimension, day, limit, unit))
 
     def _hit(self, page: str, at: date | None) -> Flow[int]:
-        units = [unit for unit in PAGE_UNITS if unit != "hour" or at is None or isinstance(at, datetime)]
+        moment = timezone.now() if at is None else at  # one time for all periods
+        units = [unit for unit in PAGE_UNITS if unit != "hour" or isinstance(moment, datetime)]
         limits = [limit for unit in units for limit in page_limits(unit)]
-        keys = [page_key(self.name, unit, at) for unit in units]
+        keys = [page_key(self.name, unit, moment) for unit in units]
         views: int = yield HIT(periods=keys, page=page_name(page), limits=limits)
         return views
 

@@ -12,6 +12,8 @@ from datetime import date
 from typing import Literal
 from uuid import UUID
 
+from django.utils import timezone
+
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import Counter, ttl_ms
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
@@ -181,6 +183,7 @@ class Ranking(Counter):
     def _score(self, member: str | int | UUID, score: float, mode: str, at: date | None) -> Flow[float]:
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise ValueError(f"score={score!r}: expected a finite number.")
+        moment = timezone.now() if at is None else at  # one time for all windows
         script = ADD_SCORE if mode == "incr" else SET_SCORE
         reply: bytes = yield script(
             base=self._key("rk"),
@@ -188,12 +191,13 @@ class Ranking(Counter):
             score=repr(float(score)),
             mode="worst" if mode == "best" and self.ascending else mode,
             ttl_ms=ttl_ms(),
-            windows=[self._window(window, at) for window in self.windows],
+            windows=[self._window(window, moment) for window in self.windows],
         )
         return float(reply)
 
     def _remove(self, member: str | int | UUID, at: date | None) -> Flow[None]:
-        windows = [self._zset(window, at) for window in self.windows]
+        moment = timezone.now() if at is None else at
+        windows = [self._zset(window, moment) for window in self.windows]
         yield Batch([Command("ZREM", window, _name(member), retry=True) for window in windows])
 
     def _forget(self, member: str | int | UUID) -> Flow[int]:

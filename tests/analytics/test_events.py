@@ -14,7 +14,17 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_redis_components.analytics import Cohort, Events, UserSet, acohorts, afunnel, cohorts, funnel
+from django_redis_components.analytics import (
+    Cohort,
+    Events,
+    PageViews,
+    Ranking,
+    UserSet,
+    acohorts,
+    afunnel,
+    cohorts,
+    funnel,
+)
 from django_redis_components.analytics.periods import following, label, start_of
 from tests.support import Proxy, Store, run_async, run_together
 
@@ -239,7 +249,55 @@ def test_periods_are_those_of_the_local_time(redis_server: Store) -> None:
     with timezone.override(UTC):
         assert event.day(date(2026, 12, 31)).count() == 0
     with pytest.raises(TypeError, match="expected a datetime or None, for an hour"):
-        event.mark(7, DAY)
+        Events("e", units=("hour",)).mark(7, DAY)
+
+
+def test_day_without_a_time_is_not_marked_in_an_hour(redis_server: Store) -> None:
+    event = Events("e", units=("hour", "day"))
+
+    assert (event.mark(7, DAY), event.mark(7, DAY)) == (True, False)
+
+    assert event.did(7, "day", DAY)
+    assert not [key for key in redis_server.keys() if b":hour:" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_both_hours_of_a_daylight_saving_fold_are_one(redis_server: Store) -> None:
+    event = Events("e", units=("hour", "day"))
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        for user, utc_hour in ((6, 23), (7, 0), (8, 1), (9, 2)):  # 1:30, 2:30 twice, and 3:30
+            event.mark(user, datetime(2026, 10, 24 if utc_hour == 23 else 25, utc_hour, 30, tzinfo=UTC))
+
+        hours = [event.hour(datetime(2026, 10, 25, hour)).count() for hour in (1, 2, 3)]  # noqa: DTZ001 - naive
+        assert (hours, event.day(date(2026, 10, 25)).count()) == ([1, 2, 1], 4)
+        assert event.between("hour", datetime(2026, 10, 25, 0), datetime(2026, 10, 25, 23)).count() == 4  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("write", "labels"),
+    [
+        (
+            lambda: Events("e", units=("hour", "day", "week", "month")).mark(7),
+            {"ev:e:hour:2026123123", "ev:e:day:20261231", "ev:e:week:2026W53", "ev:e:month:202612", "ev:e", "ev"},
+        ),
+        (lambda: PageViews().hit("/a/"), {"pv:2026123123", "pv:20261231", "pv:2026W53", "pv:202612"}),
+        (
+            lambda: Ranking("default", windows=("day", "week", "month")).add("anna", 1),
+            {"rk:day:20261231", "rk:week:2026W53", "rk:month:202612", "rk"},
+        ),
+    ],
+)
+def test_all_periods_of_a_write_are_of_one_moment(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, write: Any, labels: set[str]
+) -> None:
+    with timezone.override(UTC):
+        late = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
+        moments = iter(late + timedelta(days=days) for days in range(100))  # a day passes with each read
+        monkeypatch.setattr(timezone, "now", lambda: next(moments))
+
+        write()
+
+    found = {key.decode().rpartition("{default}:")[2] for key in redis_server.keys()}  # noqa: SIM118 - no dict
+    assert found == labels
 
 
 @given(st.dates(date(2020, 1, 1), date(2099, 12, 1)), st.integers(-60, 60))
