@@ -190,6 +190,18 @@ def top_flow(views: PageViews, day: date, limit: int, unit: Unit = "day") -> Flo
     return views._top(day, limit, unit)
 
 
+def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
+    """Return the views of all pages of a day, in descending order; an export has no `MAX_TOP`."""
+    found, cursor = dict[bytes, bytes](), 0
+    while True:
+        cursor, rows = yield Read("ZSCAN", page_key(views.name, "day", day), cursor, "COUNT", MAX_TOP)
+        found.update(zip(rows[::2], rows[1::2], strict=True))
+        if not int(cursor):
+            break
+    pages = [(name.decode(), _views(score)) for name, score in found.items() if name != SUM.encode()]
+    return sorted(pages, key=lambda row: (-row[1], row[0]))
+
+
 def series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:
     """Return the flow of `PageViews.series` for all pages, to run it with others."""
     return views._series(None, start, end, unit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any, get_args
@@ -12,19 +13,23 @@ from django_redis_components.analytics import Events, PageViews, Ranking, SignIn
 from django_redis_components.analytics.dates import span
 from django_redis_components.analytics.events import all_names
 from django_redis_components.analytics.expressions import count_all
+from django_redis_components.analytics.pageviews import all_pages_flow, breakdown_flow, top_flow
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.user_ids import UserId, forget_number, has_mapped_ids
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.progress import progress
 from django_redis_components.management.tables import Table
 
-#: Rows of the tables of a report, and names of a day in an export.
+#: Rows of the tables of a report, and names of a day that it adds up.
 TOP, MAX_NAMES = 10, 1_000
-#: First characters that make a spreadsheet run a text as a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: First characters that make a spreadsheet run a text as a formula; some also accept the full-width ones.
+FORMULA = "=+-@＝＋－＠"
+#: Places where some spreadsheets begin a cell: a semicolon separates cells in many languages.
+CELL_STARTS = re.compile(rf"(^[\t\r\n]*|[;\t\r\n]\s*)(?=\"?[{re.escape(FORMULA)}])|^(?=[\t\r\n])")
 
 #: The columns of each export.
 COLUMNS = {
@@ -52,15 +57,11 @@ class Site:
         """Return the counts of each day, and the sums, pages and sources of the range."""
         days = self._days(start, end)
         visitors = self.visitors.count(start, end)
-        pages = _summed(self.views.top(day, MAX_NAMES) for day in span(start, end))
-        sources = {
-            dimension: _summed(self.views.breakdown(dimension, day, MAX_NAMES) for day in span(start, end))
-            for dimension in get_args(Dimension)
-        }
+        pages, *sources = self._most_viewed(start, end)
         views = sum(row[1] for row in days)
         label = "unique visitors" if visitors.exact_range else "visitors (sum over the periods of their ids)"
         lines = [f"{views:,} views, ≈ {visitors:,} {label}, {sum(row[3] for row in days):,} sign-ins", ""]
-        for title, found in (("Pages", pages), *((dimension, sources[dimension]) for dimension in sources)):
+        for title, found in (("Pages", pages), *zip(get_args(Dimension), sources, strict=True)):
             if found:
                 lines += [title.replace("_", " ").capitalize(), *(f"{times:>12,}  {name}" for name, times in found), ""]
         rows = [(str(day), *(f"{count:,}" for count in counts)) for day, *counts in days]
@@ -72,7 +73,7 @@ class Site:
             "visitors_standard_error": visitors.error,
             "days": [dict(zip(COLUMNS["days"], row, strict=True)) for row in days],
             "pages": dict(pages),
-            "sources": {dimension: dict(found) for dimension, found in sources.items()},
+            "sources": dict(zip(get_args(Dimension), map(dict, sources), strict=True)),
         }
         headers = ("DAY", "VIEWS", "VISITORS", "SIGN-INS")
         return CommandResult(data, "\n".join(lines), Table(headers, rows, frozenset(headers[1:])))
@@ -84,7 +85,7 @@ class Site:
             return
         names = self._event_names() if what == "events" else []
         of_day: dict[str, Callable[[date], Iterable[tuple[Any, ...]]]] = {
-            "pages": lambda day: self.views.top(day, MAX_NAMES),
+            "pages": lambda day: run(connections.client(self.views.using), all_pages_flow(self.views, day)),
             "sources": self._sources,
             "events": lambda day: self._events(day, names),
         }
@@ -130,6 +131,22 @@ class Site:
         sign_ins = self.sign_ins.series(start, end)
         return [(day, views[day], int(visitors[day]), sign_ins[day]) for day in views]
 
+    def _most_viewed(self, start: date, end: date) -> list[list[tuple[str, int]]]:
+        """Return the pages, and the values of each dimension, with the most views of a range."""
+        client, days = connections.client(self.views.using), span(start, end)
+        sums = [dict[str, int]() for _ in ("page", *get_args(Dimension))]
+        with progress("pages and sources", lambda: len(days), "days") as advance:
+            for day in days:
+                flows = [
+                    top_flow(self.views, day, MAX_NAMES),
+                    *(breakdown_flow(self.views, each, day, MAX_NAMES, "day") for each in get_args(Dimension)),
+                ]
+                for sum_, rows in zip(sums, run(client, gather_values(flows)), strict=True):
+                    for name, times in rows:
+                        sum_[name] = sum_.get(name, 0) + times
+                advance(1)
+        return [sorted(sum_.items(), key=lambda item: (-item[1], item[0]))[:TOP] for sum_ in sums]
+
     def _sources(self, day: date) -> Iterator[tuple[str, str, int]]:
         for dimension in get_args(Dimension):
             for value, views in self.views.breakdown(dimension, day, MAX_NAMES):
@@ -149,7 +166,10 @@ def last_days(days: int, end: date) -> tuple[date, date]:
 
 
 def as_csv(what: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-    """Yield an export as CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before."""
+    """Yield an export as CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    So does one after a semicolon, a tab or a line break in a text.
+    """
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS[what])
@@ -162,13 +182,4 @@ def as_csv(what: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
 
 
 def _without_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-
-def _summed(days: Iterable[list[tuple[str, int]]]) -> list[tuple[str, int]]:
-    """Return the names with the highest sums over the days."""
-    sums: dict[str, int] = {}
-    for rows in days:
-        for name, times in rows:
-            sums[name] = sums.get(name, 0) + times
-    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:TOP]
+    return CELL_STARTS.sub(r"\1'", cell) if isinstance(cell, str) else cell

@@ -80,12 +80,37 @@ def test_exports_have_a_row_for_each_name_and_day() -> None:
     assert data["rows"][0] == {"day": "2026-11-20", "page": "/a/", "views": 3}
 
 
-@pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+@pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠A1"])
 def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
     PageViews().hit(page, DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == f"'{page}"
     assert command_data("analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"] == page
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("/a;=1+2", "/a;'=1+2"),
+        ('/a; "＝1', "/a; '\"＝1"),
+        ("/a\n@A1", "/a\n'@A1"),
+        ("\t=1", "\t'=1"),
+        ("/a;b-c=d", "/a;b-c=d"),
+    ],
+)
+def test_formulas_after_a_semicolon_are_neutralized(redis_server: Store, page: str, written: str) -> None:
+    PageViews().hit(page, DAY)
+
+    assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == written
+
+
+def test_export_has_all_pages_of_a_day(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:analytics:{{default}}:pv:20261120"
+    redis_server.raw.zadd(key, {"": 5_000, **{f"/{number}/": number + 1 for number in range(2_500)}})
+
+    found = lines("pages", "--days", "1", "--end", "2026-11-20")[1:]
+
+    assert found == [["2026-11-20", f"/{number}/", str(number + 1)] for number in reversed(range(2_500))]
 
 
 def test_page_names_cannot_break_a_row(redis_server: Store) -> None:
