@@ -15,7 +15,7 @@ from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
-from django_redis_components.analytics.view_counters import page_name
+from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 
@@ -54,7 +54,8 @@ class UniqueVisitors(Counter):
     Args:
         name: the name of a site or campaign; its keys share a Cluster slot.
         page: the visitors of this page of the site only. The middleware counts them for the first
-            ``VISITOR_PAGES_PER_DAY`` pages of a day. Pages have no hours.
+            ``VISITOR_PAGES_PER_DAY`` pages of a day, and those of all further pages as the page `OTHER`. Pages have no
+            hours.
         identity_period: "day", "week" or "month" if a visitor gets another id in each of them: the visitors of a longer
             range are then the sum of those periods (see `Estimate.exact_range`). None: ids never change; for the site
             of the middleware, its policy.
@@ -260,7 +261,7 @@ def add_calls(visitors: UniqueVisitors, ids: list[bytes], at: datetime, minute: 
 
 
 def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> list[Call]:
-    """Return the calls that add visitors to pages of a site on a day, within the maximum of pages."""
+    """Return the calls that add visitors to pages of a site on a day; to `OTHER` after the maximum of pages."""
     labels = [periods.label(unit, day) for unit in UNITS]
     parts: list[str | int | bytes] = []
     for page, ids in pages.items():
@@ -273,6 +274,7 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
         max_pages=conf.settings().analytics.visitor_pages_per_day,
         pages_ms=PAGES_TTL_MS,
         ttl_ms=ttl_ms(),
+        other=keys.digest(OTHER),
         labels=len(labels),
         parts=[*labels, *parts],
     )

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, flush
+from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, run_async
@@ -378,6 +378,16 @@ def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: 
         for name in ("page", "async", "streamed")
     }
     assert counts == {"page": 1, "async": 1, "streamed": 0}
+    assert UniqueVisitors("default", page=OTHER).count(site_date()) == 1, "there were further pages"
+    assert visitors() == 1
+
+
+def test_no_page_has_visitors_with_a_maximum_of_0(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_PAGES_PER_DAY=0)
+    Client().get("/page/")
+    flush()
+
+    assert not [key for key in redis_server.keys() if b":uvp:" in key]  # noqa: SIM118 - a Store is no dict
     assert visitors() == 1
 
 
