@@ -27,7 +27,8 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``si:d:<yyyymmdd>``       bitmap: bit n is user n             none; `SignIns.prune` deletes it
 ``si:c:<id>:<yyyymmdd>``  string: token of a sign-in          60 s
 ``ev:<event>:<period>``   bitmap: bit n is user n             TTL ``ANALYTICS["TTL"]`` from each write
-``ev``                    zset: names of events               none
+``ev:<event>``            set: names of its bitmaps           as long as its bitmaps
+``ev``                    zset: names of events               none; `Events.delete` deletes a name
 ``si:a:<id>``             list: 100 changes by hand           none; `SignIns.forget` deletes it
 ``si:r:<day>``            string: a row of retention          TTL ``ANALYTICS["TTL"]`` from each write
 ``si:r:last``             string: latest day of the rows      TTL ``ANALYTICS["TTL"]`` from each write
@@ -35,9 +36,10 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``co:<events>:<unit>``    string: a stored table, JSON        TTL ``ANALYTICS["TTL"]`` from each write
 ``ids``                   hash: id to number, if mapped       none; `forget_number` deletes an id
 ``scratch:<number>``      bitmap                              only while a script runs, 60 s at most
-``rk:all``                zset: member to score               none
+``rk:all``                zset: member to score               none; `Ranking.delete` deletes it
 ``rk:<window>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
-``bc``                    string: counters of a few bits      none
+``rk``                    set: names of its windows of time   as long as its windows of time
+``bc``                    string: counters of a few bits      none; `BitCounters.delete` deletes it
 ``uv:scratch, uv:part``   HyperLogLog                         only while a script runs
 ========================  ==================================  ========================================
 

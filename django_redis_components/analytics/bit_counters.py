@@ -25,7 +25,7 @@ class BitCounters(Counter):
             nothing.
         using: connection alias.
 
-    The string has no TTL. It is as long as the largest index that was written.
+    The string has no TTL; `delete` deletes it. It is as long as the largest index that was written.
 
     Raises:
         ValueError: an argument is not accepted.
@@ -97,6 +97,18 @@ class BitCounters(Counter):
     async def aset(self, index: int, value: int) -> None:
         """See `set`."""
         await self._arun(self._set(index, value))
+
+    def delete(self) -> bool:
+        """Delete all counters of the name; return whether there were any. Idempotent."""
+        return self._run(self._delete())
+
+    async def adelete(self) -> bool:
+        """See `delete`."""
+        return await self._arun(self._delete())
+
+    def _delete(self) -> Flow[bool]:
+        deleted: int = yield Command("UNLINK", self._key("bc"), retry=True)
+        return deleted == 1
 
     def _incr(self, changes: Mapping[int, int]) -> Flow[dict[int, int | None]]:
         self._check_number(len(changes))

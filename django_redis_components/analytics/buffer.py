@@ -4,7 +4,7 @@ A request adds one entry to a dict. Every `FLUSH_S` seconds the thread sends the
 as a numbered batch: a batch is sent again until Redis confirms it, and counted once. While Redis is unavailable the
 views stay in the process; with more than `MAX_VIEWS` different ones, further views are counted without their visitor
 and source, then without their page. A process that ends adds its views first; one that is killed loses those of its
-last second, or of the outage.
+last second, or of the outage. A batch that Redis refuses, or that fails for a day, is dropped with an error in the log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django.utils.module_loading import import_string
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from django_redis_components.analytics import identity
+from django_redis_components.analytics.countries import CountryLookup
 from django_redis_components.analytics.periods import local_time
 from django_redis_components.analytics.scripts import ADD_VIEWS
 from django_redis_components.analytics.view_counters import (
@@ -47,10 +46,9 @@ from django_redis_components.core.protocol import Batch, Call, Flow, run
 
 #: Different views of a site that a process buffers with their visitor and source; after as many again, only their sum.
 MAX_VIEWS = 10_000
-#: TTL of the number of a process's last batch in milliseconds. A batch that fails for so long is dropped.
+#: TTL of the number of a process's last batch in milliseconds. A batch that fails for so long is dropped: without the
+#: number it could be added twice.
 LAST_MS = 86_400 * 1_000
-#: The country of an address that is unknown.
-UNKNOWN_COUNTRY = "ZZ"
 
 
 class View(NamedTuple):
@@ -146,24 +144,38 @@ class ViewBuffer(Collector):
                 self.notify()
 
     def _flush_site(self, using: str, site: str, views: _SiteViews) -> bool:
+        """Send the batch that failed before, if any, and then the views since; return False if one must be repeated."""
+        for _ in range(2):
+            with self._lock:
+                views.start_batch(self._numbers)
+            if views.sending and not self._send(using, site, views):
+                return False
         with self._lock:
-            views.start_batch(self._numbers)
+            # Views of this moment have notified the thread again.
+            if not views.views and self._sites.get((using, site)) is views:
+                del self._sites[using, site]
+        return True
+
+    def _send(self, using: str, site: str, views: _SiteViews) -> bool:
         try:
             run(
                 connections.client_with_timeout(using, self.timeout_s(), 1),
                 _batch_flow(using, site, views, self._process),
             )
         except (RedisError, RedisComponentsError) as exc:
-            if _may_succeed_later(exc) and time.monotonic() - views.since < LAST_MS / 1_000:
+            may_succeed, age_s = _may_succeed_later(exc), time.monotonic() - views.since
+            if may_succeed and age_s < LAST_MS / 1_000:
                 self._log_error(exc)
                 return False
-            self.logger.error("Page views are lost: %s", exc)
+            reason = (
+                f"Redis was unavailable for {age_s / 3_600:.0f} hours, at last" if may_succeed else "Redis refuses them"
+            )
+            self.logger.error(
+                "%d page views of site %r are lost, %s: %s", sum(views.sending.values()), site, reason, exc
+            )
         except Exception:
-            self.logger.exception("Cannot count page views.")
-        with self._lock:
-            views.end_batch()
-            if not views.views:
-                del self._sites[using, site]
+            self.logger.exception("%d page views of site %r are lost.", sum(views.sending.values()), site)
+        views.end_batch()
         return True
 
 
@@ -213,13 +225,14 @@ class _Batch:
     def _names(self) -> dict[tuple[int, Dimension | None], dict[str, int]]:
         """Return the views of each page, for None, and of each value of the dimensions, by minute."""
         found: dict[tuple[int, Dimension | None], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        countries = COUNTRIES.countries_of(view.address for _, view in self._views)
         for (minute, view), times in self._views.items():
             found[minute, None][view.page] += times
             values: tuple[tuple[Dimension, str | None], ...] = (
                 ("referrer", view.referrer),
                 ("utm_source", view.utm_source),
                 ("device", view.device),
-                ("country", country_of(view.address)),
+                ("country", countries[view.address]),
             )
             for dimension, value in values:
                 if value is not None:
@@ -253,21 +266,8 @@ class _Batch:
         return identity.hash_id(salt, self._site, view.address, view.agent)
 
 
-def country_of(address: str | None) -> str | None:
-    """Return the country of an address by the function of ``ANALYTICS["COUNTRY"]``; None without one."""
-    path = conf.settings().analytics.country
-    if path is None or address is None:
-        return None
-    found = _lookup(path)(address)
-    return found if isinstance(found, str) and len(found) == 2 and found.isalpha() else UNKNOWN_COUNTRY
-
-
-@lru_cache(maxsize=8)
-def _lookup(path: str) -> Callable[[str], Any]:
-    function: Callable[[str], Any] = import_string(path)
-    return function
-
-
+#: The look-up of this process.
+COUNTRIES = CountryLookup()
 #: The views of this process.
 BUFFER = ViewBuffer()
 

@@ -38,7 +38,7 @@ class Cohort:
 
 
 def cohorts(
-    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+    first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> list[Cohort]:
     """Return a row for each period: its users of the first event, and how many of them did the later one then.
 
@@ -54,7 +54,7 @@ def cohorts(
 
 
 async def acohorts(
-    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+    first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> list[Cohort]:
     """See `cohorts`."""
     return await arun(connections.aclient(first.using), cohorts_flow(first, later, unit, periods, end))

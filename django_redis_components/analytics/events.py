@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import reduce
 from typing import get_args
 
+from django.utils import timezone
+
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import Counter, ttl_ms
-from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.expressions import UserSet
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MARK, UNMARK
+from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import conf, keys
-from django_redis_components.core.protocol import Command, Flow, Read
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.units import check_flag
 
 #: Units of periods, the shortest first.
 UNITS: tuple[Unit, ...] = get_args(Unit)
 #: Names of events that the dashboard lists.
 MAX_NAMES = 50
-#: Bitmaps that one call of `forget` looks at.
+#: Bitmaps that one call of `forget` looks at, and names of one read.
 CHUNK = 1_000
 
 
@@ -73,10 +75,10 @@ class Events(Counter):
 
         Args:
             user_id: an integer from 0 to `MAX_USER_ID`, or any id if they are mapped.
-            at: a time, or a day; now if None.
+            at: a time, or a day; now if None. A day without a time is not marked in an hour.
 
         Returns:
-            True if it is the first time in the shortest of the periods. After a lost reply it is False.
+            True if it is the first time in the shortest of the marked periods. After a lost reply it is False.
 
         Raises:
             TypeError, ValueError: an argument is not accepted.
@@ -126,14 +128,26 @@ class Events(Counter):
         return await self._arun(self._did(user_id, unit, at))
 
     def forget(self, user_id: UserId) -> int:
-        """Remove a user from all periods that may be stored; return the number of those that had the user."""
-        return sum(self._run(self._forget(user_id, chunk)) for chunk in _chunks(self._stored()))
+        """Remove a user from all periods that are stored; return the number of those that had the user."""
+        return sum(self._run(self._forget(user_id, chunk)) for chunk in _chunks(self._run(self._stored())))
 
     async def aforget(self, user_id: UserId) -> int:
         """See `forget`."""
-        return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(self._stored())])
+        stored = await self._arun(self._stored())
+        return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(stored)])
+
+    def delete(self) -> int:
+        """Delete all periods and the name of the event; return the number of periods. Idempotent."""
+        return self._run(self._delete())
+
+    async def adelete(self) -> int:
+        """See `delete`."""
+        return await self._arun(self._delete())
 
     def _mark(self, user_id: UserId, at: date | None) -> Flow[bool]:
+        moment = timezone.now() if at is None else at  # one time for all periods
+        is_day = not isinstance(moment, datetime) and self.units != ("hour",)
+        units = [unit for unit in self.units if unit != "hour" or not is_day]
         reply: int = yield MARK(
             base=self._key(),
             event=self.event,
@@ -141,7 +155,7 @@ class Events(Counter):
             is_mapped=int(self.mapped),
             max_number=conf.settings().analytics.max_user_id,
             ttl_ms=ttl_ms(),
-            bitmaps=[self._bitmap(unit, at) for unit in self.units],
+            bitmaps=[self._bitmap(unit, moment) for unit in units],
         )
         return check_number(reply, self) == 1
 
@@ -159,18 +173,21 @@ class Events(Counter):
         found: int = yield UNMARK(base=self._key(), id=self._id(user_id), is_mapped=int(self.mapped), bitmaps=bitmaps)
         return found
 
-    def _stored(self) -> list[str]:
-        """Return the names of the bitmaps whose TTL may not have passed, also of marks a day ahead."""
-        last = local_date() + timedelta(days=1)
-        first = last - timedelta(milliseconds=ttl_ms()) - timedelta(days=32)
-        names = []
-        for unit in self.units:
-            start = periods.start_of(unit, first if unit != "hour" else _midnight(first))
-            end = last if unit != "hour" else _midnight(last)
-            while start <= end:
-                names.append(self._bitmap(unit, start))
-                start = periods.following(unit, start)
-        return names
+    def _stored(self) -> Flow[list[str]]:
+        """Return the names of the stored bitmaps, also of units that this object does not keep."""
+        return (yield from stored_periods(self._index()))
+
+    def _delete(self) -> Flow[int]:
+        names = yield from self._stored()
+        bitmaps = [Command("UNLINK", *map(self._key, chunk), retry=True) for chunk in _chunks(names)]
+        deleted: list[int] = (yield Batch(bitmaps)) if bitmaps else []
+        # The index comes last: an error before it leaves it for the next call.
+        yield Command("ZREM", self._key("ev"), self.event, retry=True)
+        yield Command("UNLINK", self._index(), retry=True)
+        return sum(deleted)
+
+    def _index(self) -> str:
+        return self._key("ev", self.event)
 
     def _bitmap(self, unit: Unit, at: date | None) -> str:
         return f"ev:{self.event}:{unit}:{periods.label(unit, at)}"
@@ -180,12 +197,19 @@ class Events(Counter):
 
 
 def names_read(site: str) -> Command:
-    """Return the read of the names of a site's events."""
+    """Return the read of the first `MAX_NAMES` names of a site's events."""
     return Read("ZRANGE", keys.key("analytics", site, "ev"), 0, MAX_NAMES - 1)
 
 
-def _midnight(day: date) -> date:
-    return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a local time
+def all_names(site: str) -> Flow[list[str]]:
+    """Return the names of all events of a site, in order."""
+    key, names = keys.key("analytics", site, "ev"), list[str]()
+    while True:
+        start = f"({names[-1]}" if names else "-"
+        found: list[bytes] = yield Read("ZRANGEBYLEX", key, start, "+", "LIMIT", 0, CHUNK)
+        names += [name.decode() for name in found]
+        if len(found) < CHUNK:
+            return names
 
 
 def _chunks(names: Sequence[str]) -> Iterable[Sequence[str]]:

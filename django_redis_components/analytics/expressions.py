@@ -64,19 +64,32 @@ class UserSet:
         """Return the call that counts."""
         if self._is_complement:
             raise ValueError(f"{self!r} has no end: combine it with a set of users, as in active & ~paid.")
-        if sum(part not in "&|-" for part in self._program) > MAX_BITMAPS:
+        if sum(part[0] not in "&|-" for part in self._program) > MAX_BITMAPS:
             raise ValueError(f"The expression has more than {MAX_BITMAPS} bitmaps.")
         return EVALUATE(base=self._base, program=self._program)
 
     def _join(self, other: UserSet, operation: str, *, is_complement: bool = False) -> UserSet:
         if (self._base, self.using) != (other._base, other.using):
             raise ValueError("Both sets of users must be of one site and connection.")
-        program = (*self._program, *other._program, operation)
+        if operation == "|":
+            (first, count), (second, other_count) = _union_parts(self._program), _union_parts(other._program)
+            program = (*first, *second, f"|{count + other_count}")
+        else:
+            program = (*self._program, *other._program, operation)
         return UserSet(self._base, self.using, program, is_complement=is_complement)
 
     def _count(self) -> Flow[int]:
         users: int = yield self.call()
         return users
+
+
+def _union_parts(program: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+    """Return the operands of a union and their number; an expression that is no union is one operand.
+
+    A union of many is one operation of the server, which needs the memory of one bitmap.
+    """
+    operation = program[-1]
+    return (program[:-1], int(operation[1:])) if operation.startswith("|") else (program, 1)
 
 
 def count_all(sets: Sequence[UserSet]) -> Flow[list[int]]:

@@ -21,13 +21,14 @@ import re
 import secrets
 import threading
 import time
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
-from django_redis_components.analytics.periods import Unit, label
+from django_redis_components.analytics.periods import Unit, following, label, start_of
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Command, Flow
 
@@ -40,8 +41,8 @@ COOKIE = "drc_visitor"
 COOKIE_AGE_S = 400 * 86_400
 #: The cookie of a visitor who is not counted, and its value.
 OPT_OUT_COOKIE, OPTED_OUT = "drc_analytics", "off"
-#: TTL of a period's salt in milliseconds: the period, and one more day for processes whose clock is behind.
-SALT_MS: dict[Unit, int] = {"day": 2 * 86_400_000, "week": 8 * 86_400_000, "month": 32 * 86_400_000}
+#: Time for which a salt is kept after its period, for batches that were delayed and processes whose clock is behind.
+SALT_KEPT = timedelta(days=1)
 
 #: Seconds for which a process caches a salt, even if Redis lost it or the site deleted it.
 CACHE_S = 60.0
@@ -114,10 +115,17 @@ def read_salt(site: str, using: str, unit: Unit, day: date) -> Flow[bytes]:
     if cached is not None and time.monotonic() < cached[0]:
         return cached[1]
     fresh = secrets.token_hex(16).encode()
-    found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", SALT_MS[unit], retry=True)
+    found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", _salt_ttl_ms(unit, day), retry=True)
     salt = found or fresh
     _cache(using, key, salt)
     return salt
+
+
+def _salt_ttl_ms(unit: Unit, day: date) -> int:
+    """Return the milliseconds until a salt is deleted; at least CACHE_S, for a batch of an older period."""
+    end = following(unit, start_of(unit, day)) + SALT_KEPT
+    midnight = datetime(end.year, end.month, end.day, tzinfo=timezone.get_default_timezone())
+    return int(1_000 * max(midnight.timestamp() - time.time(), CACHE_S))
 
 
 def _set_cookie(response: HttpResponseBase, name: str, value: str, *, secure: bool) -> None:

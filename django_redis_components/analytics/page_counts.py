@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import TypeVar
 
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.pageviews import count_flow as view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
@@ -12,6 +14,8 @@ from django_redis_components.analytics.visitors import UniqueVisitors, count_flo
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
+
+T = TypeVar("T")
 
 
 def views_of(page: str, days: int, site: str | None) -> int | str:
@@ -22,7 +26,7 @@ def views_of(page: str, days: int, site: str | None) -> int | str:
     return _read("page views", view_count_flow(views, page, start, end))
 
 
-def visitors_of(page: str, days: int, site: str | None) -> int | str:
+def visitors_of(page: str, days: int, site: str | None) -> Estimate | str:
     """Return the unique visitors of a page in the last days; "" if they cannot be read."""
     analytics = conf.settings().analytics
     start, end = _last_days(days)
@@ -37,10 +41,10 @@ def _last_days(days: int) -> tuple[date, date]:
     return end - timedelta(days=days - 1), end
 
 
-def _read(what: str, flow: Flow[int]) -> int | str:
+def _read(what: str, flow: Flow[T]) -> T | str:
     analytics = conf.settings().analytics
-    found: int | str = ""
+    found: T | str = ""
     if SAFEGUARD.allows_attempt():
         with SAFEGUARD.suppress_errors(what):
-            found = int(run(connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0), flow))
+            found = run(connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0), flow)
     return found

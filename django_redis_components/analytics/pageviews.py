@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import get_args
 
+from django.utils import timezone
+
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.buffer import BUFFER, View
 from django_redis_components.analytics.counter import Counter
@@ -34,12 +36,12 @@ class PageViews(Counter):
     Hours are kept for 8 days, all others for ``ANALYTICS["TTL"]`` after their last view.
 
     Args:
-        name: the name of the site; its keys share a Cluster slot.
+        site: the name of the site; its keys share a Cluster slot.
         using: connection alias.
     """
 
-    def __init__(self, name: str = "default", *, using: str = "default") -> None:
-        super().__init__(name, using=using)
+    def __init__(self, site: str = "default", *, using: str = "default") -> None:
+        super().__init__(site, using=using)
 
     def hit(self, page: str, at: date | None = None) -> int:
         """Count one view of a page.
@@ -144,9 +146,10 @@ class PageViews(Counter):
         return await self._arun(self._breakdown(dimension, day, limit, unit))
 
     def _hit(self, page: str, at: date | None) -> Flow[int]:
-        units = [unit for unit in PAGE_UNITS if unit != "hour" or at is None or isinstance(at, datetime)]
+        moment = timezone.now() if at is None else at  # one time for all periods
+        units = [unit for unit in PAGE_UNITS if unit != "hour" or isinstance(moment, datetime)]
         limits = [limit for unit in units for limit in page_limits(unit)]
-        keys = [page_key(self.name, unit, at) for unit in units]
+        keys = [page_key(self.name, unit, moment) for unit in units]
         views: int = yield HIT(periods=keys, page=page_name(page), limits=limits)
         return views
 
@@ -185,6 +188,18 @@ class PageViews(Counter):
 def top_flow(views: PageViews, day: date, limit: int, unit: Unit = "day") -> Flow[list[tuple[str, int]]]:
     """Return the flow of `PageViews.top`, to run it with others."""
     return views._top(day, limit, unit)
+
+
+def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
+    """Return the views of all pages of a day, in descending order; an export has no `MAX_TOP`."""
+    found, cursor = dict[bytes, bytes](), 0
+    while True:
+        cursor, rows = yield Read("ZSCAN", page_key(views.name, "day", day), cursor, "COUNT", MAX_TOP)
+        found.update(zip(rows[::2], rows[1::2], strict=True))
+        if not int(cursor):
+            break
+    pages = [(name.decode(), _views(score)) for name, score in found.items() if name != SUM.encode()]
+    return sorted(pages, key=lambda row: (-row[1], row[0]))
 
 
 def series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:

@@ -99,12 +99,6 @@ def days_of(unit: Unit, start: date) -> list[date]:
     return [local_date(start), local_date(last)]
 
 
-def now() -> datetime:
-    """Return the time in the active time zone, naive."""
-    at = timezone.now()
-    return timezone.localtime(at).replace(tzinfo=None) if timezone.is_aware(at) else at
-
-
 def local_time(moment: float) -> datetime:
     """Return the time of a moment in TIME_ZONE, naive: counters of the site ignore the active time zone.
 

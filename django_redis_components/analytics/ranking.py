@@ -12,9 +12,12 @@ from datetime import date
 from typing import Literal
 from uuid import UUID
 
+from django.utils import timezone
+
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import Counter, ttl_ms
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
+from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -95,6 +98,22 @@ class Ranking(Counter):
         """See `remove`."""
         await self._arun(self._remove(member, at))
 
+    def forget(self, member: str | int | UUID) -> int:
+        """Remove a member from all windows that are stored; return the number of those that had it."""
+        return self._run(self._forget(member))
+
+    async def aforget(self, member: str | int | UUID) -> int:
+        """See `forget`."""
+        return await self._arun(self._forget(member))
+
+    def delete(self) -> int:
+        """Delete all windows that are stored, with their members; return their number. Idempotent."""
+        return self._run(self._delete())
+
+    async def adelete(self) -> int:
+        """See `delete`."""
+        return await self._arun(self._delete())
+
     def rank(
         self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
     ) -> RankedMember | None:
@@ -164,6 +183,7 @@ class Ranking(Counter):
     def _score(self, member: str | int | UUID, score: float, mode: str, at: date | None) -> Flow[float]:
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise ValueError(f"score={score!r}: expected a finite number.")
+        moment = timezone.now() if at is None else at  # one time for all windows
         script = ADD_SCORE if mode == "incr" else SET_SCORE
         reply: bytes = yield script(
             base=self._key("rk"),
@@ -171,13 +191,30 @@ class Ranking(Counter):
             score=repr(float(score)),
             mode="worst" if mode == "best" and self.ascending else mode,
             ttl_ms=ttl_ms(),
-            windows=[self._window(window, at) for window in self.windows],
+            windows=[self._window(window, moment) for window in self.windows],
         )
         return float(reply)
 
     def _remove(self, member: str | int | UUID, at: date | None) -> Flow[None]:
-        windows = [self._zset(window, at) for window in self.windows]
+        moment = timezone.now() if at is None else at
+        windows = [self._zset(window, moment) for window in self.windows]
         yield Batch([Command("ZREM", window, _name(member), retry=True) for window in windows])
+
+    def _forget(self, member: str | int | UUID) -> Flow[int]:
+        windows, name = (yield from self._stored()), _name(member)
+        removed: list[int] = yield Batch([Command("ZREM", window, name, retry=True) for window in windows])
+        return sum(removed)
+
+    def _delete(self) -> Flow[int]:
+        windows = yield from self._stored()
+        deleted: list[int] = yield Batch([Command("UNLINK", window, retry=True) for window in windows])
+        yield Command("UNLINK", self._key("rk"), retry=True)  # last: an error before it leaves it for the next call
+        return sum(deleted)
+
+    def _stored(self) -> Flow[list[str]]:
+        """Return the keys of the windows that may be stored, also of those that this object does not have."""
+        windows = yield from stored_periods(self._key("rk"))
+        return [self._key("rk", window) for window in ("all", *windows)]
 
     def _rank(self, member: str | int | UUID, window: Window | None, at: date | None) -> Flow[RankedMember | None]:
         zset, name = self._zset(window, at), _name(member)

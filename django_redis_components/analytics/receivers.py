@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from django_redis_components.analytics import identity
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.signins import SignIns, sign_in_flow
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 
 def connect() -> None:
@@ -18,14 +22,18 @@ def connect() -> None:
     user_logged_in.connect(count_sign_in, dispatch_uid="django_redis_components.analytics.sign_in")
 
 
-def count_sign_in(*, user: Any, **_: Any) -> None:
-    """Count a sign-in. Receiver of ``user_logged_in``; it never fails a login.
+def count_sign_in(*, user: Any, request: HttpRequest | None = None, **_: Any) -> None:
+    """Count a sign-in, unless the visitor has opted out. Receiver of ``user_logged_in``; it never fails a login.
+
+    ``DNT`` and ``Sec-GPC`` do not prevent it: it identifies nobody that the account does not.
 
     Django runs it in a thread for ``alogin``, so it uses the sync client. Keys of users that are not integers are
     mapped.
     """
     if SAFEGUARD.should_count("sign-ins", lambda: conf.settings().analytics.sign_in_on_login):
         with SAFEGUARD.suppress_errors("sign-ins"):
+            if request is not None and identity.is_excluded(request):
+                return
             analytics = conf.settings().analytics
             client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
             sign_ins = SignIns(analytics.site, mapped=not isinstance(user.pk, int))

@@ -17,7 +17,7 @@ VISIT_PAGES = LuaScript(
     "analytics",
     "visit_pages",
     keys=("pages",),
-    args=("base", "max_pages", "pages_ms", "ttl_ms", "labels", "parts*"),
+    args=("base", "max_pages", "pages_ms", "ttl_ms", "other", "labels", "parts*"),
     idempotent=True,
 )
 MERGE = LuaScript("analytics", "merge", keys=("scratch", "days*"), idempotent=True)

@@ -44,7 +44,7 @@ class SignIns(Counter):
         super().__init__(name, using=using)
         self.mapped = check_flag(mapped, "mapped")
 
-    def sign_in(self, user_id: UserId, at: date | None = None) -> bool:
+    def sign_in(self, user_id: UserId, day: date | None = None) -> bool:
         """Record a sign-in.
 
         Idempotent: after a lost reply the call is repeated with its token and still returns True if it was the
@@ -53,7 +53,7 @@ class SignIns(Counter):
 
         Args:
             user_id: an integer from 0 to ``MAX_USER_ID``, the user's bit in the day's bitmap; any id if mapped.
-            at: a day or a time; now if None.
+            day: a local date, or a time; today if None.
 
         Returns:
             True if this was the user's first sign-in of that day.
@@ -61,11 +61,11 @@ class SignIns(Counter):
         Raises:
             ValueError: the id or the day is out of range.
         """
-        return self._run(self._sign_in(user_id, at))
+        return self._run(self._sign_in(user_id, day))
 
-    async def asign_in(self, user_id: UserId, at: date | None = None) -> bool:
+    async def asign_in(self, user_id: UserId, day: date | None = None) -> bool:
         """See `sign_in`."""
-        return await self._arun(self._sign_in(user_id, at))
+        return await self._arun(self._sign_in(user_id, day))
 
     def make_up(self, user_id: UserId, day: date, *, by: UserId) -> bool:
         """Record a sign-in of an earlier day, and who did it; see `audit`. Idempotent.
@@ -220,14 +220,14 @@ class SignIns(Counter):
         """See `prune`."""
         return await self._arun(self._prune(before))
 
-    def _sign_in(self, user_id: UserId, at: date | None, entry: str = "") -> Flow[bool]:
-        day = local_date(at)
-        offset, user = bits.offset_of(day), self._text(user_id)
+    def _sign_in(self, user_id: UserId, day: date | None, entry: str = "") -> Flow[bool]:
+        chosen = local_date(day, "day")
+        offset, user = bits.offset_of(chosen), self._text(user_id)
         reply: int = yield SIGN_IN(
             base=self._key(),
             user=self._user(user),
-            day=self._day(day),
-            claim=self._key("si", "c", user, stamp(day)),
+            day=self._day(chosen),
+            claim=self._key("si", "c", user, stamp(chosen)),
             audit=self._key("si", "a", user),
             id=user,
             is_mapped=int(self.mapped),
@@ -369,9 +369,9 @@ class SignIns(Counter):
         return self._key("si", "d", stamp(day))
 
 
-def sign_in_flow(sign_ins: SignIns, user_id: UserId, at: date | None = None) -> Flow[bool]:
+def sign_in_flow(sign_ins: SignIns, user_id: UserId, day: date | None = None) -> Flow[bool]:
     """Return the flow of `SignIns.sign_in`, to run it on another client."""
-    return sign_ins._sign_in(user_id, at)
+    return sign_ins._sign_in(user_id, day)
 
 
 def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:

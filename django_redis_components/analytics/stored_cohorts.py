@@ -42,7 +42,7 @@ class StoredCohorts:
 
 
 def roll_up_cohorts(
-    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+    first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> StoredCohorts:
     """Compute a table of cohorts and store it for the dashboard, with the TTL of `ANALYTICS["TTL"]`.
 
@@ -58,7 +58,7 @@ def roll_up_cohorts(
 
 
 async def aroll_up_cohorts(
-    first: Events, later: Events, *, unit: Unit = "week", periods: int = 8, end: date | None = None
+    first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> StoredCohorts:
     """See `roll_up_cohorts`."""
     return await arun(connections.aclient(first.using), _roll_up(first, later, unit, periods, end))

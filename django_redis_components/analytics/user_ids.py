@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, arun, run
+from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 
 #: An id of a user. Without mapping it is an integer; with it 7 and "7" are the same id.
 UserId = int | str | UUID
@@ -52,6 +52,11 @@ def check_number(reply: int, counter: object) -> int:
     )
 
 
+def has_mapped_ids(name: str, *, using: str = "default") -> bool:
+    """Return whether any id of a site was mapped to a number, even if it is forgotten."""
+    return run(connections.client(using), _has_mapped_ids(name))
+
+
 def forget_number(name: str, user_id: UserId, *, using: str = "default") -> bool:
     """Delete the number of a mapped id; return whether it had one.
 
@@ -73,3 +78,8 @@ def _forget_number(name: str, user_id: UserId) -> Flow[bool]:
     key = keys.key("analytics", keys.validate_name(name), "ids")
     deleted: int = yield Command("HDEL", key, user_text(user_id, mapped=True), retry=True)
     return deleted == 1
+
+
+def _has_mapped_ids(name: str) -> Flow[bool]:
+    found: int = yield Read("EXISTS", keys.key("analytics", keys.validate_name(name), "ids"))
+    return found == 1

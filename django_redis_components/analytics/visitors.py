@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from uuid import UUID
+
+from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import SHORT_TTL_MS, Counter, ttl_ms
@@ -13,7 +15,7 @@ from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
-from django_redis_components.analytics.view_counters import page_name
+from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 
@@ -52,7 +54,8 @@ class UniqueVisitors(Counter):
     Args:
         name: the name of a site or campaign; its keys share a Cluster slot.
         page: the visitors of this page of the site only. The middleware counts them for the first
-            ``VISITOR_PAGES_PER_DAY`` pages of a day. Pages have no hours.
+            ``VISITOR_PAGES_PER_DAY`` pages of a day, and those of all further pages as the page `OTHER`. Pages have no
+            hours.
         identity_period: "day", "week" or "month" if a visitor gets another id in each of them: the visitors of a longer
             range are then the sum of those periods (see `Estimate.exact_range`). None: ids never change; for the site
             of the middleware, its policy.
@@ -123,6 +126,8 @@ class UniqueVisitors(Counter):
     def recent(self, hours: int = 24) -> Estimate:
         """Return the number of unique visitors of the last hours, including the current one that has not ended.
 
+        Hours are those of TIME_ZONE, in which the middleware and `add` without `at` count, not of the active time zone.
+
         Args:
             hours: from 1 to 168.
         """
@@ -162,12 +167,16 @@ class UniqueVisitors(Counter):
     def _add(self, ids: tuple[VisitorId, ...], at: date | None) -> Flow[None]:
         encoded = [_encode_id(each) for each in ids]
         if encoded:
-            minute = int(time.time()) // 60 if at is None else None
-            yield Batch(self._add_calls(encoded, periods.now() if at is None else at, minute))
+            now = timezone.now()
+            minute = int(now.timestamp()) // 60 if at is None else None
+            yield Batch(self._add_calls(encoded, now if at is None else at, minute))
 
     def _add_calls(self, ids: list[bytes], at: date, minute: int | None) -> list[Call]:
         ttls = {self._period(unit, at): ttl_ms() for unit in UNITS}
-        if self.page is None and isinstance(at, datetime):
+        if self.page is None and minute is not None:
+            # An hour of now is one of TIME_ZONE, so that `recent` is the same in every active time zone.
+            ttls[self._period("hour", periods.local_time(minute * 60))] = SHORT_TTL_MS
+        elif self.page is None and isinstance(at, datetime):
             ttls[self._period("hour", at)] = SHORT_TTL_MS
         if self.page is None and minute is not None:
             ttls[self._minute(minute)] = MINUTE_TTL_MS
@@ -191,7 +200,9 @@ class UniqueVisitors(Counter):
     def _recent(self, hours: int) -> Flow[Estimate]:
         if isinstance(hours, bool) or not isinstance(hours, int) or not 1 <= hours <= MAX_HOURS:
             raise ValueError(f"hours={hours!r}: expected an integer from 1 to {MAX_HOURS}.")
-        moments = [periods.now() - timedelta(hours=back) for back in range(hours)]
+        now = time.time()
+        # Seconds are subtracted, not local hours: a day may have 23 or 25 of them.
+        moments = [periods.local_time(now - 3_600 * back) for back in range(hours)]
         labels = dict.fromkeys(self._period("hour", moment) for moment in moments)
         return (yield from self._union(list(labels), sorted({local_date(moment) for moment in moments})))
 
@@ -250,7 +261,7 @@ def add_calls(visitors: UniqueVisitors, ids: list[bytes], at: datetime, minute: 
 
 
 def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> list[Call]:
-    """Return the calls that add visitors to pages of a site on a day, within the maximum of pages."""
+    """Return the calls that add visitors to pages of a site on a day; to `OTHER` after the maximum of pages."""
     labels = [periods.label(unit, day) for unit in UNITS]
     parts: list[str | int | bytes] = []
     for page, ids in pages.items():
@@ -263,6 +274,7 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
         max_pages=conf.settings().analytics.visitor_pages_per_day,
         pages_ms=PAGES_TTL_MS,
         ttl_ms=ttl_ms(),
+        other=keys.digest(OTHER),
         labels=len(labels),
         parts=[*labels, *parts],
     )

@@ -8,7 +8,6 @@ confirm is dropped, because adding it again could add it twice.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import os
 import threading
@@ -71,8 +70,7 @@ class Collector:
 
     def notify(self) -> None:
         """Have the thread add the data within `FLUSH_S`."""
-        if not self._has_data.is_set():
-            self._start()
+        if not self._has_data.is_set() and self._start():
             self._has_data.set()
 
     def flush(self) -> None:
@@ -90,22 +88,32 @@ class Collector:
             if errors:
                 self._log_error(errors[0])
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start the thread if it does not run; return whether it runs. The next `notify` tries again."""
         with self._start_lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._flush_repeatedly, name=self.name, daemon=True)
-                with contextlib.suppress(RuntimeError):  # the interpreter is ending
-                    self._thread.start()
+                thread = threading.Thread(
+                    target=self._flush_repeatedly, args=(self._has_data,), name=self.name, daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:  # the interpreter is ending, or the system has no thread left
+                    return False
+                self._thread = thread
+            return True
 
-    def _flush_repeatedly(self) -> None:
-        thread, has_data = self._thread, self._has_data
+    def _flush_repeatedly(self, has_data: threading.Event) -> None:
+        thread = threading.current_thread()
         while True:
             has_data.wait()
             time.sleep(FLUSH_S)
             if self._thread is not thread:
                 return
             has_data.clear()
-            self.flush()
+            try:
+                self.flush()
+            except Exception:
+                self.logger.exception("Cannot add the data of %s to Redis.", self.name)
 
     def _log_error(self, error: Exception) -> None:
         if time.monotonic() >= self._next_log_at:

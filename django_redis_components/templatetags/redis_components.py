@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from django_redis_components.analytics import rendering
+from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.page_counts import views_of, visitors_of
 from django_redis_components.autocomplete.widgets import AutocompleteInput, media
 
@@ -105,8 +106,12 @@ def page_views(context: template.Context, page: str | None = None, days: int = 1
 @register.simple_tag(takes_context=True)
 def page_visitors(
     context: template.Context, page: str | None = None, days: int = 1, site: str | None = None
-) -> int | str:
-    """The unique visitors of a page, estimated: ``{% page_visitors days=7 %}``. See `page_views`."""
+) -> Estimate | str:
+    """The unique visitors of a page, estimated: ``{% page_visitors %}``. See `page_views`.
+
+    Of several days it may be the sum of daily visitors, which the page should say: with
+    ``{% page_visitors days=7 as visitors %}`` test ``visitors.exact_range`` (see `Estimate`).
+    """
     return visitors_of(_page(context, page), days, site)
 
 

@@ -89,6 +89,16 @@ def test_any_changes_equal_a_model(
     assert counters.get_many(range(10)) == model
 
 
+@pytest.mark.contract
+def test_deleted_counters_are_zero(store: Store) -> None:
+    BitCounters("c").incr(7)
+
+    assert (BitCounters("c").delete(), BitCounters("c").delete()) == (True, False)
+
+    assert store.keys() == []
+    assert run_async(lambda: BitCounters("c").adelete()) is False
+
+
 def test_addition_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> None:
     counters = BitCounters("c", using="proxied")
     counters.incr(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -60,10 +61,40 @@ def test_batch_is_sent_again_after_a_lost_reply_and_counted_once(
 
     flush()
     PageViews(using="proxied").hit_later("/a/")
-    eventually(lambda: (flush(), views_of("/a/") == 6)[1])
+    flush()
 
+    assert views_of("/a/") == 6
     assert proxy.dropped == 2
     assert views_of("/warm/") == 1
+
+
+def test_flush_adds_the_failed_batch_and_the_views_since(
+    proxy: Proxy, redis_server: Store, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(TIMEOUT=10)
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    PageViews(using="proxied").hit_later("/a/")
+    proxy.drop_next_reply(after=b":batch:", times=2)  # the retry of the client, too
+    flush()
+    PageViews(using="proxied").hit_later("/b/")
+
+    flush()
+
+    assert (proxy.dropped, views_of("/a/"), views_of("/b/")) == (2, 1, 1)
+
+
+def test_views_recorded_during_an_outage_reach_redis_by_themselves(
+    own_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 0.01)
+    own_server.servers[0].stop()
+    PageViews().hit_later("/a/")
+    eventually(lambda: caplog.records)  # the batch of /a/ has failed
+    PageViews().hit_later("/b/")
+
+    own_server.servers[0].start()
+
+    eventually(lambda: (views_of("/a/"), views_of("/b/")) == (1, 1))
 
 
 def test_views_of_an_outage_are_kept(own_server: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +182,29 @@ def test_refused_batch_is_dropped_and_the_next_one_counted(
 
     assert (views_of("/a/"), views_of("/b/")) == (0, 1)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert caplog.records[0].getMessage().startswith("Page views are lost: ")
+    assert caplog.records[0].getMessage().startswith("1 page views of site 'default' are lost, Redis refuses them: ")
+
+
+def test_batch_that_fails_for_a_day_is_dropped_with_an_error(
+    own_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    monkeypatch.setattr(buffer, "LAST_MS", 0)
+    own_server.servers[0].stop()
+    for _ in range(3):
+        PageViews().hit_later("/a/")
+    flush()
+    own_server.servers[0].start()
+
+    flush()
+
+    assert views_of("/a/") == 0
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert (
+        caplog.records[0]
+        .getMessage()
+        .startswith("3 page views of site 'default' are lost, Redis was unavailable for 0 hours, at last: ")
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -192,17 +245,20 @@ def test_site_that_is_counted_again_loses_nothing(redis_server: Store) -> None:
     assert [PageViews(site).count("/a/", site_date()) for site in ("one", "two")] == [3, 3]
 
 
-def test_killed_process_loses_only_what_it_did_not_add(redis_server: Store, children: Children, tmp_path: Path) -> None:
+def test_killed_process_loses_its_last_second_at_most(redis_server: Store, children: Children, tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = children.call("tests.analytics.test_buffer:count_for_ever", str(log))
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) > 20_000)
-    added_before = views_of("/a/")
+    eventually(lambda: log.exists() and len(log.read_text().splitlines()) > 2_000)
 
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
 
-    counted, logged = views_of("/a/"), len(log.read_text().splitlines())
-    assert 0 < added_before <= counted <= logged
+    # Each line is the monotonic time of a view, written before it is counted.
+    times = [float(line) for line in log.read_text().splitlines()[:-1]]
+    counted = views_of("/a/")
+    assert 0 < counted <= len(times) + 1
+    lost = times[counted:]
+    assert not lost or lost[-1] - lost[0] < flushing.FLUSH_S + 1, "a second, and the time of a transfer"
 
 
 def count_and_end() -> None:
@@ -211,12 +267,12 @@ def count_and_end() -> None:
 
 
 def count_for_ever(path: str) -> None:
-    """Log each view before it is counted."""
-    flushing.FLUSH_S = 0.05
+    """Log the time of each view before it is counted."""
     with Path(path).open("w", buffering=1) as log:
         while True:
-            log.write("/a/\n")
+            log.write(f"{time.monotonic()}\n")
             PageViews().hit_later("/a/")
+            time.sleep(0.001)
 
 
 def test_counts_equal_the_log_of_several_processes(redis_server: Store, children: Children, tmp_path: Path) -> None:

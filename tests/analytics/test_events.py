@@ -14,7 +14,17 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_redis_components.analytics import Cohort, Events, UserSet, acohorts, afunnel, cohorts, funnel
+from django_redis_components.analytics import (
+    Cohort,
+    Events,
+    PageViews,
+    Ranking,
+    UserSet,
+    acohorts,
+    afunnel,
+    cohorts,
+    funnel,
+)
 from django_redis_components.analytics.periods import following, label, start_of
 from tests.support import Proxy, Store, run_async, run_together
 
@@ -50,6 +60,21 @@ def test_sets_of_users_are_combined(store: Store) -> None:
     assert (a & ~~p).count() == 2
     assert not [key for key in store.keys() if b":scratch:" in key]  # noqa: SIM118 - a Store is no dict
     assert run_async(lambda: (a & ~p).acount()) == 2
+
+
+def test_union_of_many_periods_needs_the_memory_of_one(own_server: Store) -> None:
+    event, last = Events("active", units=("day",)), DAY + timedelta(days=39)
+    for number in range(40):
+        event.mark(8_000_000 + number, DAY + timedelta(days=number))
+    active = event.between("day", DAY, last)
+    own_server.raw.config_resetstat()
+    before = own_server.raw.info("memory")["used_memory_peak"]
+
+    assert (active & ~event.day(last)).count() == 39
+    assert (active | event.between("day", DAY, last)).count() == 40
+
+    assert own_server.raw.info("memory")["used_memory_peak"] - before < 5_000_000
+    assert not [key for key in own_server.keys() if b":scratch:" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_complements_and_other_sites_are_errors(redis_server: Store) -> None:
@@ -175,6 +200,43 @@ def test_forgotten_user_is_in_no_period(store: Store) -> None:
     assert run_async(lambda: event.aforget(8)) >= 10
 
 
+@pytest.mark.contract
+def test_forget_reaches_marks_of_any_time(store: Store) -> None:
+    hours = Events("e", units=("hour", "day"))
+    hours.mark(7, datetime(1999, 12, 31, 23, tzinfo=UTC))
+    hours.mark(7, datetime(2090, 1, 1, tzinfo=UTC))
+
+    assert Events("e").forget(7) == 4, "also in units that this object does not keep"
+
+    assert Events("e").forget(7) == 0
+
+
+@pytest.mark.contract
+def test_deleted_event_leaves_no_key(store: Store) -> None:
+    for event in ("e", "other"):
+        Events(event).mark(7, DAY)
+
+    assert (Events("e").delete(), Events("e").delete()) == (3, 0)
+
+    assert Events("other").did(7, "week", DAY)
+    assert run_async(lambda: Events("other").adelete()) == 3
+    assert store.keys() == []
+
+
+def test_index_of_periods_lives_as_long_as_they_and_forgets_expired_ones(redis_server: Store, settings: Any) -> None:
+    event, index = Events("e", units=("day",)), f"{redis_server.prefix}:analytics:{{default}}:ev:e"
+    event.mark(7, DAY)
+    before = redis_server.raw.pttl(index)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"TTL": 1_000}}
+    event.mark(7, DAY + timedelta(days=1))
+
+    assert before - 10_000 < redis_server.raw.pttl(index) <= before
+    for number in range(2, 30):
+        event.mark(7, DAY + timedelta(days=number))
+        redis_server.raw.delete(f"{index}:day:{DAY + timedelta(days=number):%Y%m%d}")  # expired
+    assert redis_server.raw.scard(index) < 15
+
+
 def test_periods_are_those_of_the_local_time(redis_server: Store) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     event = Events("e", units=("hour", "day"))
@@ -187,7 +249,55 @@ def test_periods_are_those_of_the_local_time(redis_server: Store) -> None:
     with timezone.override(UTC):
         assert event.day(date(2026, 12, 31)).count() == 0
     with pytest.raises(TypeError, match="expected a datetime or None, for an hour"):
-        event.mark(7, DAY)
+        Events("e", units=("hour",)).mark(7, DAY)
+
+
+def test_day_without_a_time_is_not_marked_in_an_hour(redis_server: Store) -> None:
+    event = Events("e", units=("hour", "day"))
+
+    assert (event.mark(7, DAY), event.mark(7, DAY)) == (True, False)
+
+    assert event.did(7, "day", DAY)
+    assert not [key for key in redis_server.keys() if b":hour:" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_both_hours_of_a_daylight_saving_fold_are_one(redis_server: Store) -> None:
+    event = Events("e", units=("hour", "day"))
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        for user, utc_hour in ((6, 23), (7, 0), (8, 1), (9, 2)):  # 1:30, 2:30 twice, and 3:30
+            event.mark(user, datetime(2026, 10, 24 if utc_hour == 23 else 25, utc_hour, 30, tzinfo=UTC))
+
+        hours = [event.hour(datetime(2026, 10, 25, hour)).count() for hour in (1, 2, 3)]  # noqa: DTZ001 - naive
+        assert (hours, event.day(date(2026, 10, 25)).count()) == ([1, 2, 1], 4)
+        assert event.between("hour", datetime(2026, 10, 25, 0), datetime(2026, 10, 25, 23)).count() == 4  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("write", "labels"),
+    [
+        (
+            lambda: Events("e", units=("hour", "day", "week", "month")).mark(7),
+            {"ev:e:hour:2026123123", "ev:e:day:20261231", "ev:e:week:2026W53", "ev:e:month:202612", "ev:e", "ev"},
+        ),
+        (lambda: PageViews().hit("/a/"), {"pv:2026123123", "pv:20261231", "pv:2026W53", "pv:202612"}),
+        (
+            lambda: Ranking("default", windows=("day", "week", "month")).add("anna", 1),
+            {"rk:day:20261231", "rk:week:2026W53", "rk:month:202612", "rk"},
+        ),
+    ],
+)
+def test_all_periods_of_a_write_are_of_one_moment(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, write: Any, labels: set[str]
+) -> None:
+    with timezone.override(UTC):
+        late = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
+        moments = iter(late + timedelta(days=days) for days in range(100))  # a day passes with each read
+        monkeypatch.setattr(timezone, "now", lambda: next(moments))
+
+        write()
+
+    found = {key.decode().rpartition("{default}:")[2] for key in redis_server.keys()}  # noqa: SIM118 - no dict
+    assert found == labels
 
 
 @given(st.dates(date(2020, 1, 1), date(2099, 12, 1)), st.integers(-60, 60))

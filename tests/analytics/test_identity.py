@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 
 import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
+from django.utils import timezone
 
 from django_redis_components.analytics import identity, opt_in, opt_out
-from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.dates import site_date
+from django_redis_components.analytics.periods import Unit, following, start_of
 from django_redis_components.core.client import connections
 from django_redis_components.core.client_address import client_address
 from django_redis_components.core.protocol import run
@@ -57,15 +59,34 @@ def test_unix_socket_clients_share_one_address() -> None:
     assert client_address(RequestFactory().get("/", REMOTE_ADDR=""), 0) == ""
 
 
-def test_salt_is_random_and_has_a_ttl_of_two_days(store: Store) -> None:
+def test_salt_is_random(store: Store) -> None:
     found = salt()
     key = f"{store.prefix}:analytics:{{default}}:salt:20261120"
 
     assert len(found) == 32
     assert store.raw.get(key) == found
-    assert 2 * 86_400_000 - 10_000 < store.raw.pttl(key) <= 2 * 86_400_000
     assert salt(DAY + timedelta(days=1)) != found
     assert salt(site="other") != found
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("unit", ["day", "week", "month"])
+def test_salt_is_deleted_a_day_after_its_period(store: Store, unit: Unit) -> None:
+    today = site_date()
+    salt(today, unit=unit)
+
+    end = following(unit, start_of(unit, today)) + timedelta(days=1)
+    midnight = datetime.combine(end, time.min, timezone.get_default_timezone())
+    left_ms = 1_000 * (midnight - timezone.now()).total_seconds()
+    [key] = store.keys()
+    assert abs(store.raw.pttl(key) - left_ms) < 10_000
+
+
+def test_salt_of_an_old_period_is_kept_for_a_minute_only(redis_server: Store) -> None:
+    salt(site_date() - timedelta(days=3))
+
+    [key] = redis_server.keys()
+    assert 0 < redis_server.raw.pttl(key) <= 60_000
 
 
 def test_processes_share_the_salt_of_a_day(store: Store) -> None:
@@ -135,20 +156,12 @@ def test_hash_is_constant_for_a_day_and_differs_the_next_day(redis_server: Store
 
 
 @pytest.mark.parametrize(
-    ("unit", "same", "other", "days"),
-    [
-        ("week", date(2026, 11, 22), date(2026, 11, 23), 8),
-        ("month", date(2026, 11, 1), date(2026, 12, 1), 32),
-    ],
+    ("unit", "same", "other"),
+    [("week", date(2026, 11, 22), date(2026, 11, 23)), ("month", date(2026, 11, 1), date(2026, 12, 1))],
 )
-def test_salt_of_a_longer_period_rotates_at_its_end(
-    store: Store, unit: Unit, same: date, other: date, days: int
-) -> None:
+def test_salt_of_a_longer_period_rotates_at_its_end(redis_server: Store, unit: Unit, same: date, other: date) -> None:
     assert visitor(DAY, unit=unit) == visitor(same, unit=unit)
-    ttl_ms = store.raw.pttl(store.keys()[0])
-
     assert visitor(DAY, unit=unit) != visitor(other, unit=unit)
-    assert days * 86_400_000 - 10_000 < ttl_ms <= days * 86_400_000
 
 
 def test_opted_out_visitor_is_excluded_until_opting_in() -> None:

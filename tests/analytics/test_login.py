@@ -44,6 +44,27 @@ def test_async_login_is_counted(redis_server: Store, anna: User) -> None:
     assert SignIns("default").signed_in(anna.pk) is True
 
 
+def test_login_of_a_visitor_who_opted_out_is_not_counted(redis_server: Store, anna: User) -> None:
+    client = Client()
+    client.cookies["drc_analytics"] = "off"
+
+    assert client.get("/enter/?name=anna").status_code == 200
+
+    assert redis_server.keys() == []
+
+
+def test_login_without_tracking_is_counted(redis_server: Store, anna: User) -> None:
+    assert Client().get("/enter/?name=anna", headers={"DNT": "1", "Sec-GPC": "1"}).status_code == 200
+
+    assert SignIns("default").signed_in(anna.pk) is True
+
+
+def test_login_without_a_request_is_counted(redis_server: Store, anna: User) -> None:
+    user_logged_in.send(User, request=None, user=anna)
+
+    assert SignIns("default").signed_in(anna.pk) is True
+
+
 def test_site_setting_names_the_sign_ins(redis_server: Store, anna: User, configure: Callable[..., None]) -> None:
     configure(SITE="shop")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, flush
+from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, run_async
@@ -298,7 +299,7 @@ def test_invalid_site_fails_no_request_and_is_logged_with_traceback(
     flush()
 
     (record,) = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "Cannot count page views.")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "1 page views of site 'a{b' are lost.")
     assert "braces are not accepted" in str(record.exc_info)
 
 
@@ -337,6 +338,25 @@ def test_country_is_that_of_the_sites_function(redis_server: Store, configure: C
     assert PageViews().breakdown("country") == [("DE", 2), ("ZZ", 1)]
 
 
+def test_missing_country_database_loses_no_view(
+    redis_server: Store, settings: Any, configure: Callable[..., None], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    configure(COUNTRY="django_redis_components.aggregation.country_of")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "AGGREGATION": {"MMDB": str(tmp_path / "missing.mmdb")}}
+
+    for number in range(3):
+        Client(REMOTE_ADDR=f"8.8.8.{number % 2}").get("/page/")
+        flush()
+
+    assert PageViews().count("/page/", site_date()) == 3
+    assert UniqueVisitors("default").count(site_date()) == 2
+    assert PageViews().breakdown("country") == [("ZZ", 3)]
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "The country of an address cannot be looked up and counts as unknown: DatabaseUnavailable("
+    )
+
+
 def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
     client = Client()
     client.cookies["drc_analytics"] = "off"
@@ -358,6 +378,16 @@ def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: 
         for name in ("page", "async", "streamed")
     }
     assert counts == {"page": 1, "async": 1, "streamed": 0}
+    assert UniqueVisitors("default", page=OTHER).count(site_date()) == 1, "there were further pages"
+    assert visitors() == 1
+
+
+def test_no_page_has_visitors_with_a_maximum_of_0(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_PAGES_PER_DAY=0)
+    Client().get("/page/")
+    flush()
+
+    assert not [key for key in redis_server.keys() if b":uvp:" in key]  # noqa: SIM118 - a Store is no dict
     assert visitors() == 1
 
 

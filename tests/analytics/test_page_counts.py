@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +37,17 @@ def test_views_and_visitors_of_a_page(store: Store) -> None:
     assert render('{% page_views "/other/" %}') == "0"
     assert render('{% page_views page=item site="shop" %}', item="/items/7/") == "1"
     assert render("{% page_visitors days=30 %}") == "2"
+
+
+def test_visitors_of_several_days_tell_whether_they_are_a_sum(
+    redis_server: Store, configure: Callable[..., None]
+) -> None:
+    text = "{% page_visitors days=7 as found %}{{ found }}{% if not found.exact_range %} daily visitors{% endif %}"
+    UniqueVisitors("default", page="/items/7/").add("anna", at=site_date())
+
+    assert render(text) == "1 daily visitors"
+    configure(VISITOR_IDENTITY="cookie")
+    assert render(text) == "1"
 
 
 def test_page_is_shown_without_redis(caplog: pytest.LogCaptureFixture) -> None:

@@ -52,9 +52,35 @@ def test_windows_are_apart_and_expire(store: Store) -> None:
     assert [one.member for one in board.top(at=DAY)] == ["anna"]
     assert [(one.member, one.score) for one in board.top(window="week", at=DAY)] == [("anna", 7.0), ("bert", 6.0)]
     assert board.count(window="all") == 2
-    lives = {key.rpartition(b":rk:")[2]: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
-    assert lives.pop(b"all") == -1
+    lives = {key.rpartition(b":rk")[2]: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
+    assert lives.pop(b":all") == -1
     assert all(life > 0 for life in lives.values())
+
+
+@pytest.mark.contract
+def test_forgotten_member_is_in_no_window(store: Store) -> None:
+    board = Ranking("game", windows=("day", "month", "all"))
+    for at in (DAY, date(2000, 1, 1), date(2090, 1, 1)):
+        board.add("anna", 5, at=at)
+        board.add("bert", 5, at=at)
+
+    assert (Ranking("game").forget("anna"), Ranking("game").forget("anna")) == (7, 0)
+
+    assert board.rank("anna", at=date(2000, 1, 1)) is None
+    assert board.count(at=date(2000, 1, 1)) == 1
+    assert run_async(lambda: board.aforget("bert")) == 7
+
+
+@pytest.mark.contract
+def test_deleted_ranking_leaves_no_key(store: Store) -> None:
+    for name in ("game", "other"):
+        Ranking(name, windows=("day", "all")).add("anna", 5, at=DAY)
+
+    assert (Ranking("game").delete(), Ranking("game").delete()) == (2, 0)
+
+    assert Ranking("other").count() == 1
+    assert run_async(lambda: Ranking("other").adelete()) == 2
+    assert store.keys() == []
 
 
 @pytest.mark.contract

@@ -30,6 +30,13 @@ def test_first_sign_in_of_a_day_returns_true(store: Store) -> None:
     assert results == [True, False, True, True]
 
 
+def test_year_of_a_user_takes_46_bytes(redis_server: Store) -> None:
+    sign_ins = sign_in_on(days_from(EPOCH, 366))
+
+    assert redis_server.raw.strlen(f"{base(redis_server)}:u:7") == 46
+    assert (sign_ins.year(7, 2020), sign_ins.longest_streak(7)) == ([True] * 366, 366)
+
+
 def test_sign_in_sets_both_bitmaps(store: Store) -> None:
     SignIns("site").sign_in(7, DAY)
 

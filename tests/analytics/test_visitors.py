@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils import timezone
 from redis.exceptions import ConnectionError
 
 from django_redis_components.analytics import Estimate, UniqueVisitors
+from django_redis_components.analytics import visitors as visitors_module
 from django_redis_components.analytics.periods import Unit
 from tests.support import Proxy, Store, run_async
 
@@ -306,6 +309,36 @@ def test_recent_and_live_visitors(store: Store) -> None:
     assert visitors.live() == 2
     assert visitors.recent(24) == 3
     assert visitors.recent(48) == 4
+
+
+def test_recent_visitors_are_the_same_in_every_time_zone(redis_server: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    with timezone.override(ZoneInfo("Pacific/Auckland")):
+        visitors.add("anna")
+    with timezone.override(ZoneInfo("America/Los_Angeles")):
+        visitors.add("bert")
+
+        assert visitors.recent(1) == 2
+    assert visitors.recent(1) == 2
+
+
+@pytest.mark.parametrize(
+    ("now", "first"),
+    [
+        (datetime(2026, 10, 25, 12, 30, tzinfo=UTC), datetime(2026, 10, 24, 15)),  # noqa: DTZ001 - a day of 25 hours
+        (datetime(2026, 3, 29, 12, 30, tzinfo=UTC), datetime(2026, 3, 28, 14)),  # noqa: DTZ001 - a day of 23 hours
+    ],
+)
+def test_recent_visitors_are_those_of_24_hours_when_the_clock_changes(
+    redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch, now: datetime, first: datetime
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    visitors = UniqueVisitors("shop")
+    visitors.add("before", at=first - timedelta(hours=1))
+    visitors.add("anna", at=first)
+    monkeypatch.setattr(visitors_module, "time", SimpleNamespace(time=now.timestamp))
+
+    assert visitors.recent(24) == 1
 
 
 def test_recent_visitors_over_midnight_are_a_sum_if_ids_change_daily(redis_server: Store) -> None:

@@ -252,9 +252,10 @@ def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, s
 
     shown = text(viewer)
 
-    assert (
-        "Visitors in the last 5 minutes ≈ 2 Visitors in 24 hours ≈ 2 Views today 2 Views in 30 days 3"
-        in shown.replace("\N{NO-BREAK SPACE}", " ")
+    # The 24 hours include a midnight, after which ids are others, except in the last hour of a day.
+    label = "Visitors in 24 hours" + (" (sum of 2 days)" if timezone.localtime().hour < 23 else "")
+    assert f"Visitors in the last 5 minutes ≈ 2 {label} ≈ 2 Views today 2 Views in 30 days 3" in shown.replace(
+        "\N{NO-BREAK SPACE}", " "
     )
     assert "Page views by day Peak: 2" in shown
     assert "Top pages today Page Views Share Visitors /admin/login/ 2 100.00 % ≈&nbsp;2" in shown

@@ -88,8 +88,8 @@ def test_cohorts_show_the_tables_that_were_stored(store: Store, viewer: Client) 
     assert list(table.rows) == cohorts(signup, active, unit="day", periods=3)
     page = html(viewer)
     shown = text_of(page)
-    assert "Users of signup by day, and the share with &lt;active&gt; after so many days" in shown
-    assert "Users of signup by hour, and the share with &lt;active&gt; after so many hours" in shown
+    assert "Users of signup by day, and the share with &lt;active&gt; N days later" in shown
+    assert "Users of signup by hour, and the share with &lt;active&gt; N hours later" in shown
     assert re.search(r" 0 – – – .* 0 – – .* 4 75\.0 % 3 ", shown)
     assert "Computed on " in shown
     assert "<active>" not in page

@@ -80,12 +80,37 @@ def test_exports_have_a_row_for_each_name_and_day() -> None:
     assert data["rows"][0] == {"day": "2026-11-20", "page": "/a/", "views": 3}
 
 
-@pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+@pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠A1"])
 def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
     PageViews().hit(page, DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == f"'{page}"
     assert command_data("analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"] == page
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("/a;=1+2", "/a;'=1+2"),
+        ('/a; "＝1', "/a; '\"＝1"),
+        ("/a\n@A1", "/a\n'@A1"),
+        ("\t=1", "\t'=1"),
+        ("/a;b-c=d", "/a;b-c=d"),
+    ],
+)
+def test_formulas_after_a_semicolon_are_neutralized(redis_server: Store, page: str, written: str) -> None:
+    PageViews().hit(page, DAY)
+
+    assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == written
+
+
+def test_export_has_all_pages_of_a_day(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:analytics:{{default}}:pv:20261120"
+    redis_server.raw.zadd(key, {"": 5_000, **{f"/{number}/": number + 1 for number in range(2_500)}})
+
+    found = lines("pages", "--days", "1", "--end", "2026-11-20")[1:]
+
+    assert found == [["2026-11-20", f"/{number}/", str(number + 1)] for number in reversed(range(2_500))]
 
 
 def test_page_names_cannot_break_a_row(redis_server: Store) -> None:
@@ -111,6 +136,44 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
     assert Events("signup").day().count() == 1
     assert [row.member for row in Ranking("quiz").top(5)] == ["8"]
     assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
+
+
+def test_forget_reaches_every_event_of_a_site(redis_server: Store) -> None:
+    names = [f"event {number:02}" for number in range(60)]
+    for name in names:
+        Events(name).mark(7, DAY)
+
+    assert command_data("analytics", "forget", "7", "--yes")["events"] == 180
+
+    assert not any(Events(name).did(7, "month", DAY) for name in names)
+    assert len(lines("events", "--days", "1", "--end", "2026-11-20")) == 61
+
+
+def test_forget_reaches_every_window_of_a_ranking(redis_server: Store) -> None:
+    board = Ranking("quiz", windows=("all", "day", "week", "month"))
+    for at in (DAY, date(2019, 1, 1)):
+        board.add(7, 5, at=at)
+        board.add(8, 5, at=at)
+
+    assert command_data("analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
+
+    for at in (DAY, date(2019, 1, 1)):
+        assert [[row.member for row in board.top(5, window=window, at=at)] for window in board.windows] == [["8"]] * 4
+
+
+def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
+    Events("signup", site="mapped", mapped=True).mark(42, DAY)
+    Events("signup", site="plain").mark(0, DAY)
+
+    assert refusal("analytics", "forget", "0", "--site", "mapped", "--yes", code=2) == (
+        "Site 'mapped' maps ids of users to numbers: pass --mapped. Without it an ID is read as a number, which belongs"
+        " to another user."
+    )
+    assert refusal("analytics", "forget", "0", "--site", "plain", "--mapped", "--yes", code=2) == (
+        "Site 'plain' maps no ids of users to numbers: omit --mapped."
+    )
+    assert Events("signup", site="mapped", mapped=True).did(42, "day", DAY)
+    assert Events("signup", site="plain").did(0, "day", DAY)
 
 
 def test_forget_asks_first(redis_server: Store) -> None:

@@ -2,40 +2,69 @@
 -- Precondition: the program leaves one result.
 -- KEYS[1] base  prefix of the bitmaps
 -- DERIVED base:<bitmap> base:scratch:<number>
--- ARGV[1..] program  in postfix notation: names of bitmaps, and the operations "&", "|" and "-" (and not)
+-- ARGV[1..] program  in postfix notation: names of bitmaps, and the operations "&", "|<count>" and "-" (and not)
 -- Returns the number of set bits
--- Cost: O(bitmaps) times O(bits)
+-- Cost: O(bitmaps) times O(bits); the memory of one bitmap for each operation that is nested
 local base = KEYS[1]
 local SCRATCH_MS = 60000
 
-local stack, scratch = {}, {}
+-- Keys of the operands; scratch keys that are free, and how many were named.
+local stack, free, named = {}, {}, 0
+local is_scratch = {}
 
-local function store(operation, first, second)
-  local into = base .. ":scratch:" .. (#scratch + 1)
-  scratch[#scratch + 1] = into
-  redis.call("BITOP", operation, into, first, second)
+local function delete_scratch(key)
+  if is_scratch[key] then
+    redis.call("UNLINK", key)
+    is_scratch[key] = nil
+    free[#free + 1] = key
+  end
+end
+
+local function store(operation, operands)
+  local into = table.remove(free)
+  if not into then
+    named = named + 1
+    into = base .. ":scratch:" .. named
+  end
+  redis.call("BITOP", operation, into, unpack(operands))
   redis.call("PEXPIRE", into, SCRATCH_MS)
+  is_scratch[into] = true
   return into
+end
+
+-- Take operands from the stack, in their order.
+local function pop(count)
+  local operands = {}
+  for at = count, 1, -1 do
+    operands[at] = table.remove(stack)
+  end
+  return operands
 end
 
 for at = 1, #ARGV do
   local part = ARGV[at]
-  if part == "&" or part == "|" or part == "-" then
-    local second, first = table.remove(stack), table.remove(stack)
-    if part == "|" then
-      stack[#stack + 1] = store("OR", first, second)
+  local count = string.match(part, "^|(%d+)$")
+  if count or part == "&" or part == "-" then
+    local operands = pop(tonumber(count or 2))
+    local result
+    if count then
+      result = store("OR", operands)
     elseif part == "&" then
-      stack[#stack + 1] = store("AND", first, second)
+      result = store("AND", operands)
     else
       -- A bitmap that is shorter counts as zeros: NOT would lose the bits of the longer one behind it.
-      stack[#stack + 1] = store("XOR", first, store("AND", first, second))
+      local both = store("AND", operands)
+      result = store("XOR", { operands[1], both })
+      delete_scratch(both)
     end
+    for _, key in ipairs(operands) do
+      delete_scratch(key)
+    end
+    stack[#stack + 1] = result
   else
     stack[#stack + 1] = base .. ":" .. part
   end
 end
-local count = redis.call("BITCOUNT", stack[1])
-if #scratch > 0 then
-  redis.call("UNLINK", unpack(scratch))
-end
-return count
+local users = redis.call("BITCOUNT", stack[1])
+delete_scratch(stack[1])
+return users

@@ -1,7 +1,7 @@
 -- Mark a user in the bitmaps of an event.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the site
--- DERIVED base:ev base:ids base:<bitmap>
+-- DERIVED base:ev base:ev:<event> base:ids base:<bitmap>
 -- ARGV[1] event  name
 -- ARGV[2] id  of the user
 -- ARGV[3] is_mapped  1: the user gets the next free number; 0: the id is the number
@@ -16,6 +16,7 @@ local base = KEYS[1]
 local event, id, is_mapped, max_number, ttl_ms = ARGV[1], ARGV[2], ARGV[3] == "1", tonumber(ARGV[4]), ARGV[5]
 local BITMAPS_FROM = 6
 -- @include user_numbers
+-- @include stored_periods
 
 local number = number_of(base, id, is_mapped, max_number)
 if not number then
@@ -24,9 +25,8 @@ end
 redis.call("ZADD", base .. ":ev", 0, event)
 local is_first = 0
 for at = BITMAPS_FROM, #ARGV do
-  local key = base .. ":" .. ARGV[at]
-  local old = redis.call("SETBIT", key, number, 1)
-  redis.call("PEXPIRE", key, ttl_ms)
+  local old = redis.call("SETBIT", base .. ":" .. ARGV[at], number, 1)
+  keep_period(base, base .. ":ev:" .. event, ARGV[at], ttl_ms)
   if at == BITMAPS_FROM then
     is_first = 1 - old
   end

@@ -10,6 +10,7 @@
 local base = KEYS[1]
 local offset, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local DAYS_FROM = 3
+local SCRATCH_MS = 60000 -- if the script is killed
 
 local row, last, scratch = base .. ":si:r:" .. offset, base .. ":si:r:last", base .. ":scratch:1"
 local first, days = base .. ":si:d:" .. ARGV[DAYS_FROM], #ARGV - DAYS_FROM + 1
@@ -20,6 +21,7 @@ end
 local known = #counts
 for number = known + 1, days do
   redis.call("BITOP", "AND", scratch, first, base .. ":si:d:" .. ARGV[DAYS_FROM + number - 1])
+  redis.call("PEXPIRE", scratch, SCRATCH_MS)
   counts[number] = redis.call("BITCOUNT", scratch)
 end
 if known >= days then

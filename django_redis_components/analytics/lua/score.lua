@@ -1,6 +1,6 @@
 -- Change the score of a member in all windows of a ranking.
 -- Precondition: none.
--- KEYS[1] base  prefix of the keys of the ranking
+-- KEYS[1] base  set: windows of time that are stored; prefix of the keys of the ranking
 -- DERIVED base:<window>
 -- ARGV[1] member  text
 -- ARGV[2] score  number
@@ -12,6 +12,7 @@
 local base = KEYS[1]
 local member, score, mode, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local WINDOWS_FROM = 5
+-- @include stored_periods
 
 for at = WINDOWS_FROM, #ARGV do
   local key = base .. ":" .. ARGV[at]
@@ -25,7 +26,7 @@ for at = WINDOWS_FROM, #ARGV do
     redis.call("ZADD", key, score, member)
   end
   if ARGV[at] ~= "all" then
-    redis.call("PEXPIRE", key, ttl_ms)
+    keep_period(base, base, ARGV[at], ttl_ms)
   end
 end
 return redis.call("ZSCORE", base .. ":" .. ARGV[WINDOWS_FROM], member)

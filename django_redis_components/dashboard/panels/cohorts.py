@@ -77,7 +77,7 @@ class RetentionPanel(AnalyticsPanel):
     def context(self, value: list[Cohort]) -> dict[str, Any]:
         """Return the table."""
         note = _("Stored numbers of days that are over. Dates are in %(zone)s.") % {"zone": formats.days_zone()}
-        caption = _("Users by the day of a sign-in, and the share that signed in again after so many days")
+        caption = _("Users by day of sign-in, and the share that signed in again N days later")
         return {"tables": [_table(caption, "day", value, note)] if value else [], "is_retention": True}
 
     def data(self, value: list[Cohort]) -> list[dict[str, Any]]:
@@ -108,10 +108,10 @@ class CohortsPanel(AnalyticsPanel):
 
 def _stored_table(table: StoredCohorts) -> CohortTable:
     caption = {
-        "hour": _("Users of %(first)s by hour, and the share with %(later)s after so many hours"),
-        "day": _("Users of %(first)s by day, and the share with %(later)s after so many days"),
-        "week": _("Users of %(first)s by week, and the share with %(later)s after so many weeks"),
-        "month": _("Users of %(first)s by month, and the share with %(later)s after so many months"),
+        "hour": _("Users of %(first)s by hour, and the share with %(later)s N hours later"),
+        "day": _("Users of %(first)s by day, and the share with %(later)s N days later"),
+        "week": _("Users of %(first)s by week, and the share with %(later)s N weeks later"),
+        "month": _("Users of %(first)s by month, and the share with %(later)s N months later"),
     }[table.unit]
     note = _("Computed on %(time)s") % {"time": date_format(formats.local(table.at), "DATETIME_FORMAT")}
     return _table(caption % {"first": table.first, "later": table.later}, table.unit, table.rows, note)

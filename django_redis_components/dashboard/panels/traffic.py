@@ -79,9 +79,10 @@ class TrafficPanel(AnalyticsPanel):
         """Return the figures and the chart."""
         if not any(value.days.values()):
             return {"chart": None}
+        recent = _("Visitors in 24 hours") if value.recent.exact_range else _("Visitors in 24 hours (sum of 2 days)")
         facts = [
             (_("Visitors in the last 5 minutes"), f"≈\N{NO-BREAK SPACE}{number(value.live)}"),
-            (_("Visitors in 24 hours"), f"≈\N{NO-BREAK SPACE}{number(value.recent)}"),
+            (recent, f"≈\N{NO-BREAK SPACE}{number(value.recent)}"),
             (_("Views today"), number(list(value.days.values())[-1])),
             (_("Views in %(days)d days") % {"days": len(value.days)}, number(sum(value.days.values()))),
         ]

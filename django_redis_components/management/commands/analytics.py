@@ -60,7 +60,7 @@ class Command(OperatorCommand):
             action="append",
             default=[],
             metavar="NAME",
-            help="also delete the user's score there; repeatable",
+            help="also delete the user's scores there, in all windows; repeatable",
         )
         add_yes(made["forget"])
 
@@ -84,23 +84,26 @@ class Command(OperatorCommand):
         added = roll_up_retention(site.sign_ins, days=options["days"])
         lines = [f"Retention of {site.sign_ins.name}: stored {added:,} numbers of {options['days']} days."]
         for first, later in options["cohorts"]:
-            table = roll_up_cohorts(
-                *(Events(name, site=site.views.name, using=site.views.using) for name in (first, later))
-            )
+            events = [Events(name, site=site.views.name, using=site.views.using) for name in (first, later)]
+            table = roll_up_cohorts(events[0], events[1])
             lines.append(f"Cohorts of {first} and {later}: stored {len(table.rows)} weeks.")
         data = {"site": site.sign_ins.name, "added": added, "cohorts": len(options["cohorts"])}
         return CommandResult(data, "\n".join(lines))
 
     def perform_forget(self, options: dict[str, Any]) -> CommandResult:
         """Delete the data of a user after a confirmation."""
-        user_id = _user_id(options)
+        user_id, site = _user_id(options), _site(options)
+        try:
+            site.check_ids()
+        except ValueError as exc:
+            raise CommandError(str(exc), returncode=2) from exc
         if not options["yes"]:
             self.ask(
                 f"Delete all sign-ins and events of user {user_id}? They cannot be restored.", "Nothing was deleted."
             )
-        found = _site(options).forget(user_id, options["ranking"])
+        found = site.forget(user_id, options["ranking"])
         text = f"User {user_id}: deleted the sign-ins, {found['events']:,} marks of events"
-        ranked = f", the score in {', '.join(options['ranking'])}" if options["ranking"] else ""
+        ranked = f", {found['scores']:,} scores in {', '.join(options['ranking'])}" if options["ranking"] else ""
         note = "Page views and visitors store no user: HyperLogLogs keep no ids."
         return CommandResult({"user_id": user_id, **found}, f"{text}{ranked}.", note=note)
 

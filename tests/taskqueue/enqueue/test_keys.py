@@ -226,7 +226,7 @@ def test_expired_results_leave_no_keys(store: Store) -> None:
         eventually(lambda: not records & set(store.keys()))
 
     def lasting() -> list[bytes]:
-        """Without the batches that a fetch slot keeps for as long as a lease; a new minute or hour begins at any time."""
+        """Without the batches that a fetch slot keeps for a lease; a new minute or hour begins at any time."""
         keys = store.keys()
         kinds = {re.sub(rb":(min|hour|names|rolled):\d+$", rb":\1", key) for key in keys}
         return sorted(key for key in kinds if b":last_fetch:" not in key)

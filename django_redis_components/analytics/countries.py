@@ -1,0 +1,45 @@
+"""Countries of addresses, by the function of ``ANALYTICS["COUNTRY"]``. Its errors never lose a view."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from django.utils.module_loading import import_string
+
+from django_redis_components.core import conf
+
+logger = logging.getLogger("django_redis_components.analytics")
+
+#: The country of an address that is unknown.
+UNKNOWN_COUNTRY = "ZZ"
+
+
+class CountryLookup:
+    """Looks countries up, and logs the first error of an outage."""
+
+    def __init__(self) -> None:
+        self._has_failed = False
+
+    def countries_of(self, addresses: Iterable[str | None]) -> dict[str | None, str | None]:
+        """Return the country of each address; None without an address or without the setting.
+
+        An address whose look-up raises is unknown. The next batch tries again.
+        """
+        found: dict[str | None, str | None] = {None: None}
+        path, error = conf.settings().analytics.country, None
+        for address in addresses:
+            if address is None or address in found:
+                continue
+            try:
+                found[address] = None if path is None else _checked(import_string(path)(address))
+            except Exception as exc:  # noqa: BLE001 - a function of the site: it may raise anything
+                found[address], error = UNKNOWN_COUNTRY, exc
+        if error is not None and not self._has_failed:
+            logger.warning("The country of an address cannot be looked up and counts as unknown: %r", error)
+        self._has_failed = error is not None
+        return found
+
+
+def _checked(country: object) -> str:
+    return country if isinstance(country, str) and len(country) == 2 and country.isalpha() else UNKNOWN_COUNTRY
