@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.contrib.admin.options import InlineModelAdmin
 from django.db.models import Field, ForeignKey, ManyToManyField
 from django.http import HttpRequest
 
@@ -42,6 +43,15 @@ class RedisAutocompleteMixin:
         field: Any = db_field.formfield(form_class=kind, **options)
         field.scope = self.redis_autocomplete_scope(db_field, request, field)
         return field
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Return the objects; those of an inline with the objects of the foreign keys, so that one query shows all."""
+        queryset: Any = super().get_queryset(request)  # type: ignore[misc]
+        if not isinstance(self, InlineModelAdmin):
+            return queryset
+        options = self.model._meta
+        keys = [name for name in self.redis_autocomplete_fields if isinstance(options.get_field(name), ForeignKey)]
+        return queryset.select_related(*keys) if keys else queryset
 
     def redis_autocomplete_scope(self, db_field: Field[Any, Any], request: HttpRequest, field: Any) -> object:
         """Return the scope that a field queries; by default that of the request."""

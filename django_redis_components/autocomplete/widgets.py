@@ -118,13 +118,21 @@ class AutocompleteInput(forms.Widget):
             return Typed(value.text, value.id)
         try:
             id_ = check_id(value)
-        except (TypeError, ValueError):  # not an id, for instance text from a URL: show it as text
-            return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
+        except (TypeError, ValueError):  # not an id, for instance text from a URL
+            return as_text(value)
         try:
             known = index_source.index(self.scope).get_many([id_]).get(id_)
         except (RedisError, ScopeNeeded, InvalidScope):
             known = None
         return Typed(known.text if known else id_, id_)
+
+
+class HiddenKey(forms.HiddenInput):
+    """The hidden field of an initial value: the id of a suggestion, without its text."""
+
+    def format_value(self, value: Any) -> Any:
+        """Return the id."""
+        return super().format_value(value.id if isinstance(value, (Suggestion, Typed)) else value)
 
 
 class AutocompleteSelectMultiple(AutocompleteInput):
@@ -158,6 +166,11 @@ class AutocompleteSelectMultiple(AutocompleteInput):
         context = super().get_context(name, Typed(given.text, ""), attrs)
         context["widget"].update(text_name=name + TEXT_SUFFIX, chosen=given.suggestions, is_required=False)
         return context
+
+
+def as_text(value: object) -> Typed:
+    """Return a value that is no id, as text to show."""
+    return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
 
 
 def _submitted(data: Mapping[str, Any], *names: str) -> str:
