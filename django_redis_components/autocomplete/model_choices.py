@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist, ValidationError
-from django.db.models import Field, ForeignKey, Model, QuerySet
+from django.db import IntegrityError, router, transaction
+from django.db.models import CharField, Field, ForeignKey, Model, QuerySet, TextField
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_text
@@ -15,6 +17,7 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import index_of_model, source
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.core.text import fold
 
 
 class IndexedObjects:
@@ -27,6 +30,9 @@ class IndexedObjects:
     to_field_name: str | None
     error_messages: dict[str, Any]
     _create: Callable[[str], Model] | None
+    #: Objects that were created, by folded text, while forms hold them. The copies of a field share it: the transaction
+    #: of a formset is not yet committed, and so its objects are not yet in the index.
+    _created: WeakValueDictionary[str, Model]
     _index_name: str | None
     _queryset: QuerySet[Any] | None
     _instance: Model | None = None
@@ -59,6 +65,7 @@ class IndexedObjects:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         result = forms.Field.__deepcopy__(cast(Any, self), memo)
         result.widget.index = result.index.name
+        result.widget.creates = result._create is not None
         return result
 
     @property
@@ -152,8 +159,43 @@ class IndexedObjects:
         if len(found) == 1:
             return found[0]
         if not found and self._create is not None:
-            return self._create(text)
+            return self._created_object(text, self._create)
         raise self._error("ambiguous" if found else "unknown", text=text)
+
+    def _created_object(self, text: str, create: Callable[[str], Model]) -> Model:
+        """Return the object with this text that the index does not have yet, or create it.
+
+        Raises:
+            ValidationError: there are several, or the database rejects a new one.
+        """
+        if known := self._not_indexed(text):
+            return known
+        try:
+            with transaction.atomic(using=self._primary.db):
+                created = create(text)
+        except IntegrityError:
+            if known := self._not_indexed(text):  # another request created it meanwhile
+                return known
+            raise self._error("not_created", text=text) from None
+        self._created[fold(text)] = created
+        return created
+
+    def _not_indexed(self, text: str) -> Model | None:
+        """Return the object with this text from the database: a created one, or one whose `text` is a field."""
+        last = self._created.get(fold(text))
+        found = list(self._primary.filter(pk=last.pk)) if last else []
+        name, fields = self.index.text, {field.name: field for field in self.index.model._meta.concrete_fields}
+        if not found and isinstance(fields.get(name), (CharField, TextField)):
+            found = list(self._primary.filter(**{f"{name}__iexact": text})[:2])
+        found = [obj for obj in found if self._is_in_scope(obj)]
+        if len(found) > 1:
+            raise self._error("ambiguous", text=text)
+        return found[0] if found else None
+
+    @property
+    def _primary(self) -> QuerySet[Any]:
+        """The objects that may be chosen, in the database that is written: a replica may lack new ones."""
+        return self.queryset.using(router.db_for_write(self.index.model))
 
     def _is_in_scope(self, obj: Model) -> bool:
         if self.index.forward and self.scope is None:  # nothing was submitted yet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -34,8 +35,9 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
         index: the registered name of a `ModelIndex`.
         queryset: instead, the objects that may be chosen; the index is that of their model.
         scope: the scope, for a scoped index. It may be set later, in the form's `__init__`.
-        create: is called with text that matches no object, and returns a new, saved one. The other fields of the form
-            may still be invalid then.
+        create: is called with text that matches no object, and returns a saved one: use `get_or_create` on a unique
+            field. It may raise ValidationError. It is called when the field is cleaned, so the form may still be
+            invalid. If the index's `text` is a field of the model, objects with this text are looked up there before.
     """
 
     widget = AutocompleteInput
@@ -52,6 +54,7 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
         **options: Any,
     ) -> None:
         self._index_name, self._create = _checked(index, queryset), create
+        self._created = WeakValueDictionary()
         options.setdefault("widget", AutocompleteInput(index, scope=scope))
         options.pop("blank", None)
         super().__init__(queryset, **options)
@@ -125,6 +128,7 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         **options: Any,
     ) -> None:
         self._index_name, self._create = _checked(index, queryset), create
+        self._created = WeakValueDictionary()
         options.setdefault("widget", AutocompleteSelectMultiple(index, scope=scope))
         super().__init__(queryset, **options)
         self.scope = scope
@@ -138,7 +142,8 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         is_typed = isinstance(value, TypedList)
         objects = self._chosen(Typed("", id_) for id_ in value.ids) if is_typed else self._given(value)
         shown = tuple(map(self._suggestion, objects))
-        return TypedList(tuple(one.id for one in shown), value.text if is_typed else "", shown)
+        given = value if is_typed else TypedList((), "")
+        return given._replace(ids=tuple(one.id for one in shown), suggestions=shown)
 
     def clean(self, value: Any) -> Any:
         """Return the queryset of the chosen objects.
@@ -152,8 +157,7 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         if len(chosen) < len(set(value.ids)):
             known = {str(obj.pk) for obj in chosen}
             raise self._error("unknown", text=next(id_ for id_ in value.ids if id_ not in known))
-        if value.text:
-            chosen.append(self._look_up(value.text))
+        chosen += [self._look_up(text) for text in (*value.others, value.text) if text]
         if self.required and not chosen:
             raise ValidationError(self.error_messages["required"], code="required")
         self.run_validators(chosen)
@@ -166,7 +170,7 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         before = set(self._ids_of(initial or ()))
         if not isinstance(data, TypedList):
             return before != {str(each) for each in data or ()}
-        return bool(data.text) or before != set(data.ids)
+        return bool(data.text or data.others) or before != set(data.ids)
 
 
 def _checked(index: str | None, queryset: QuerySet[Any] | None) -> str | None:
