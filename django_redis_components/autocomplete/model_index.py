@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from django.db import models, router
@@ -15,6 +16,7 @@ from django_redis_components.autocomplete.entries import (
     MAX_TEXT_TERMS,
     MAX_WEIGHT,
     Entry,
+    check_id,
     printable,
 )
 from django_redis_components.autocomplete.exceptions import AutocompleteError
@@ -168,13 +170,15 @@ class ModelIndex(Source):
         if not self.scoped:
             return self.index().rebuild(self._entries(progress))
         by_scope = self._place_all()
-        written = 0
+        for scope in self.known_scopes():  # also those without objects: one may join meanwhile
+            by_scope.setdefault(scope, [])
+        entries = {}
         for scope, keys in by_scope.items():
-            written += self.index(scope).rebuild(self._entries_of(scope, keys))
+            entries[scope] = self.index(scope).rebuild(self._entries_of(scope, keys))
             progress(len(keys))
-        for scope in self.known_scopes() - by_scope.keys():
-            self.index(scope).clear()
-        return written
+        empty = [scope for scope, count in entries.items() if not count]
+        run(connections.client(self.using), model_sync.forget_scopes(self, empty))
+        return sum(entries.values())
 
     def known_scopes(self) -> set[str]:
         """Return the scopes that were written; {""} for an index without scopes."""
@@ -207,14 +211,14 @@ class ModelIndex(Source):
         run(connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
-        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
             yield from (entry for obj in some if (entry := self.entry(obj)))
             progress(len(some))
 
     def _place_all(self) -> dict[str, list[Any]]:
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
-        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
             placed = {obj.pk: self.placed(obj) for obj in some}
             run(connections.client(self.using), model_sync.note_scopes(self.name, placed))
             for key, scopes in placed.items():
@@ -223,7 +227,20 @@ class ModelIndex(Source):
         return by_scope
 
     def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
-        for some in chunks(iter(keys)):
-            for obj in self.queryset().in_bulk(some).values():
+        for some in chunks(chain(keys, self._joined(scope, keys))):
+            for obj in self._newest().in_bulk(some).values():
                 if entry := self.placed(obj).get(scope):
                     yield entry
+
+    def _joined(self, scope: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield the primary keys of further entries of a scope: of objects that joined it after `keys` were read.
+
+        Read after the rebuild of the scope has begun: objects that join it later are written to the new index too.
+        """
+        known = {check_id(key) for key in keys}
+        for ids in model_sync.stored_ids(self, scope):
+            yield from (key for id_ in ids if id_ not in known and (key := self.key_of(id_)) is not None)
+
+    def _newest(self) -> models.QuerySet[Any]:
+        """Return the objects from the database that is written: a replica may lack some."""
+        return self.queryset().using(router.db_for_write(self.model))
