@@ -56,9 +56,10 @@ class ModelIndex(Source):
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
     `Source`. By default users who may view the model may query the index.
 
-    Objects are written after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
-    that send no signals: `bulk_create`, `bulk_update`, `QuerySet.update` and raw SQL. ``manage.py rebuild_autocomplete
-    --check`` finds what was missed.
+    Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
+    and children of the model. Call `update` after changes that send no signals (`bulk_create`, `bulk_update`,
+    `QuerySet.update` and raw SQL) and after changes of other objects that entries depend on. ``manage.py
+    rebuild_autocomplete --check`` finds what was missed.
 
     Raises:
         TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
