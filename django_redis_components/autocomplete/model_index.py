@@ -52,6 +52,7 @@ class ModelIndex(Source):
             that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
         forward: names of other fields of the form that determine the scope; see `Source`.
+        typos: whether the view corrects one typo; see `Source`.
 
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
     `Source`. By default users who may view the model may query the index.
@@ -73,6 +74,7 @@ class ModelIndex(Source):
     fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     forward: Any = ()
+    typos: bool = False
 
     def __init__(self, **options: Any) -> None:
         model = getattr(type(self), "model", None)
@@ -83,7 +85,8 @@ class ModelIndex(Source):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(
-            type(self).name or model._meta.label_lower, **{"scoped": scoped, "forward": type(self).forward, **options}
+            type(self).name or model._meta.label_lower,
+            **{"scoped": scoped, "forward": type(self).forward, "typos": type(self).typos, **options},
         )
         self._changes = ModelChanges(
             f"Index {self.name}",
