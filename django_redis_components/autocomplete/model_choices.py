@@ -70,8 +70,8 @@ class IndexedObjects:
 
     @property
     def scope(self) -> object:
-        """The scope that the field and its widget query."""
-        return self.widget.scope
+        """The scope that the field and its widget query; None with a widget of another kind."""
+        return getattr(self.widget, "scope", None)
 
     @scope.setter
     def scope(self, scope: object) -> None:

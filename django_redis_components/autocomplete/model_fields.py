@@ -91,7 +91,9 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
         if self.disabled:
             return False
         if not isinstance(data, Typed):
-            return super().has_changed(initial, data)
+            if isinstance(initial, Model):
+                initial = initial.serializable_value(self.to_field_name or "pk")
+            return str("" if data is None else data) != str("" if initial is None else initial)
         before = "" if initial is None or initial == "" else self._ids_of([initial])[0]
         if data.id != before or not (data.id and data.text):
             return bool(before or data.text)

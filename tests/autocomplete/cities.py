@@ -65,6 +65,32 @@ with isolate_apps("tests.autocomplete"):
         def __str__(self) -> str:
             return f"{self.visitor} in {self.city}"
 
+    class Trip(models.Model):
+        """A journey to a city with guests, and stops in others."""
+
+        title = models.CharField(max_length=40)
+        city = models.ForeignKey(City, models.CASCADE, to_field="code")
+        guests = models.ManyToManyField(Visitor, blank=True)
+
+        class Meta:
+            app_label = "autocomplete"
+
+        def __str__(self) -> str:
+            return self.title
+
+    class Stop(models.Model):
+        """A stop of a trip."""
+
+        trip = models.ForeignKey(Trip, models.CASCADE)
+        city = models.ForeignKey(City, models.CASCADE)
+        nights = models.PositiveIntegerField(default=1)
+
+        class Meta:
+            app_label = "autocomplete"
+
+        def __str__(self) -> str:
+            return str(self.city)
+
 
 class Cities(ModelIndex):
     """All cities."""
@@ -89,7 +115,7 @@ class CitiesByCountry(ModelIndex):
 @contextmanager
 def tables() -> Iterator[None]:
     """Have the tables of the models."""
-    made = (City, Resort, Visitor, Visit)
+    made = (City, Resort, Visitor, Visit, Trip, Stop)
     with connection.schema_editor() as editor:
         for model in made:
             editor.create_model(model)

@@ -105,6 +105,17 @@ def test_disabled_field_keeps_the_object_of_the_other_key(cities: list[City], vi
     assert form.save().city == cities[0]
 
 
+@pytest.mark.parametrize(("data", "changed"), [({}, True), ({"city": "3"}, False), ({"city": "1"}, True)])
+def test_keys_of_another_widget_are_compared(cities: list[City], data: dict[str, str], changed: bool) -> None:
+    for initial in ("3", cities[0]):
+        form = VisitForm(data, initial={"city": initial})
+        form.fields["city"].widget = forms.HiddenInput()
+
+        assert form.has_changed() == changed
+        assert not VisitForm({}).has_changed()
+        assert form.is_valid() == bool(data)
+
+
 def test_several_initial_objects_may_be_given_by_another_key(cities: list[City]) -> None:
     html = str(CitiesForm(initial={"cities": ["3", "1"]})["cities"])
 
