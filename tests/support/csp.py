@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 #: Nothing inline, nothing from other origins. The admin's stylesheets have icons as ``data:`` images.
 BASE = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 #: And no text becomes markup or code: the browser rejects assignments to innerHTML and the like.
-POLICY = f"{BASE}; require-trusted-types-for 'script'; trusted-types 'none'"
+POLICY = f"{BASE}; require-trusted-types-for 'script'; trusted-types django-redis-components"
 #: In pages with it Trusted Types cannot be required: the jQuery of Django's own change forms assigns innerHTML.
 JQUERY = b"admin/js/vendor/jquery/"
 
