@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist, ValidationError
-from django.db import IntegrityError, router, transaction
+from django.db import DataError, IntegrityError, router, transaction
 from django.db.models import CharField, Field, ForeignKey, Model, QuerySet, TextField
 from redis.exceptions import RedisError
 
@@ -173,7 +173,7 @@ class IndexedObjects:
         try:
             with transaction.atomic(using=self._primary.db):
                 created = create(text)
-        except IntegrityError:
+        except (IntegrityError, DataError):  # it exists, or the text is too long for the field
             if known := self._not_indexed(text):  # another request created it meanwhile
                 return known
             raise self._error("not_created", text=text) from None
