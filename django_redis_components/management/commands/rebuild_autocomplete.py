@@ -75,7 +75,7 @@ class Command(OperatorCommand):
             delete_leftovers([key for keys in found.values() for key in keys], using)
         rows = [(name, f"{len(keys):,}") for name, keys in found.items()]
         heading = "DELETED" if options["delete"] else "UNREGISTERED"
-        return CommandResult(data, table=Table((heading, "KEYS"), rows, frozenset({"KEYS"})))
+        return CommandResult(data, table=Table((heading, "NUMBER OF KEYS"), rows, frozenset({"NUMBER OF KEYS"})))
 
     def _rebuild(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         started_at = time.monotonic()
