@@ -25,7 +25,7 @@ Keys (all keys of a name share a Cluster slot; ``v2.2`` is the version of the fo
 ``…:{<name>}:v2.2:build`` and ``build_…``      4 keys  15 minutes after the last chunk of a rebuild
 ``…:{<name>}:v2.2:built``                      string  10 minutes; token of the last rebuild
 ``<prefix>:autocomplete:{<name>}:scopes``      hash    id -> scopes, of a model; until it has none
-``<prefix>:autocomplete:{<name>}:all_scopes``  set     all scopes that were ever written; kept
+``<prefix>:autocomplete:{<name>}:all_scopes``  set     scopes that were written; a rebuild prunes it
 ``<prefix>:autocomplete:{<name>}:check``       hash    90 days; the last comparison with the model
 =============================================  ======  ============================================
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from django.db.models import Field, ForeignKey, ManyToManyField
+from django.contrib.admin.options import InlineModelAdmin
+from django.contrib.auth import get_permission_codename
+from django.db.models import Field, ForeignKey, ManyToManyField, Model
 from django.http import HttpRequest
 
 from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
@@ -18,11 +21,14 @@ class RedisAutocompleteMixin:
         redis_autocomplete_fields: names of foreign keys and many-to-many fields. The model that each refers to must
             have a registered `ModelIndex`, without scopes, or with `scope_for` or `forward`. If it has several, a
             mapping names the index of each field: ``{"author": "shop.author"}``.
+        redis_autocomplete_create: functions that create an object for text that matches none, by field, as `create` of
+            `AutocompleteModelField`. They are used for users who may add objects of that model.
 
     These fields have no links to add or change the related object.
     """
 
     redis_autocomplete_fields: Sequence[str] | Mapping[str, str] = ()
+    redis_autocomplete_create: Mapping[str, Callable[[str], Model]] = MappingProxyType({})
 
     def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **options: Any) -> Any:
         """Return the form field of a field of the model."""
@@ -39,10 +45,27 @@ class RedisAutocompleteMixin:
             )
         if isinstance(self.redis_autocomplete_fields, Mapping):
             options.update(index=self.redis_autocomplete_fields[db_field.name], queryset=None)
+        create = self.redis_autocomplete_create.get(db_field.name)
+        if create is not None and _may_add(request, db_field.remote_field.model):
+            options["create"] = create
         field: Any = db_field.formfield(form_class=kind, **options)
         field.scope = self.redis_autocomplete_scope(db_field, request, field)
         return field
 
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Return the objects; those of an inline with the objects of the foreign keys, so that one query shows all."""
+        queryset: Any = super().get_queryset(request)  # type: ignore[misc]
+        if not isinstance(self, InlineModelAdmin):
+            return queryset
+        options = self.model._meta
+        keys = [name for name in self.redis_autocomplete_fields if isinstance(options.get_field(name), ForeignKey)]
+        return queryset.select_related(*keys) if keys else queryset
+
     def redis_autocomplete_scope(self, db_field: Field[Any, Any], request: HttpRequest, field: Any) -> object:
         """Return the scope that a field queries; by default that of the request."""
         return field.index.scope_for(request) if field.index.scoped else None
+
+
+def _may_add(request: HttpRequest, model: type[Model]) -> bool:
+    options, user = model._meta, getattr(request, "user", None)
+    return bool(user and user.has_perm(f"{options.app_label}.{get_permission_codename('add', options)}"))

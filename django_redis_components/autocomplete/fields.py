@@ -17,6 +17,7 @@ from django_redis_components.core.text import fold
 ERROR_MESSAGES: dict[str, Any] = {
     "unknown": _("“%(text)s” was not found. Choose one of the suggestions."),
     "ambiguous": _("“%(text)s” matches several entries. Choose one of the suggestions."),
+    "not_created": _("“%(text)s” could not be created."),
     "invalid": _("The text has invalid characters."),
     "too_long": _("Enter at most %(count)d characters."),
     "unavailable": _("“%(text)s” cannot be checked at the moment. Try again in a minute."),

@@ -27,7 +27,8 @@ SAMPLES = 5
 #: Version of the encoding of entries. A change needs a new number, as a change of the folding does.
 ENTRIES_VERSION = 2
 
-_VERSION = f"v{FOLDING_VERSION}.{ENTRIES_VERSION}"
+#: Part of the keys of an index.
+VERSION = f"v{FOLDING_VERSION}.{ENTRIES_VERSION}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class PrefixIndex:
 
     def key_of(self, part: str) -> str:
         """Return a key by its name in the scripts. It has the versions of the folding rules and of the entries."""
-        return keys.key("autocomplete", self.name, _VERSION, part)
+        return keys.key("autocomplete", self.name, VERSION, part)
 
     def _new_rebuild(self) -> Rebuild:
         return Rebuild(self.name, self.keys(), self.key_of("built"))

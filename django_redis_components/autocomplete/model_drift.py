@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.db import router
-from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete import model_sync
 from django_redis_components.autocomplete.entries import check_id
@@ -58,7 +57,7 @@ def find_drift(index: ModelIndex, progress: Callable[[int], object] = lambda cou
         _compare(index, some, drift)
         progress(len(some))
     for scope in sorted(scopes):
-        for ids in _ids(index, scope):
+        for ids in model_sync.stored_ids(index, scope):
             drift.extra += _unknown(index, scope, ids)
     confirmed = _confirmed(index, drift)
     _store(index, drift.objects, len(confirmed.places))
@@ -114,19 +113,6 @@ def _records(index: ModelIndex, places: Sequence[Place]) -> dict[Place, bytes | 
         records = run(connections.client(index.using), model_sync.read_records(index, some))
         found.update(zip(some, records, strict=True))
     return found
-
-
-def _ids(index: ModelIndex, scope: str) -> Iterator[list[str]]:
-    """Yield the ids of a scope. An id may be yielded twice."""
-    cursor = 0
-    while True:
-        try:
-            cursor, ids = run(connections.client(index.using), model_sync.read_ids(index, scope, cursor))
-        except ResponseError:  # another type: written by another client
-            return
-        yield ids
-        if not cursor:
-            return
 
 
 def _unknown(index: ModelIndex, scope: str, ids: Sequence[str]) -> list[Place]:

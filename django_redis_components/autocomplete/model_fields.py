@@ -2,121 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
-from redis.exceptions import RedisError
 
-from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_text
-from django_redis_components.autocomplete.exceptions import AutocompleteError
+from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.fields import ERROR_MESSAGES
-from django_redis_components.autocomplete.model_index import ModelIndex
-from django_redis_components.autocomplete.registry import index_of_model, source
+from django_redis_components.autocomplete.model_choices import IndexedObjects
 from django_redis_components.autocomplete.widgets import (
     AutocompleteInput,
     AutocompleteSelectMultiple,
+    HiddenKey,
     Typed,
     TypedList,
+    as_text,
 )
 from django_redis_components.core.text import fold
 
 
-class _IndexedObjects:
-    """What the fields share: the index, its scope, and the objects that were chosen or typed.
-
-    The index is looked up when it is needed: forms may be imported before it is registered.
-    """
-
-    widget: Any
-    error_messages: dict[str, Any]
-    _create: Callable[[str], Model] | None
-    _index_name: str | None
-    _queryset: QuerySet[Any] | None
-
-    @property
-    def index(self) -> ModelIndex:
-        """The index.
-
-        Raises:
-            AutocompleteError: it is not registered, or is no index of a model.
-        """
-        if self._index_name is not None:
-            found = source(self._index_name)
-        else:
-            found = index_of_model(self.queryset.model)
-        if not isinstance(found, ModelIndex):
-            raise AutocompleteError(f"Index {found.name!r} is no ModelIndex: use AutocompleteField.")
-        return found
-
-    @property
-    def queryset(self) -> QuerySet[Any]:
-        """The objects that may be chosen: those given, or those of the index."""
-        return self.index.queryset() if self._queryset is None else self._queryset.all()
-
-    @queryset.setter
-    def queryset(self, queryset: QuerySet[Any] | None) -> None:
-        self._queryset = None if queryset is None else queryset.all()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        result = forms.Field.__deepcopy__(cast(Any, self), memo)
-        result.widget.index = result.index.name
-        return result
-
-    @property
-    def scope(self) -> object:
-        """The scope that the field and its widget query."""
-        return self.widget.scope
-
-    @scope.setter
-    def scope(self, scope: object) -> None:
-        self.widget.scope = scope
-
-    def _chosen(self, typed: Iterable[Typed]) -> list[Model]:
-        """Return the objects of chosen ids, in their order, by one query. Those that may not be chosen are left out."""
-        keys = [key for each in typed if (key := self.index.key_of(each.id)) is not None]
-        found = self.queryset.in_bulk(keys) if keys else {}
-        return [found[key] for key in dict.fromkeys(keys) if key in found and self._is_in_scope(found[key])]
-
-    def _look_up(self, text: str) -> Model:
-        """Return the object with this text or term, or create it.
-
-        Raises:
-            ValidationError: none or several match, or the text is not accepted.
-        """
-        if len(text) > MAX_TEXT_CHARS:
-            raise self._error("too_long", count=MAX_TEXT_CHARS)
-        try:
-            check_text(text)
-        except ValueError:
-            raise self._error("invalid") from None
-        try:
-            named = self.index.named(self.scope, text, 2)
-        except RedisError:
-            raise self._error("unavailable", text=text) from None
-        found = self._chosen(Typed(one.text, one.id) for one in named)
-        if len(found) == 1:
-            return found[0]
-        if not found and self._create is not None:
-            return self._create(text)
-        raise self._error("ambiguous" if found else "unknown", text=text)
-
-    def _is_in_scope(self, obj: Model) -> bool:
-        if self.index.forward and self.scope is None:  # nothing was submitted yet
-            return True
-        return not self.index.scoped or str(self.scope) in self.index.placed(obj)
-
-    def _text_of(self, obj: Model) -> str:
-        entry = self.index.entry(obj)
-        return entry.text if entry else str(obj)
-
-    def _error(self, code: str, **params: object) -> ValidationError:
-        return ValidationError(self.error_messages[code], code=code, params=params)
-
-
-class AutocompleteModelField(_IndexedObjects, forms.ModelChoiceField):  # type: ignore[misc, type-arg]
+class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: ignore[misc, type-arg]
     """A field for a foreign key: its value is an object, or None.
 
     Text that was typed without a choice must match one object, by its text or one of its terms, so the field works
@@ -127,11 +35,13 @@ class AutocompleteModelField(_IndexedObjects, forms.ModelChoiceField):  # type: 
         index: the registered name of a `ModelIndex`.
         queryset: instead, the objects that may be chosen; the index is that of their model.
         scope: the scope, for a scoped index. It may be set later, in the form's `__init__`.
-        create: is called with text that matches no object, and returns a new, saved one. The other fields of the form
-            may still be invalid then.
+        create: is called with text that matches no object, and returns a saved one: use `get_or_create` on a unique
+            field. It may raise ValidationError. It is called when the field is cleaned, so the form may still be
+            invalid. If the index's `text` is a field of the model, objects with this text are looked up there before.
     """
 
     widget = AutocompleteInput
+    hidden_widget = HiddenKey
     default_error_messages = ERROR_MESSAGES
 
     def __init__(
@@ -144,16 +54,20 @@ class AutocompleteModelField(_IndexedObjects, forms.ModelChoiceField):  # type: 
         **options: Any,
     ) -> None:
         self._index_name, self._create = _checked(index, queryset), create
+        self._created = WeakValueDictionary()
         options.setdefault("widget", AutocompleteInput(index, scope=scope))
         options.pop("blank", None)
         super().__init__(queryset, **options)
         self.scope = scope
 
     def prepare_value(self, value: Any) -> Any:
-        """Return what the widget shows: a suggestion for an object, what was typed, or an id."""
-        if isinstance(value, Model):
-            return Suggestion(str(value.pk), self._text_of(value))
-        return value
+        """Return what the widget shows: a suggestion for an object or its key, or what was typed."""
+        if not self._shows_text():
+            return super().prepare_value(value)
+        if value is None or isinstance(value, (Typed, Suggestion)):
+            return value
+        obj = self._initial(value)
+        return self._suggestion(obj) if obj else as_text(value)
 
     def to_python(self, value: Any) -> Any:
         """Return the chosen object.
@@ -161,20 +75,26 @@ class AutocompleteModelField(_IndexedObjects, forms.ModelChoiceField):  # type: 
         Raises:
             ValidationError: the text matches none or several.
         """
-        if isinstance(value, Model):
-            value = value.pk
-        typed = value if isinstance(value, Typed) else Typed("", str(value or ""))
-        if not typed.text and not (typed.id and not isinstance(value, Typed)):
+        if isinstance(value, Typed):
+            return self._unchanged(value) or self._look_up(value.text) if value.text else None
+        if value is None or value == "":
             return None
-        return self._unchanged(typed) or self._look_up(typed.text or typed.id)
+        if isinstance(value, Model):
+            value = Typed("", str(value.pk))
+            found = self._chosen([value])
+        else:
+            found = self._given([value])
+        return found[0] if found else self._look_up(getattr(value, "id", str(value)))
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Return whether another object was chosen, or other text was typed."""
         if self.disabled:
             return False
-        before = str(getattr(initial, "pk", initial) or "")
         if not isinstance(data, Typed):
-            return str(data or "") != before
+            if isinstance(initial, Model):
+                initial = initial.serializable_value(self.to_field_name or "pk")
+            return str("" if data is None else data) != str("" if initial is None else initial)
+        before = "" if initial is None or initial == "" else self._ids_of([initial])[0]
         if data.id != before or not (data.id and data.text):
             return bool(before or data.text)
         return self._unchanged(data) is None
@@ -187,7 +107,7 @@ class AutocompleteModelField(_IndexedObjects, forms.ModelChoiceField):  # type: 
         return None
 
 
-class AutocompleteMultipleChoiceField(_IndexedObjects, forms.ModelMultipleChoiceField):  # type: ignore[misc, type-arg]
+class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceField):  # type: ignore[misc, type-arg]
     """A field for a many-to-many relation: its value is a queryset of objects.
 
     The chosen objects are check boxes, beside a text field for another one. So the field works without JavaScript: each
@@ -210,20 +130,22 @@ class AutocompleteMultipleChoiceField(_IndexedObjects, forms.ModelMultipleChoice
         **options: Any,
     ) -> None:
         self._index_name, self._create = _checked(index, queryset), create
+        self._created = WeakValueDictionary()
         options.setdefault("widget", AutocompleteSelectMultiple(index, scope=scope))
         super().__init__(queryset, **options)
         self.scope = scope
 
     def prepare_value(self, value: Any) -> Any:
         """Return what the widget shows: a suggestion for each object or primary key, by one query."""
-        if isinstance(value, TypedList):
-            objects = self._chosen(Typed("", id_) for id_ in value.ids)
-            return TypedList(tuple(str(obj.pk) for obj in objects), value.text, tuple(self._suggest(objects)))
+        if not self._shows_text():
+            return super().prepare_value(value)
         if value is None or isinstance(value, str):
             return value
-        objects = [each for each in value if isinstance(each, Model)]
-        objects += self._chosen(Typed("", str(each)) for each in value if not isinstance(each, Model))
-        return TypedList(tuple(str(obj.pk) for obj in objects), "", tuple(self._suggest(objects)))
+        is_typed = isinstance(value, TypedList)
+        objects = self._chosen(Typed("", id_) for id_ in value.ids) if is_typed else self._given(value)
+        shown = tuple(map(self._suggestion, objects))
+        given = value if is_typed else TypedList((), "")
+        return given._replace(ids=tuple(one.id for one in shown), suggestions=shown)
 
     def clean(self, value: Any) -> Any:
         """Return the queryset of the chosen objects.
@@ -232,13 +154,12 @@ class AutocompleteMultipleChoiceField(_IndexedObjects, forms.ModelMultipleChoice
             ValidationError: one may not be chosen, or the text matches none or several.
         """
         if not isinstance(value, TypedList):
-            value = TypedList(tuple(str(getattr(each, "pk", each)) for each in value or ()), "")
+            value = TypedList(self._ids_of(value or ()), "")
         chosen = self._chosen(Typed("", id_) for id_ in value.ids)
         if len(chosen) < len(set(value.ids)):
             known = {str(obj.pk) for obj in chosen}
             raise self._error("unknown", text=next(id_ for id_ in value.ids if id_ not in known))
-        if value.text:
-            chosen.append(self._look_up(value.text))
+        chosen += [self._look_up(text) for text in (*value.others, value.text) if text]
         if self.required and not chosen:
             raise ValidationError(self.error_messages["required"], code="required")
         self.run_validators(chosen)
@@ -248,13 +169,10 @@ class AutocompleteMultipleChoiceField(_IndexedObjects, forms.ModelMultipleChoice
         """Return whether other objects were chosen, or text was typed."""
         if self.disabled:
             return False
-        before = {str(getattr(each, "pk", each)) for each in initial or ()}
+        before = set(self._ids_of(initial or ()))
         if not isinstance(data, TypedList):
             return before != {str(each) for each in data or ()}
-        return bool(data.text) or before != set(data.ids)
-
-    def _suggest(self, objects: Sequence[Model]) -> list[Suggestion]:
-        return [Suggestion(str(obj.pk), self._text_of(obj)) for obj in objects]
+        return bool(data.text or data.others) or before != set(data.ids)
 
 
 def _checked(index: str | None, queryset: QuerySet[Any] | None) -> str | None:

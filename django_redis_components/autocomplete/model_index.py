@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from django.db import models, router
@@ -15,6 +16,7 @@ from django_redis_components.autocomplete.entries import (
     MAX_TEXT_TERMS,
     MAX_WEIGHT,
     Entry,
+    check_id,
     printable,
 )
 from django_redis_components.autocomplete.exceptions import AutocompleteError
@@ -50,13 +52,15 @@ class ModelIndex(Source):
             that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
         forward: names of other fields of the form that determine the scope; see `Source`.
+        typos: whether the view corrects one typo; see `Source`.
 
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
     `Source`. By default users who may view the model may query the index.
 
-    Objects are written after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
-    that send no signals: `bulk_create`, `bulk_update`, `QuerySet.update` and raw SQL. ``manage.py rebuild_autocomplete
-    --check`` finds what was missed.
+    Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
+    and children of the model. Call `update` after changes that send no signals (`bulk_create`, `bulk_update`,
+    `QuerySet.update` and raw SQL) and after changes of other objects that entries depend on. ``manage.py
+    rebuild_autocomplete --check`` finds what was missed.
 
     Raises:
         TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
@@ -70,6 +74,7 @@ class ModelIndex(Source):
     fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     forward: Any = ()
+    typos: bool = False
 
     def __init__(self, **options: Any) -> None:
         model = getattr(type(self), "model", None)
@@ -80,7 +85,8 @@ class ModelIndex(Source):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(
-            type(self).name or model._meta.label_lower, **{"scoped": scoped, "forward": type(self).forward, **options}
+            type(self).name or model._meta.label_lower,
+            **{"scoped": scoped, "forward": type(self).forward, "typos": type(self).typos, **options},
         )
         self._changes = ModelChanges(
             f"Index {self.name}",
@@ -168,13 +174,15 @@ class ModelIndex(Source):
         if not self.scoped:
             return self.index().rebuild(self._entries(progress))
         by_scope = self._place_all()
-        written = 0
+        for scope in self.known_scopes():  # also those without objects: one may join meanwhile
+            by_scope.setdefault(scope, [])
+        entries = {}
         for scope, keys in by_scope.items():
-            written += self.index(scope).rebuild(self._entries_of(scope, keys))
+            entries[scope] = self.index(scope).rebuild(self._entries_of(scope, keys))
             progress(len(keys))
-        for scope in self.known_scopes() - by_scope.keys():
-            self.index(scope).clear()
-        return written
+        empty = [scope for scope, count in entries.items() if not count]
+        run(connections.client(self.using), model_sync.forget_scopes(self, empty))
+        return sum(entries.values())
 
     def known_scopes(self) -> set[str]:
         """Return the scopes that were written; {""} for an index without scopes."""
@@ -207,14 +215,14 @@ class ModelIndex(Source):
         run(connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
-        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
             yield from (entry for obj in some if (entry := self.entry(obj)))
             progress(len(some))
 
     def _place_all(self) -> dict[str, list[Any]]:
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
-        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
             placed = {obj.pk: self.placed(obj) for obj in some}
             run(connections.client(self.using), model_sync.note_scopes(self.name, placed))
             for key, scopes in placed.items():
@@ -223,7 +231,20 @@ class ModelIndex(Source):
         return by_scope
 
     def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
-        for some in chunks(iter(keys)):
-            for obj in self.queryset().in_bulk(some).values():
+        for some in chunks(chain(keys, self._joined(scope, keys))):
+            for obj in self._newest().in_bulk(some).values():
                 if entry := self.placed(obj).get(scope):
                     yield entry
+
+    def _joined(self, scope: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """Yield the primary keys of further entries of a scope: of objects that joined it after `keys` were read.
+
+        Read after the rebuild of the scope has begun: objects that join it later are written to the new index too.
+        """
+        known = {check_id(key) for key in keys}
+        for ids in model_sync.stored_ids(self, scope):
+            yield from (key for id_ in ids if id_ not in known and (key := self.key_of(id_)) is not None)
+
+    def _newest(self) -> models.QuerySet[Any]:
+        """Return the objects from the database that is written: a replica may lack some."""
+        return self.queryset().using(router.db_for_write(self.model))

@@ -2,21 +2,24 @@
 
 An object may have entries in several indexes, one for each scope. A hash has the scopes of each object: before its
 entries are written, all scopes that it had or gets; afterwards those that it has. So the next write of an object
-removes what a process that was killed in between has left. A set has all scopes that were ever written, where a check
-looks for what is left in the others.
+removes what a process that was killed in between has left. A set has all scopes that were written, where a check looks
+for what is left in the others; a rebuild removes those without entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete.entries import Entry, check_id
 from django_redis_components.autocomplete.index import PrefixIndex, add_call, record_read, remove_call
 from django_redis_components.autocomplete.registry import Source
 from django_redis_components.autocomplete.scripts import CHANGE_SCOPES
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Batch, Call, Flow, Read
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read, run
 
 #: Elements that one HSCAN or SSCAN looks at.
 SCAN_COUNT = 500
@@ -44,7 +47,8 @@ def write(
     ]
     calls += [_call(source, scope, ids[key], None) for key, scopes in gone.items() for scope in scopes]
     if calls:
-        yield Batch(calls)
+        scopes = sorted({scope for entries in placed.values() for scope in entries})
+        yield Batch([*calls, *_noted(source.name, scopes)])
     if removed := {ids[key]: ((), scopes) for key, scopes in gone.items() if scopes}:
         yield _change(source.name, removed)
 
@@ -55,8 +59,21 @@ def note_scopes(name: str, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[No
         yield _change(name, changes)
 
 
+def forget_scopes(source: Source, scopes: list[str]) -> Flow[None]:
+    """Remove scopes without entries from those that are stored.
+
+    They are removed before their entries are counted, and a writer adds its scopes again after it has added entries: so
+    a scope with entries is stored.
+    """
+    for start in range(0, len(scopes), SCAN_COUNT):
+        some = scopes[start : start + SCAN_COUNT]
+        yield Command("SREM", all_scopes_key(source.name), *some, retry=True)
+        counts = yield Batch([Read("HLEN", part_of(source, scope).key_of("entries")) for scope in some])
+        yield from _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count])
+
+
 def read_scopes(name: str) -> Flow[set[str]]:
-    """Return all scopes that were ever written."""
+    """Return all scopes that may have entries."""
     found: set[str] = set()
     cursor: Any = 0
     while True:
@@ -81,6 +98,19 @@ def read_ids(source: Source, scope: str, cursor: int) -> Flow[tuple[int, list[st
     return int(following), [id_.decode(errors="replace") for id_ in elements[::2]]
 
 
+def stored_ids(source: Source, scope: str) -> Iterator[list[str]]:
+    """Yield the ids of a scope. An id may be yielded twice."""
+    cursor = 0
+    while True:
+        try:
+            cursor, ids = run(connections.client(source.using), read_ids(source, scope, cursor))
+        except ResponseError:  # another type: written by another client
+            return
+        yield ids
+        if not cursor:
+            return
+
+
 def part_of(source: Source, scope: str) -> PrefixIndex:
     """Return the index of a scope, "" for an index without scopes."""
     return source.index(scope or None)
@@ -92,8 +122,12 @@ def scopes_key(name: str) -> str:
 
 
 def all_scopes_key(name: str) -> str:
-    """Return the key of the set of all scopes that were ever written."""
+    """Return the key of the set of all scopes that may have entries."""
     return keys.key("autocomplete", name, "all_scopes")
+
+
+def _noted(name: str, scopes: Sequence[str]) -> list[Command]:
+    return [Command("SADD", all_scopes_key(name), *scopes, retry=True)] if scopes else []
 
 
 def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:

@@ -62,6 +62,8 @@ class Source:
         recents: returns the recent choices of the request's user, or None.
         limit: suggestions per response, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
         min_length: characters before the index is queried, 0 to 20; the setting `MIN_LENGTH` by default.
+        typos: whether the view corrects one typo where there are too few suggestions; `PrefixIndex.complete` says what
+            it costs.
         using: connection alias.
 
     Raises:
@@ -79,6 +81,7 @@ class Source:
         recents: Callable[[HttpRequest], RecentList | None] | None = None,
         limit: int | None = None,
         min_length: int | None = None,
+        typos: bool = False,
         using: str = "default",
     ) -> None:
         self.name = validate_name(name, "index name")
@@ -88,6 +91,7 @@ class Source:
         self.scoped = check_flag(scoped, "scoped") or scope_for is not None or bool(self.forward)
         self.limit = _whole(limit, "limit", *LIMITS)
         self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)
+        self.typos = check_flag(typos, "typos")
         self.using = using
         for what, function in (("permission", permission), ("scope_for", scope_for), ("recents", recents)):
             _check_callback(what, function)

@@ -62,6 +62,7 @@ class _Query:
     page: int
     limit: int
     is_long_enough: bool
+    typos: bool
 
     @property
     def asks_for_recents(self) -> bool:
@@ -90,7 +91,7 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
             query = _query(request, name)
             found: list[Suggestion] = []
             if query.is_long_enough:
-                found = query.index.complete(query.typed, query.count, query.recents)
+                found = query.index.complete(query.typed, query.count, query.recents, typos=query.typos)
             elif query.asks_for_recents and query.recents is not None:
                 chosen = query.recents.ids()
                 found = _known(chosen, query.index.get_many(chosen))
@@ -108,7 +109,7 @@ async def aautocomplete(request: HttpRequest, name: str) -> JsonResponse:
             query = await sync_to_async(_query)(request, name)
             found: list[Suggestion] = []
             if query.is_long_enough:
-                found = await query.index.acomplete(query.typed, query.count, query.recents)
+                found = await query.index.acomplete(query.typed, query.count, query.recents, typos=query.typos)
             elif query.asks_for_recents and query.recents is not None:
                 chosen = await query.recents.aids()
                 found = _known(chosen, await query.index.aget_many(chosen))
@@ -139,7 +140,8 @@ def _query(request: HttpRequest, name: str) -> _Query:
     typed, page = _typed(request), _number(request)
     recents = index_source.recents(request)
     limit = index_source.limit or conf.settings().autocomplete.limit
-    return _Query(index, recents, typed, page, limit, len(typed) >= index_source.least_length())
+    is_long_enough = len(typed) >= index_source.least_length()
+    return _Query(index, recents, typed, page, limit, is_long_enough, index_source.typos)
 
 
 def _response(query: _Query, found: list[Suggestion]) -> JsonResponse:

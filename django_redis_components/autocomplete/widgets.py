@@ -36,11 +36,19 @@ class Typed(NamedTuple):
 
 
 class TypedList(NamedTuple):
-    """A submitted value of several: the ids that were chosen, the text of another, and suggestions for the ids."""
+    """A submitted value of several.
+
+    Attributes:
+        ids: the ids that were chosen.
+        text: text that was typed.
+        suggestions: suggestions for the ids.
+        others: further texts, each to be created.
+    """
 
     ids: tuple[str, ...]
     text: str
     suggestions: tuple[Suggestion, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class AutocompleteInput(forms.Widget):
@@ -61,6 +69,7 @@ class AutocompleteInput(forms.Widget):
         super().__init__(dict(attrs or {}))
         self.index = index or ""  # a field for a model sets it when its form is made
         self.scope = scope
+        self.creates = False  # a field for a model sets it: whether unknown text creates an object
         if index:
             used_indexes.add(index)
 
@@ -90,6 +99,7 @@ class AutocompleteInput(forms.Widget):
             min_length=index_source.least_length(),
             recents=index_source.has_recents,
             forward=" ".join(index_source.forward),
+            creates=self.creates,
         )
         return context
 
@@ -118,13 +128,21 @@ class AutocompleteInput(forms.Widget):
             return Typed(value.text, value.id)
         try:
             id_ = check_id(value)
-        except (TypeError, ValueError):  # not an id, for instance text from a URL: show it as text
-            return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
+        except (TypeError, ValueError):  # not an id, for instance text from a URL
+            return as_text(value)
         try:
             known = index_source.index(self.scope).get_many([id_]).get(id_)
         except (RedisError, ScopeNeeded, InvalidScope):
             known = None
         return Typed(known.text if known else id_, id_)
+
+
+class HiddenKey(forms.HiddenInput):
+    """The hidden field of an initial value: the id of a suggestion, without its text."""
+
+    def format_value(self, value: Any) -> Any:
+        """Return the id."""
+        return super().format_value(value.id if isinstance(value, (Suggestion, Typed)) else value)
 
 
 class AutocompleteSelectMultiple(AutocompleteInput):
@@ -137,12 +155,10 @@ class AutocompleteSelectMultiple(AutocompleteInput):
     template_name = "django_redis_components/autocomplete/multiple.html"
 
     def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:
-        """Return the submitted ids and text."""
+        """Return the submitted ids and texts. The text field is the last of its name, after texts to create."""
         self._forward(data, name)
-        ids = data.getlist(name) if isinstance(data, QueryDict) else data.get(name) or ()
-        return TypedList(
-            tuple(str(id_).strip() for id_ in ids if str(id_).strip()), str(data.get(name + TEXT_SUFFIX) or "").strip()
-        )
+        *others, text = _list(data, name + TEXT_SUFFIX) or [""]
+        return TypedList(tuple(filter(None, _list(data, name))), text, others=tuple(filter(None, others)))
 
     def value_omitted_from_data(self, data: Mapping[str, Any], files: object, name: str) -> bool:
         """Return False: without chosen entries nothing is submitted."""
@@ -156,8 +172,21 @@ class AutocompleteSelectMultiple(AutocompleteInput):
         """Return the template context."""
         given = value if isinstance(value, TypedList) else TypedList((), "")
         context = super().get_context(name, Typed(given.text, ""), attrs)
-        context["widget"].update(text_name=name + TEXT_SUFFIX, chosen=given.suggestions, is_required=False)
+        context["widget"].update(
+            text_name=name + TEXT_SUFFIX, chosen=given.suggestions, others=given.others, is_required=False
+        )
         return context
+
+
+def _list(data: Mapping[str, Any], name: str) -> list[str]:
+    """Return all submitted values of a name."""
+    found = data.getlist(name) if isinstance(data, QueryDict) else data.get(name) or ()
+    return [str(value).strip() for value in ([found] if isinstance(found, str) else found)]
+
+
+def as_text(value: object) -> Typed:
+    """Return a value that is no id, as text to show."""
+    return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
 
 
 def _submitted(data: Mapping[str, Any], *names: str) -> str:

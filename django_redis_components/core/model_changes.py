@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
@@ -30,6 +30,9 @@ logger = logging.getLogger("django_redis_components")
 
 class ModelChanges:
     """Calls a function with primary keys after the commit of each `save`, `delete` and change of a relation.
+
+    It follows the model, its proxies, parents and children; rows of a relation that has a model of its own; and the
+    deletion of objects of a relation. Signals name one class each, so that other models keep fast deletions.
 
     Args:
         uid: identifies the receivers, and names what is kept in step in the log: "Index shop.item".
@@ -68,38 +71,92 @@ class ModelChanges:
         """Start to follow the changes."""
         for signal, sender, receiver, uid in self._receivers():
             signal.connect(receiver, sender=sender, dispatch_uid=uid)
+        class_prepared.connect(self._on_class, dispatch_uid=self._uid)
 
     def disconnect(self) -> None:
         """Stop to follow the changes."""
         for signal, sender, _receiver, uid in self._receivers():
             signal.disconnect(sender=sender, dispatch_uid=uid)
+        class_prepared.disconnect(dispatch_uid=self._uid)
+
+    def _on_class(self, sender: type[models.Model], **_: Any) -> None:
+        """Follow a class that was defined later than the index was registered."""
+        if _has_rows_of(sender, self._model):
+            for signal in (post_save, post_delete):
+                signal.connect(self._on_change, sender=sender, dispatch_uid=self._uid)
 
     def _receivers(self) -> Iterator[tuple[Any, Any, Any, str]]:
-        yield post_save, self._model, self._on_change, self._uid
-        yield post_delete, self._model, self._on_change, self._uid
+        for sender in _classes_of(self._model):
+            yield post_save, sender, self._on_change, self._uid
+            yield post_delete, sender, self._on_change, self._uid
         for name in self._relations:
-            yield m2m_changed, self._through(name), self._on_relation, f"{self._uid}.{name}"
+            through = self._through(name)
+            yield m2m_changed, through, self._on_relation, f"{self._uid}.{name}"
+            for sender in _classes_of(self._related(name)):
+                yield pre_delete, sender, self._on_related, self._uid
+            if not through._meta.auto_created:
+                yield post_save, through, self._on_row, self._uid
+                yield post_delete, through, self._on_row, self._uid
 
     def _through(self, name: str) -> Any:
         return getattr(self._model, name).through
+
+    def _related(self, name: str) -> Any:
+        return self._model._meta.get_field(name).related_model
 
     def _on_change(
         self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
     ) -> None:
         if not self._fields or update_fields is None or update_fields & self._fields:
-            self._on_commit([instance.pk], using)
+            self._on_commit([self._key_of(instance)], using)
 
     def _on_relation(
         self, instance: models.Model, action: str, reverse: bool, pk_set: set[Any] | None, using: str, **signal: Any
     ) -> None:
         if not reverse:
-            self._on_commit([instance.pk], using)
-        elif pk_set is not None:
-            self._on_commit(pk_set, using)
-        elif action == "pre_clear":  # afterwards nothing tells whose relation was cleared
-            [name] = [name for name in self._relations if self._through(name) is signal["sender"]]
-            related = self._model._default_manager.using(using).filter(**{name: instance.pk})
-            self._on_commit(list(related.values_list("pk", flat=True)), using)
+            self._on_commit([self._key_of(instance)], using)
+            return
+        for name in self._relations:
+            if self._through(name) is not signal["sender"]:
+                continue
+            if pk_set is not None:
+                self._on_row_values(name, pk_set, using)
+            elif action == "pre_clear":  # afterwards nothing tells whose relation was cleared
+                self._on_commit(self._keys_related_to(name, instance, using), using)
+
+    def _on_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+        """Follow a row of a relation that has a model of its own."""
+        for name in self._relations:
+            if self._through(name) is sender:
+                self._on_row_values(name, [getattr(instance, self._row_key(name).attname)], using)
+
+    def _on_related(self, instance: models.Model, using: str, **_: Any) -> None:
+        """Follow the deletion of an object of a relation: rows without a model of their own send no signal."""
+        for name in self._relations:
+            if _has_rows_of(type(instance), self._related(name)):
+                self._on_commit(self._keys_related_to(name, instance, using), using)
+
+    def _key_of(self, instance: models.Model) -> Any:
+        """Return the primary key of the model's object: a child has that of its parent as a field."""
+        return getattr(instance, self._model._meta.pk.attname, instance.pk)
+
+    def _row_key(self, name: str) -> Any:
+        """Return the foreign key from the rows of a relation to the model."""
+        field: Any = self._model._meta.get_field(name)
+        return self._through(name)._meta.get_field(field.m2m_field_name())
+
+    def _on_row_values(self, name: str, values: Iterable[Any], using: str) -> None:
+        """Follow objects by the values that rows of a relation have: the primary keys, or those of another field."""
+        target = self._row_key(name).target_field
+        if not target.primary_key:
+            objects = self._model._base_manager.using(using).filter(**{f"{target.name}__in": list(values)})
+            values = list(objects.values_list("pk", flat=True))
+        self._on_commit(values, using)
+
+    def _keys_related_to(self, name: str, instance: models.Model, using: str) -> list[Any]:
+        """Return the primary keys of the objects that are related to one."""
+        objects = self._model._base_manager.using(using).filter(**{f"{name}__pk": instance.pk})
+        return list(objects.values_list("pk", flat=True))
 
     def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
         transaction.on_commit(partial(self._write, list(primary_keys), using), using=using, robust=True)
@@ -139,6 +196,30 @@ def write_newest(
         found = read(primary_keys)
         primary_keys = [key for key in primary_keys if encode(found.get(key)) != encoded[key]]
         if not primary_keys:
+            return True
+    return False
+
+
+def _classes_of(model: type[models.Model]) -> set[type[models.Model]]:
+    """Return a model and the other classes whose objects are rows of it."""
+    known = (other for app in model._meta.apps.all_models.values() for other in app.values())
+    return {model, *(other for other in known if _has_rows_of(other, model))}
+
+
+def _has_rows_of(other: type[models.Model], model: type[models.Model]) -> bool:
+    """Return whether saving an object of one class changes one of the model: a proxy, child or parent of it.
+
+    A parent counts if its primary key is that of the model.
+    """
+    one, own = other._meta.concrete_model, model._meta.concrete_model
+    if one is None or own is None:
+        return False
+    if issubclass(one, own):
+        return True
+    key: Any = own._meta.pk
+    while key.remote_field is not None and key.remote_field.parent_link:
+        key = key.remote_field.model._meta.pk
+        if key.model is one:
             return True
     return False
 

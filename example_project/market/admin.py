@@ -7,6 +7,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.utils.translation import gettext_lazy as _
 
 from django_redis_components.autocomplete.admin import RedisAutocompleteMixin
+from example_project.market import contacts
 from example_project.market.models import Item, Member
 
 
@@ -24,6 +25,7 @@ class ItemAdmin(RedisAutocompleteMixin, admin.ModelAdmin):
     list_select_related = ["seller", "buyer"]
     search_fields = ["title", "seller__name", "buyer__name"]
     redis_autocomplete_fields = ["seller"]
+    redis_autocomplete_create = {"seller": contacts.create}
 
     def get_readonly_fields(self, request: object, obj: Item | None = None) -> list[str]:
         """Return fields that only the market changes: items are sold and ended by the market, under the item's lock."""

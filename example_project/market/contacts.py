@@ -51,6 +51,11 @@ def remember(sender: Member, recipient: Member) -> None:
     recents_of(sender).touch(recipient.pk, str(recipient))
 
 
+def create(name: str) -> Member:
+    """Return a new member with this name, who cannot sign in until an administrator sets a password."""
+    return Member.objects.create_user(name[:150], name=name[:80])
+
+
 def rebuild() -> int:
     """Rebuild the index. Readers use the old one until the new one is complete."""
     return Contacts().rebuild()

@@ -6,7 +6,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import RequestContext, Template
 from django.urls import include, path
@@ -51,14 +52,44 @@ class ByLetter(ModelIndex):
         return obj.name[0]
 
 
+def create(name: str) -> Group:
+    """Return the group with this name."""
+    return Group.objects.get_or_create(name=name)[0]
+
+
 class GroupForm(forms.Form):
     letter = forms.ChoiceField(choices=[("", "Any"), ("A", "A"), ("E", "E")], required=False)
     main = AutocompleteModelField("groups-by-letter", required=False)
     groups = AutocompleteMultipleChoiceField("all-groups", required=False)
+    tag = AutocompleteModelField("all-groups", required=False, create=create)
+    tags = AutocompleteMultipleChoiceField("all-groups", required=False, create=create)
 
 
 class RowForm(forms.Form):
     groups = AutocompleteMultipleChoiceField("all-groups", label="Row", required=False)
+
+
+class PermissionForm(forms.ModelForm):
+    """A row with fields that depend on another one of the row."""
+
+    letter = forms.ChoiceField(choices=[("", "Any"), ("A", "A"), ("E", "E")], required=False)
+    main = AutocompleteModelField("groups-by-letter", required=False)
+    groups = AutocompleteMultipleChoiceField("groups-by-letter", required=False)
+
+    class Meta:
+        model = Permission
+        fields = ("name",)
+
+
+class Permissions(RedisAutocompleteMixin, admin.TabularInline):
+    model = Permission
+    form = PermissionForm
+    extra = 0
+
+
+class ContentTypeAdmin(admin.ModelAdmin):
+    fields = ("model",)
+    inlines = (Permissions,)
 
 
 class UserAdmin(RedisAutocompleteMixin, admin.ModelAdmin):
@@ -72,12 +103,13 @@ widgets.used_indexes.difference_update(
 
 site = admin.AdminSite("fields")
 site.register(User, UserAdmin)
+site.register(ContentType, ContentTypeAdmin)
 
 
 def page(request: HttpRequest) -> HttpResponse:
-    """Return the form and an empty formset."""
+    """Return the form and an empty formset. ``?groups=7`` is an initial group."""
     context = {
-        "form": GroupForm(),
+        "form": GroupForm(initial={"groups": request.GET.getlist("groups")}),
         "formset": forms.formset_factory(RowForm, extra=0)(prefix="rows"),
         "dir": "rtl" if get_language_bidi() else "ltr",
     }
@@ -96,7 +128,8 @@ def sent(request: HttpRequest) -> JsonResponse:
         if f"rows-{n}-groups-text" in request.POST
     ]
     chosen = sorted(group.name for group in form.cleaned_data["groups"])
-    return JsonResponse({"main": main and main.name, "groups": chosen, "rows": rows})
+    tags = sorted(tag.name for tag in form.cleaned_data["tags"])
+    return JsonResponse({"main": main and main.name, "groups": chosen, "tags": tags, "rows": rows})
 
 
 urlpatterns = [

@@ -204,6 +204,69 @@ def test_several_scopes_are_rebuilt_and_scopes_without_objects_are_emptied(membe
     assert clean(members)
 
 
+def test_objects_that_join_a_scope_before_its_rebuild_begins_are_kept(members: Members) -> None:
+    red, blue, green = (Group.objects.create(name=name) for name in ("red", "blue", "green"))
+    anna, bert, zoe = named("Anna"), named("Bert"), named("Zoe")
+    anna.groups.add(red)
+    bert.groups.add(blue)
+
+    def join(count: int) -> None:
+        bert.groups.remove(blue)
+        zoe.groups.set([blue, green])
+
+    members.rebuild(join)
+
+    assert (found(members, "", blue.pk), found(members, "", green.pk)) == (["zoe"], ["zoe"])
+    assert clean(members)
+
+
+def test_scope_that_is_joined_while_it_is_emptied_is_kept(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna, zoe = named("Anna"), named("Zoe")
+    zoe.groups.add(blue)
+    zoe.groups.clear()
+    anna.groups.add(red)
+
+    members.rebuild(lambda count: zoe.groups.add(blue))
+
+    assert found(members, "", blue.pk) == ["zoe"]
+    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert clean(members)
+
+
+def test_scopes_without_entries_are_forgotten_by_a_rebuild(members: Members) -> None:
+    groups = [Group.objects.create(name=f"g{n}") for n in range(3)]
+    anna = named("Anna")
+    anna.groups.set(groups)
+    anna.groups.set(groups[:1])
+    assert len(members.known_scopes()) == 3
+
+    members.rebuild()
+
+    assert members.known_scopes() == {str(groups[0].pk)}
+
+
+class ReplicaLags:
+    """Reads users from a database that has none of them."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str | None:
+        return "replica" if model is User else None
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+def test_rebuild_reads_the_database_that_is_written(
+    users: Users, members: Members, settings: Any, scoped: bool
+) -> None:
+    anna, red = named("Anna Meyer", username="anna"), Group.objects.create(name="red")
+    anna.groups.add(red)
+    settings.DATABASE_ROUTERS = ["tests.autocomplete.test_model_index.ReplicaLags"]
+
+    (members if scoped else users).rebuild()
+
+    assert found(users, "") == ["Anna Meyer"]
+    assert found(members, "", red.pk) == ["anna"]
+
+
 def test_rebuild_replaces_what_was_missed_and_reports_its_progress(users: Users) -> None:
     User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n}") for n in range(700))
     users.index().add(4_000_000, "Nobody")

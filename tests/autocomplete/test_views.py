@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,9 +13,10 @@ from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.urls import reverse
 from django.utils.translation import override
 
-from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList, register
+from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex, RecentList, register
 from django_redis_components.autocomplete.registry import sign_scope
 from django_redis_components.autocomplete.views import aautocomplete, autocomplete
+from django_redis_components.ratelimits import rate_limit
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
 
@@ -344,3 +346,42 @@ def test_async_view_reports_that_redis_is_unavailable(index: PrefixIndex, settin
     response = run_async(aautocomplete, AsyncRequestFactory().get("/?term=an"), "contacts")
 
     assert (response.status_code, response["Retry-After"]) == (503, "5")
+
+
+@pytest.mark.parametrize("typos", [True, False])
+def test_view_corrects_a_typo_if_the_index_does(redis_server: Store, rf: RequestFactory, typos: bool) -> None:
+    index = register("contacts", permission=anybody, typos=typos).index()
+    index.add(1, "Meyer")
+    index.add(2, "Mayer")
+    asked = rf.get(URL, {"term": "meyer"})
+    in_async = AsyncRequestFactory().get(URL, {"term": "meyer"})
+
+    answers = [autocomplete(asked, "contacts"), run_async(lambda: aautocomplete(in_async, "contacts"))]
+
+    for answer in answers:
+        shown = [(row["text"], row.get("match")) for row in json.loads(answer.content)["results"]]
+        assert shown == [("Meyer", [0, 5]), *([("Mayer", None)] if typos else [])]
+
+
+def test_index_of_a_model_declares_whether_typos_are_corrected() -> None:
+    class Users(ModelIndex):
+        model = User
+        typos = True
+
+    assert (Users().typos, Users(typos=False).typos) == (True, False)
+    with pytest.raises(TypeError, match="typos"):
+        register("contacts", typos=1)
+
+
+def test_views_can_be_limited(redis_server: Store, rf: RequestFactory) -> None:
+    register("contacts", permission=anybody)
+    limited = rate_limit("2/m", key="ip", name="suggestions")(autocomplete)
+    in_async = rate_limit("2/m", key="ip", name="suggestions")(aautocomplete)
+
+    answers = [limited(rf.get(URL, {"term": "a"}), "contacts") for _ in range(2)]
+    refused = limited(rf.get(URL, {"term": "a"}), "contacts")
+    later = run_async(lambda: in_async(AsyncRequestFactory().get(URL, {"term": "a"}), "contacts"))
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert (refused.status_code, later.status_code) == (429, 429)
+    assert int(refused["Retry-After"]) > 0

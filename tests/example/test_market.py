@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -56,6 +57,20 @@ def test_the_dashboard_shows_the_sales_of_today(demo, list_item):
 
     assert after == {"open": before["open"], "sold": before["sold"] + 1, "revenue": before["revenue"] + 7}
     assert "Sales today" in admin.get(overview).text
+
+
+def test_administrator_names_a_new_member_as_seller(demo: Demo, list_item: Callable[[str], int]) -> None:
+    item = list_item("Ladder of two rungs")
+    admin = demo.visitor("admin")
+    given = {"title": "Ladder of two rungs", "kind": "ring", "price": 7, "description": "", "seller": "Nadia Novak"}
+
+    saved = admin.post(f"/admin/market/item/{item}/change/", **given)
+
+    assert saved.status == 302, saved.text
+    assert "Nadia Novak" in demo.visitor().get(f"/items/{item}/").text
+    again = list_item("Ladder of three rungs")
+    assert admin.post(f"/admin/market/item/{again}/change/", **given).status == 302
+    assert admin.get("/admin/market/member/?q=Nadia").text.count('class="field-name">Nadia Novak') == 1
 
 
 def test_one_of_six_concurrent_buyers_wins_and_the_others_get_a_409(demo, list_item):

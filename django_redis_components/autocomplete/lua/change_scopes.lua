@@ -1,7 +1,7 @@
 -- Change the stored scopes of objects, each in one step: concurrent writers of an object keep the scopes of each other.
 -- Precondition: no scope contains NUL.
 -- KEYS[1] scopes  hash id -> scopes, separated by NUL
--- KEYS[2] all_scopes  set; scopes are added and stay: an entry may be left in one that no object has
+-- KEYS[2] all_scopes  set; scopes are added only: an entry may be left in one that no object has
 -- ARGV[1..] changes  id, scopes to add and scopes to remove (each separated by NUL), alternating
 -- Returns the scopes of each object before, separated by NUL
 -- Cost: O(scopes of the objects)

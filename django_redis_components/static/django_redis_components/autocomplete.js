@@ -4,7 +4,8 @@
  * It holds a text input and a hidden input with the id of what was chosen. Without this script the text input is
  * all there is, and the form field looks the text up. Nothing is written by innerHTML, and no style is set.
  *
- * With data-multiple it also holds a check box for each chosen entry, and the text input is for another one.
+ * With data-multiple it also holds a check box for each chosen entry, and the text input is for another one. Here each of
+ * them gets a button that removes it, and the check box is hidden.
  */
 (() => {
     "use strict";
@@ -38,12 +39,14 @@
         #remove = null;
         #chips = null;
         #voices = [];
-        #options = [];
+        #results = []; // of all pages that were read
+        #page = 1; // the last one
+        #options = []; // the results, and what else the list offers
         #active = -1;
         #firstId = "";
         #forwarded = ""; // what the other fields had that this one depends on
         #choosing = false;
-        #wanted = null; // "first" or "last": which option an arrow key asked for before the answer came
+        #wanted = null; // which option was asked for before the answer came: "first" or "last", or a number
         #listening = null;
         #asking = null;
         #askTimer = 0;
@@ -82,6 +85,8 @@
             this.#build();
             this.#listen(options);
             this.#showRemove();
+            this.#allChips().forEach((chip) => this.#dress(chip));
+            this.#showChips();
         }
 
         #build() {
@@ -122,6 +127,8 @@
             this.#popup.addEventListener("click", (event) => this.#onClick(event), options);
             this.#remove.addEventListener("click", () => this.#clear(), options);
             this.#chips?.addEventListener("change", (event) => this.#onChip(event.target), options);
+            this.#chips?.addEventListener("click", (event) => this.#onChipClick(event), options);
+            this.#chips?.addEventListener("keydown", (event) => this.#onChipKey(event), options);
             input.form?.addEventListener("reset", () => setTimeout(() => this.#onReset()), options);
             if (this.dataset.forward) {
                 input.form?.addEventListener("input", () => this.#onForward(), options);
@@ -203,20 +210,42 @@
         }
 
         #onBackspace() {
-            const boxes = this.#chips?.querySelectorAll("input:checked:enabled") ?? [];
-            if (this.#input.value || !boxes.length || !this.#canEdit()) {
+            const last = this.#removers().pop();
+            if (this.#input.value || !last || !this.#canEdit()) {
                 return false;
             }
-            const last = boxes[boxes.length - 1];
-            last.checked = false;
-            last.dispatchEvent(new Event("change", { bubbles: true }));
+            this.#stop();
+            last.focus(); // which says what a second press removes
             return true;
         }
 
         #onChip(box) {
-            const text = box.parentElement.textContent.trim();
             const say = box.checked ? this.dataset.textChosen : this.dataset.textRemoved;
-            this.#speak(say.replace("{name}", () => text));
+            this.#speak(say.replace("{name}", () => this.#nameOf(box.closest(".drc-chip"))));
+            this.#showChips();
+        }
+
+        #onChipClick(event) {
+            const remover = event.target.closest("button");
+            if (remover) {
+                this.#removeChip(remover);
+            }
+        }
+
+        #onChipKey(event) {
+            const remover = event.target.closest("button");
+            const forward = getComputedStyle(this).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+            const at = this.#removers().indexOf(remover);
+            const handled = {
+                Backspace: () => this.#removeChip(remover, true),
+                Delete: () => this.#removeChip(remover),
+                ArrowLeft: () => this.#focusChip(at + (forward === "ArrowLeft" ? 1 : -1)),
+                ArrowRight: () => this.#focusChip(at + (forward === "ArrowRight" ? 1 : -1)),
+            }[remover && event.key];
+            if (handled) {
+                event.preventDefault();
+                handled();
+            }
         }
 
         #onClick(event) {
@@ -237,6 +266,7 @@
             this.#chips?.querySelectorAll("input:checked").forEach((box) => {
                 box.checked = false;
             });
+            this.#showChips();
             if (this.#input.value || this.#hidden.value) {
                 this.#set("", "");
             }
@@ -248,6 +278,7 @@
             this.#chips?.querySelectorAll("[data-added]").forEach((chip) => chip.remove());
             this.#stop();
             this.#showRemove();
+            this.#showChips();
         }
 
         /* ---- asking the server ---- */
@@ -256,7 +287,7 @@
             return !this.#input.readOnly && !this.#input.matches(":disabled");
         }
 
-        async #ask() {
+        async #ask(page = 1) {
             this.#stopAsking();
             const text = this.#input.value.trim();
             const enough = [...text].length >= Number(this.dataset.minLength);
@@ -269,9 +300,12 @@
             const timeout = setTimeout(() => asking.abort("timeout"), TIMEOUT_MS);
             this.#list.setAttribute("aria-busy", "true");
             try {
-                const answer = await this.#fetch(text, asking.signal);
+                const answer = await this.#fetch(text, page, asking.signal);
                 if (this.#asking === asking) {
-                    this.#show(answer.results, answer.status, Boolean(text));
+                    this.#results = page > 1 ? [...this.#results, ...answer.results] : answer.results;
+                    this.#page = page;
+                    const offers = this.#offers(text, answer.pagination.more);
+                    this.#show([...this.#results, ...offers], answer.status, Boolean(text), page > 1);
                 }
             } catch {
                 if (this.#asking === asking) {
@@ -286,9 +320,12 @@
             }
         }
 
-        async #fetch(text, signal) {
+        async #fetch(text, page, signal) {
             const url = new URL(this.dataset.url, document.baseURI);
             url.searchParams.set("term", text);
+            if (page > 1) {
+                url.searchParams.set("page", page);
+            }
             if (this.dataset.scope) {
                 url.searchParams.set("scope", this.dataset.scope);
             }
@@ -303,11 +340,21 @@
         /* Names and values of the fields that this one depends on: those of the same row, or else of the form. */
         #forward() {
             const names = this.dataset.forward?.split(" ") ?? [];
-            const own = this.dataset.multiple ?? this.#input.name;
+            const own = this.#name(); // not of an attribute: a formset renames the inputs of a new row only
             const row = own.slice(0, own.lastIndexOf("-") + 1);
             const data = names.length && this.#input.form ? new FormData(this.#input.form) : new FormData();
             const valueOf = (name) => data.get(`${name}-id`) ?? data.get(name);
             return names.map((name) => [name, valueOf(row + name) ?? valueOf(name) ?? ""]);
+        }
+
+        /* What the list offers after the results: the next page, and to create what was typed. */
+        #offers(text, more) {
+            const offers = more ? [{ offer: "more", text: this.dataset.labelMore }] : [];
+            const label = this.dataset.labelCreate;
+            if (label && text && !this.#results.some((one) => one.text.toLowerCase() === text.toLowerCase())) {
+                offers.push({ offer: "create", name: text, text: label.replace("{name}", () => text) });
+            }
+            return offers;
         }
 
         #stopAsking() {
@@ -327,7 +374,7 @@
 
         /* ---- the popup ---- */
 
-        #show(results, status, speak) {
+        #show(results, status, speak, isFurther = false) {
             const before = this.#options[this.#active]?.id; // moved to while the answer was under way
             this.#activate(-1);
             this.#options = results.map((result, number) => ({ ...result, element: this.#option(result, number) }));
@@ -338,17 +385,19 @@
             this.#popup.hidden = !results.length && !speak;
             this.#input.setAttribute("aria-expanded", String(results.length > 0));
             this.#place();
-            const wanted = { first: 0, last: results.length - 1 }[this.#wanted];
-            this.#activate(wanted ?? this.#options.findIndex((one) => one.id === before));
+            const wanted = { first: 0, last: results.length - 1 }[this.#wanted] ?? this.#wanted;
+            this.#activate(wanted ?? this.#options.findIndex((one) => one.id && one.id === before));
             this.#wanted = null;
-            if (speak || results.length) {
-                this.#speak(status);
+            if (!isFurther && (speak || results.length)) {
+                const created = this.#options.find((one) => one.offer === "create");
+                this.#speak(created ? `${status}. ${created.text}` : status);
             }
         }
 
         #option(result, number) {
             const id = `${this.#list.id}-${number}`;
-            const option = make("div", "drc-option", { role: "option", id, "aria-selected": "false", dir: "auto" });
+            const name = result.offer ? "drc-option drc-offer" : "drc-option";
+            const option = make("div", name, { role: "option", id, "aria-selected": "false", dir: "auto" });
             const characters = [...result.text];
             const [start, end] = result.match ?? [0, 0];
             const match = make("mark", "drc-match");
@@ -408,37 +457,123 @@
                 this.#stop(); // Enter without an active option sends the form
                 return false;
             }
-            this.#stop();
-            if (this.#chips) {
-                this.#set("", "");
-                this.#addChip(chosen);
+            if (chosen.offer === "more") {
+                this.#wanted = this.#results.length;
+                this.#ask(this.#page + 1);
                 return true;
             }
-            this.#set(chosen.text, chosen.id);
-            this.#speak(this.dataset.textChosen.replace("{name}", () => chosen.text));
+            this.#stop();
+            const { id, text } = chosen.offer ? { id: "", text: chosen.name } : chosen;
+            if (this.#chips) {
+                this.#set("", "");
+                this.#addChip(id, text);
+                return true;
+            }
+            this.#set(text, id);
+            this.#speak(this.dataset.textChosen.replace("{name}", () => text));
             return true;
         }
 
-        #addChip(chosen) {
-            const name = this.#input.name.slice(0, -TEXT_SUFFIX.length);
-            const known = [...this.#chips.querySelectorAll("input")].find((box) => box.value === chosen.id);
-            const box = known ?? make("input", "", { type: "checkbox", name, value: chosen.id });
-            if (!known) {
-                const chip = make("label", "drc-chip", { "data-added": "", dir: "auto" });
-                chip.append(box, ` ${chosen.text}`);
+        /* The name of the field. */
+        #name() {
+            const name = this.#input.name;
+            return this.#chips && name.endsWith(TEXT_SUFFIX) ? name.slice(0, -TEXT_SUFFIX.length) : name;
+        }
+
+        /* A chip without an id is text that the server creates an entry for; it is sent like the text input. */
+        #addChip(id, text) {
+            const name = id ? this.#name() : this.#input.name;
+            const boxes = [...this.#chips.querySelectorAll("input")];
+            let box = boxes.find((one) => one.name === name && one.value === (id || text));
+            if (!box) {
+                const chip = make("span", "drc-chip", { "data-added": "", dir: "auto" });
+                const label = make("label", "");
+                box = make("input", "", { type: "checkbox", name, value: id || text });
+                label.append(box, ` ${text}`);
+                chip.append(label);
                 this.#chips.append(chip);
+                this.#dress(chip);
             }
             box.checked = true;
             box.dispatchEvent(new Event("change", { bubbles: true }));
+        }
+
+        #allChips() {
+            return [...(this.#chips?.querySelectorAll(".drc-chip") ?? [])];
+        }
+
+        #nameOf(chip) {
+            return chip.querySelector("label").textContent.trim();
+        }
+
+        /* Give a chip its button instead of its check box. A cloned row brings along the buttons of its original. */
+        #dress(chip) {
+            chip.querySelector("[data-made]")?.remove();
+            const box = chip.querySelector("input");
+            const remover = make("button", "drc-chip-remove", { type: "button", "data-made": "" });
+            remover.textContent = "\u00d7";
+            remover.setAttribute("aria-label", this.dataset.labelRemove.replace("{name}", () => this.#nameOf(chip)));
+            remover.hidden = box.disabled;
+            box.hidden = true;
+            chip.setAttribute("role", "listitem");
+            chip.append(remover);
+        }
+
+        /* Show the chips whose boxes are checked. */
+        #showChips() {
+            if (!this.#chips) {
+                return;
+            }
+            const shown = this.#allChips().filter((chip) => {
+                chip.hidden = !chip.querySelector("input").checked;
+                return !chip.hidden;
+            });
+            this.#chips.hidden = !shown.length;
+            this.#chips.setAttribute("role", "list");
+            this.#chips.setAttribute("aria-label", this.dataset.labelChosen);
+        }
+
+        /* The buttons of the chips that can be removed. */
+        #removers() {
+            return this.#allChips()
+                .filter((chip) => !chip.hidden)
+                .map((chip) => chip.querySelector("button"))
+                .filter((remover) => !remover.hidden);
+        }
+
+        #removeChip(remover, toInput = false) {
+            if (!this.#canEdit()) {
+                return;
+            }
+            const at = this.#removers().indexOf(remover);
+            const box = remover.closest(".drc-chip").querySelector("input");
+            box.checked = false;
+            box.dispatchEvent(new Event("change", { bubbles: true })); // which hides it
+            const left = this.#removers().length;
+            this.#focusChip(toInput ? left : Math.min(at, left - 1));
+        }
+
+        /* Focus the button of a chip; the text input after the last one, or if there is none. */
+        #focusChip(at) {
+            const removers = this.#removers();
+            if (removers.length && at < removers.length) {
+                removers[Math.max(at, 0)].focus();
+            } else {
+                this.#focusQuietly();
+            }
+        }
+
+        #focusQuietly() {
+            this.#choosing = true; // the focus comes from here: nothing opens
+            this.#input.focus();
+            this.#choosing = false;
         }
 
         #clear() {
             const text = this.#input.value;
             this.#stop();
             this.#set("", "");
-            this.#choosing = true; // the focus comes from here: nothing opens
-            this.#input.focus();
-            this.#choosing = false;
+            this.#focusQuietly();
             this.#speak(this.dataset.textRemoved.replace("{name}", () => text));
         }
 

@@ -14,6 +14,7 @@
     const refreshMs = Number(texts.refreshS) * 1000;
     const maxWaitMs = 60000;
     const storageKey = "drc-dashboard-paused";
+    const policy = window.trustedTypes?.createPolicy("django-redis-components", { createHTML: (html) => html });
     let timer = 0;
     let waitMs = refreshMs;
     let request = null;
@@ -103,8 +104,13 @@
         }
     }
 
+    /** Parse a page of this server; no script in it runs. */
+    function parse(html) {
+        return new DOMParser().parseFromString(policy ? policy.createHTML(html) : html, "text/html");
+    }
+
     function show(html) {
-        const fresh = new DOMParser().parseFromString(html, "text/html");
+        const fresh = parse(html);
         const before = headline();
         for (const region of root.querySelectorAll("[data-drc-live]")) {
             const found = fresh.querySelector(`[data-drc-live="${region.dataset.drcLive}"]`);
@@ -141,7 +147,7 @@
         } else if (response.status === 503 && "drcOutage" in texts) {
             waitMs = Math.min(waitMs * 2, maxWaitMs);
         } else if (response.status === 503) {
-            const page = new DOMParser().parseFromString(await response.text(), "text/html");
+            const page = parse(await response.text());
             const words = page.querySelector("[data-drc-headline]");
             markStale(`${words ? words.textContent : ""} ${texts.textAway}`.trim());
         } else {
