@@ -216,10 +216,12 @@ class Chat:
         return await arun(connections.aclient(self.using), self._wait(user, timeout, after))
 
     def join(self, user: User, history: int = 0) -> None:
-        """Add a member. The last seen id of one who is a member already does not change.
+        """Add a member, who sees what is sent from now on. Nothing changes for a user who is a member already.
+
+        A user who leaves and joins again sees nothing of before either.
 
         Args:
-            history: messages from before the join that count as unread.
+            history: messages from before the join that the member sees too, as unread ones.
 
         Raises:
             ChatFull: the chat has 1,000 members.

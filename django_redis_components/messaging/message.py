@@ -33,7 +33,7 @@ class Messages(list[Message]):
     """The messages of one fetch, in order of id: a list with the state of the log.
 
     Attributes:
-        truncated: whether messages after the cursor were removed, or the cursor is of an older chat or mailbox with the
+        truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older chat or mailbox with the
             same name: show what was fetched as a new beginning.
         last_id: id of the last message that was sent, 0 for none.
         last_seen: the user's last seen id; of a mailbox, the cursor.
@@ -61,10 +61,10 @@ def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Me
 
 def fetched(reply: list[Any]) -> Messages:
     """Return the messages of a reply of `FETCH`."""
-    seq, seen, trimmed, revision, cursor, entries, edits = reply
+    seq, seen, is_truncated, revision, entries, edits = reply
     return Messages(
         read_entries(entries, edits),
-        truncated=cursor < trimmed or cursor > seq,
+        truncated=bool(is_truncated),
         last_id=seq,
         last_seen=seen,
         revision=revision,

@@ -152,6 +152,28 @@ def test_a_member_who_joins_sees_nothing_old_unless_asked(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_no_cursor_shows_a_member_what_was_sent_before_the_join(store: Store) -> None:
+    chat = Chat.create("a", ["leaver"], "old", retention=Retention(keep_last=1, keep_for=0, max_messages=3))
+    chat.send("leaver", "older than the join")
+    chat.leave("leaver")
+
+    chat.join("new")
+    chat.join("asked", history=1)
+    chat.join("leaver")
+    assert chat.wait("new", 0, after=0) is False
+    assert (chat.fetch("new", after=0).truncated, chat.unread("new")) == (False, 0)
+    chat.send("a", "new")
+
+    assert [bodies(chat, user, 0) for user in ("new", "leaver")] == [["new"], ["new"]]
+    assert bodies(chat, "asked", 0) == ["older than the join", "new"]
+    assert bodies(chat, "a", 0) == ["old", "older than the join", "new"]
+    assert (bodies(chat, "new", 9), chat.fetch("new", after=9).truncated) == (["new"], True)
+    for number in range(3):
+        chat.send("a", number)
+    assert (bodies(chat, "new", 0), chat.fetch("new", after=0).truncated) == ([0, 1, 2], True)
+
+
+@pytest.mark.contract
 def test_nothing_brings_a_chat_back_after_its_last_member_left(store: Store) -> None:
     chat = Chat.create("a", ["b"], 1, retention=NO_FLOOR)
     chat.ack("b", 1)
@@ -257,14 +279,15 @@ def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
     chat.edit_message("a", 1, 2)
     chat.delete_message("a", 2)
     chat.leave("b")
+    chat.join("c")
 
     ttls = {key.decode().removeprefix(f"{store.prefix}:messaging:"): store.raw.pttl(key) for key in names_of(store)}
 
     assert all(ttl > 0 for ttl in ttls.values())
     assert {name for name in ttls if name.startswith("{room}")} == {
-        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "edits", "deleted", "sent")
+        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "sent")
     }
-    expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta")]
+    expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta", "hidden")]
     assert 3_500_000 < min(expiries) <= max(expiries) <= 3_600_000
 
 

@@ -1,11 +1,11 @@
--- Read the messages of a chat after a cursor. Nothing is changed.
+-- Read the messages of a chat after a cursor that the user may see. Nothing is changed.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] after  id; empty for the last seen one
 -- ARGV[3] limit  messages
--- Returns an array: seq, last seen id, trimmed, revision, the cursor, the entries, their edits
+-- Returns an array: seq, last seen id, 1 if truncated, revision, the entries, their edits
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Cost: O(log N) for N messages, and O(1) for each that is returned
@@ -21,11 +21,13 @@ end
 local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision")
 local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
 after = after or seen
-local from = after > seq and trimmed or after -- a cursor of an older chat with this id
+local is_older = after > seq -- a cursor of an older chat with this id
+local from = math.max(is_older and 0 or after, hidden_until(keys, user))
 local entries = redis.call("XRANGE", keys.log, "(" .. string.format("%.0f", from) .. "-0", "+", "COUNT", limit)
 local edits = {}
 if #entries > 0 then
   local first, last = number_of(entries[1]), number_of(entries[#entries])
   edits = redis.call("ZRANGEBYSCORE", keys.edits, first, last)
 end
-return { seq, seen, trimmed, tonumber(meta[3]), after, entries, edits }
+local is_truncated = is_older or from < trimmed
+return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), entries, edits }

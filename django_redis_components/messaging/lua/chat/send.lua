@@ -1,7 +1,7 @@
 -- Send a message to a chat. The last seen ids do not change, that of the sender included.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
 -- ARGV[1] sender  text
 -- ARGV[2] body  opaque
 -- ARGV[3] token  opaque; a repeated call has the same

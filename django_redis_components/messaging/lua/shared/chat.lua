@@ -3,6 +3,7 @@
 --   members  zset: user -> last seen id
 --   meta     hash: seq, the last id; trimmed, the last id that was removed from the log; last_at, its time in
 --            milliseconds; revision, the number of edits and deletions; created, a token; and the retention
+--   hidden   hash: user -> the last id before what the member may see; none: 0
 --   sent     zset: tokens of sent messages (shared/sent.lua)
 --   edits    zset: "<time>:<id>:<body>" -> id
 --   deleted  zset: id -> id
@@ -14,6 +15,7 @@ local function chat_keys(chat)
     log = chat .. ":log",
     members = chat .. ":members",
     meta = chat .. ":meta",
+    hidden = chat .. ":hidden",
     sent = chat .. ":sent",
     edits = chat .. ":edits",
     deleted = chat .. ":deleted",
@@ -36,10 +38,15 @@ local function last_seen(keys, user)
   return seen and tonumber(seen), NOT_MEMBER
 end
 
+-- Return the last id before the messages that a member may see: those since the join, and the history that it gave.
+local function hidden_until(keys, user)
+  return tonumber(redis.call("HGET", keys.hidden, user) or "0")
+end
+
 -- Let all keys of a chat expire together.
 local function renew_ttl(keys)
   local ttl_ms = redis.call("HGET", keys.meta, "ttl_ms")
-  for _, name in ipairs({ "log", "members", "meta", "edits", "deleted" }) do
+  for _, name in ipairs({ "log", "members", "meta", "hidden", "edits", "deleted" }) do
     redis.call("PEXPIRE", keys[name], ttl_ms)
   end
 end
@@ -51,7 +58,7 @@ end
 
 -- Delete a chat.
 local function delete_chat(keys)
-  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.sent, keys.edits, keys.deleted)
+  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.hidden, keys.sent, keys.edits, keys.deleted)
 end
 
 -- Return the number of an entry's id.
