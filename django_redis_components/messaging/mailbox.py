@@ -91,7 +91,10 @@ class Mailbox:
         return await arun(connections.aclient(self.using), self._wait(timeout, after))
 
     def ack(self, id: int) -> int:
-        """Remove the messages up to an id. Return how many were removed; after a lost reply this may be 0."""
+        """Remove the messages up to an id, for all devices. Return how many were removed; after a lost reply maybe 0.
+
+        An id above the last one is of an older mailbox of the owner, and removes nothing.
+        """
         return run(connections.client(self.using), self._ack(id))
 
     async def aack(self, id: int) -> int:
@@ -134,9 +137,8 @@ class Mailbox:
         cursor: int | str = "" if after is None else arguments.check_id(after, "after")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
-        seq, dropped, used, entries = reply
-        truncated = used < dropped or used > seq
-        return Messages(read_entries(entries), truncated=truncated, last_id=seq, last_seen=used)
+        seq, cursor, is_truncated, entries = reply
+        return Messages(read_entries(entries), truncated=bool(is_truncated), last_id=seq, last_seen=cursor)
 
     def _wait(self, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
         timeout_s = to_seconds(timeout, "timeout", zero=True)

@@ -33,8 +33,8 @@ class Messages(list[Message]):
     """The messages of one fetch, in order of id: a list with the state of the log.
 
     Attributes:
-        truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older chat or mailbox with the
-            same name: show what was fetched as a new beginning.
+        truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older
+            chat or mailbox with the same name: show what was fetched as a new beginning.
         last_id: id of the last message that was sent, 0 for none.
         last_seen: the user's last seen id; of a mailbox, the cursor.
         revision: number of edits and deletions. Fetch messages again that are shown when it changes.

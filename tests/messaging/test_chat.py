@@ -285,7 +285,7 @@ def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
 
     assert all(ttl > 0 for ttl in ttls.values())
     assert {name for name in ttls if name.startswith("{room}")} == {
-        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "sent")
+        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "keyed")
     }
     expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta", "hidden")]
     assert 3_500_000 < min(expiries) <= max(expiries) <= 3_600_000

@@ -1,7 +1,7 @@
 -- Raise the last seen id of a member, and remove what all members have read.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] id  of the last message that was seen; a higher one than there is counts as the last
 -- Returns 1: done; a lower id than before changes nothing

@@ -1,7 +1,7 @@
 -- Read the messages of a chat after a cursor that the user may see. Nothing is changed.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] after  id; empty for the last seen one
 -- ARGV[3] limit  messages

@@ -1,7 +1,7 @@
 -- Remove a member, and the chat with its last one.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- Returns n >= 1: members that remain
 -- Returns 0: the chat was deleted, now or before

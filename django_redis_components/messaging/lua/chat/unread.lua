@@ -1,7 +1,7 @@
 -- Count the messages after the last seen one, without reading them.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- Returns an array: the count, seq, last seen id, revision, time of the last message in milliseconds
 -- Returns -1: no such chat

@@ -1,7 +1,7 @@
 -- Send a message to a mailbox.
 -- Precondition: none.
 -- KEYS[1] mailbox  prefix of the keys of the mailbox
--- DERIVED mailbox:log mailbox:meta mailbox:sent mailbox:wakeup
+-- DERIVED mailbox:log mailbox:meta mailbox:sent mailbox:keyed mailbox:wakeup
 -- ARGV[1] sender  text; empty for none
 -- ARGV[2] body  opaque
 -- ARGV[3] token  opaque; a repeated call has the same
@@ -17,9 +17,9 @@ local max_messages, ttl_ms = tonumber(ARGV[5]), ARGV[6]
 -- @include sent
 
 local keys, now = mailbox_keys(mailbox), redis.call("TIME")
-local now_s = tonumber(now[1])
-local seq = tonumber(redis.call("HGET", keys.meta, "seq") or "0")
-local before = find_sent(keys.sent, token, seq, now_s)
+local now_s, tokens = tonumber(now[1]), tokens_key(keys, token_ttl_s)
+local seq, _, dropped = read_meta(keys)
+local before = find_sent(tokens, token, seq, now_s)
 if before then
   return before
 end
@@ -29,9 +29,12 @@ redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
 if redis.call("XLEN", keys.log) > max_messages then
   redis.call("XTRIM", keys.log, "MAXLEN", max_messages)
   local first = redis.call("XRANGE", keys.log, "-", "+", "COUNT", 1)[1][1]
-  redis.call("HSET", keys.meta, "dropped", tonumber(string.match(first, "^%d+")) - 1)
+  dropped = tonumber(string.match(first, "^%d+")) - 1
 end
-remember_sent(keys.sent, token, id, now_s, token_ttl_s)
+if dropped > 0 then
+  redis.call("HSET", keys.meta, "dropped", dropped)
+end
+remember_sent(tokens, token, id, now_s, token_ttl_s)
 renew_ttl(keys, ttl_ms)
 redis.pcall("SPUBLISH", keys.wakeup, id) -- without permission for the channel it must not fail after the writes
 return id

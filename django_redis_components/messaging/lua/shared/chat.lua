@@ -4,7 +4,7 @@
 --   meta     hash: seq, the last id; trimmed, the last id that was removed from the log; last_at, its time in
 --            milliseconds; revision, the number of edits and deletions; created, a token; and the retention
 --   hidden   hash: user -> the last id before what the member may see; none: 0
---   sent     zset: tokens of sent messages (shared/sent.lua)
+--   sent, keyed  zsets: tokens of sent messages (shared/sent.lua)
 --   edits    zset: "<time>:<id>:<body>" -> id
 --   deleted  zset: id -> id
 local NO_CHAT, NOT_MEMBER = -1, -2
@@ -17,6 +17,7 @@ local function chat_keys(chat)
     meta = chat .. ":meta",
     hidden = chat .. ":hidden",
     sent = chat .. ":sent",
+    keyed = chat .. ":keyed",
     edits = chat .. ":edits",
     deleted = chat .. ":deleted",
     wakeup = chat .. ":wakeup",
@@ -58,7 +59,7 @@ end
 
 -- Delete a chat.
 local function delete_chat(keys)
-  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.hidden, keys.sent, keys.edits, keys.deleted)
+  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.hidden, keys.sent, keys.keyed, keys.edits, keys.deleted)
 end
 
 -- Return the number of an entry's id.
