@@ -50,6 +50,7 @@ class ChatState(NamedTuple):
         last_seen: the member's last seen id.
         revision: number of edits and deletions.
         last_ms: when the last message was sent, in milliseconds since 1970.
+        epoch: differs from that of an older chat with the same id.
     """
 
     unread: int
@@ -57,6 +58,12 @@ class ChatState(NamedTuple):
     last_seen: int
     revision: int
     last_ms: int
+    epoch: str
+
+
+def state_of(reply: list[Any]) -> ChatState:
+    """Return the state of a reply of `UNREAD`."""
+    return ChatState(*reply)._replace(epoch=reply[-1].decode())
 
 
 class Chat:
@@ -329,7 +336,7 @@ class Chat:
     def _state(self, user: User) -> Flow[ChatState]:
         name = check_user(user)
         reply = yield UNREAD(chat=self._key, user=name)
-        return ChatState(*self._checked(reply, name))
+        return state_of(self._checked(reply, name))
 
     def _wait(self, user: User, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
         name, timeout_s = check_user(user), to_seconds(timeout, "timeout", zero=True)

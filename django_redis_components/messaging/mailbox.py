@@ -137,8 +137,14 @@ class Mailbox:
         cursor: int | str = "" if after is None else arguments.check_id(after, "after")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
-        seq, cursor, is_truncated, entries = reply
-        return Messages(read_entries(entries), truncated=bool(is_truncated), last_id=seq, last_seen=cursor)
+        seq, seen, is_truncated, epoch, entries = reply
+        return Messages(
+            read_entries(entries),
+            truncated=bool(is_truncated),
+            last_id=seq,
+            last_seen=seen,
+            epoch=epoch.decode(),
+        )
 
     def _wait(self, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
         timeout_s = to_seconds(timeout, "timeout", zero=True)

@@ -9,7 +9,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat import ChatState
+from django_redis_components.messaging.chat import ChatState, state_of
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
@@ -61,7 +61,7 @@ def _states(user: User) -> Flow[dict[str, ChatState]]:
     name = check_user(user)
     ids = yield from user_index.chat_ids(name)
     replies = yield from _replies(name, ids, [UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids])
-    found = [(chat_id, ChatState(*reply)) for chat_id, reply in replies]
+    found = [(chat_id, state_of(reply)) for chat_id, reply in replies]
     return dict(sorted(found, key=lambda pair: -pair[1].last_ms))
 
 

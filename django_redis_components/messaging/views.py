@@ -243,7 +243,7 @@ def _unread_response(request: HttpRequest, counts: dict[str, int]) -> HttpRespon
 
 
 def _etag(state: ChatState | Messages, last_id: int) -> str:
-    return f'"{last_id}-{state.last_seen}-{state.revision}"'
+    return f'"{state.epoch}-{last_id}-{state.last_seen}-{state.revision}"'
 
 
 def _has_etag(request: HttpRequest, etag: str) -> bool:

@@ -300,6 +300,18 @@ def test_cursor_of_an_older_chat_with_the_same_id_starts_anew(redis_server: Stor
     assert ([one.body for one in fetched], fetched.truncated, fetched.last_id) == (["new"], True, 1)
 
 
+@pytest.mark.contract
+def test_a_chat_that_was_created_again_has_another_epoch(store: Store) -> None:
+    chat = Chat.create("a", [], 1, "room")
+    before = chat.fetch("a").epoch
+    assert before == chat.state("a").epoch != ""
+    chat.delete()
+
+    Chat.create("a", [], 1, "room")
+
+    assert before != chat.fetch("a").epoch == chat.state("a").epoch
+
+
 def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
     chat = Chat.create(0, range(1, MAX_MEMBERS), "x", "room")
 

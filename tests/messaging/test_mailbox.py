@@ -104,6 +104,20 @@ def test_a_fetch_after_the_ack_of_dropped_messages_is_not_truncated(store: Store
     assert ([one.body for one in box.fetch()], box.fetch().truncated) == (["c"], False)
 
 
+def test_a_mailbox_that_was_deleted_has_another_epoch(redis_server: Store) -> None:
+    box = Mailbox("o")
+    epochs = [box.fetch().epoch]
+    for _ in range(2):
+        box.send("a")
+        epochs.append(box.fetch().epoch)
+    box.delete()
+    box.send("a")
+    epochs.append(box.fetch().epoch)
+
+    assert epochs[0] == ""
+    assert epochs[1] == epochs[2] != epochs[3] != ""
+
+
 def test_an_ack_of_an_older_mailbox_removes_nothing(redis_server: Store) -> None:
     box = Mailbox("o")
     box.send("a")

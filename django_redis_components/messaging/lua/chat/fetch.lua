@@ -5,7 +5,7 @@
 -- ARGV[1] user  text
 -- ARGV[2] after  id; empty for the last seen one
 -- ARGV[3] limit  messages
--- Returns an array: seq, last seen id, 1 if truncated, revision, the entries, their edits
+-- Returns an array: seq, last seen id, 1 if truncated, revision, the epoch, the entries, their edits
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Cost: O(log N) for N messages, and O(1) for each that is returned
@@ -18,7 +18,7 @@ local seen, code = last_seen(keys, user)
 if not seen then
   return code
 end
-local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision")
+local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision", "created")
 local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
 after = after or seen
 local is_older = after > seq -- a cursor of an older chat with this id
@@ -30,4 +30,4 @@ if #entries > 0 then
   edits = redis.call("ZRANGEBYSCORE", keys.edits, first, last)
 end
 local is_truncated = is_older or from < trimmed
-return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), entries, edits }
+return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), meta[4], entries, edits }

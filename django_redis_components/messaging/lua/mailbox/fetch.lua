@@ -4,7 +4,7 @@
 -- DERIVED mailbox:log mailbox:meta mailbox:sent mailbox:keyed mailbox:wakeup
 -- ARGV[1] after  id; empty for the last that was acknowledged
 -- ARGV[2] limit  messages
--- Returns an array: seq, the cursor, 1 if truncated, the entries
+-- Returns an array: seq, the cursor, 1 if truncated, the epoch (empty before the first message), the entries
 -- Cost: O(log N) for N messages, and O(1) for each that is returned
 local mailbox = KEYS[1]
 local after, limit = tonumber(ARGV[1]), ARGV[2]
@@ -17,4 +17,4 @@ local is_older = after > seq -- a cursor of an older mailbox
 local from = is_older and 0 or after
 local entries = redis.call("XRANGE", keys.log, "(" .. string.format("%.0f", from) .. "-0", "+", "COUNT", limit)
 local is_truncated = is_older or after < dropped
-return { seq, after, is_truncated and 1 or 0, entries }
+return { seq, after, is_truncated and 1 or 0, redis.call("HGET", keys.meta, "created") or "", entries }

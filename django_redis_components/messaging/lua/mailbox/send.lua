@@ -24,6 +24,9 @@ if before then
   return before
 end
 local id = redis.call("HINCRBY", keys.meta, "seq", 1)
+if id == 1 then
+  redis.call("HSET", keys.meta, "created", string.format("%.0f", now_s * 1000000 + tonumber(now[2])))
+end
 local sent_ms = string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
 redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
 if redis.call("XLEN", keys.log) > max_messages then

@@ -1,7 +1,7 @@
 -- A mailbox is these keys:
 --   log   stream: n-0 -> s sender, b body, t time in milliseconds
 --   meta  hash: seq, the last id; acked, the last id that was acknowledged; dropped, the last id that was removed without
---         an ack
+--         an ack; created, the time of the first message in microseconds
 --   sent, keyed  zsets: tokens of sent messages (shared/sent.lua)
 
 -- Milliseconds for which the counter lives at least: as long as a token, which refers to an id.
