@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
@@ -26,6 +26,7 @@ from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
 from django_redis_components.messaging.scripts import (
     ACK,
     CREATE,
+    DELETE,
     DELETE_MESSAGE,
     EDIT_MESSAGE,
     FETCH,
@@ -283,7 +284,7 @@ class Chat:
         await arun(connections.aclient(self.using), self._delete_message(user, id))
 
     def delete(self) -> None:
-        """Delete the chat, for all members."""
+        """Delete the chat, for all members. Waiters raise `ChatNotFound`."""
         run(connections.client(self.using), self._delete())
 
     async def adelete(self) -> None:
@@ -377,7 +378,9 @@ class Chat:
 
     def _delete(self) -> Flow[None]:
         members = yield from self._members()
-        yield Command("UNLINK", *(keyspace.chat_key(self.id, part) for part in keyspace.CHAT_PARTS), retry=True)
+        created = yield Read("HGET", keyspace.chat_key(self.id, "meta"), "created")
+        if created is not None:
+            yield DELETE(chat=self._key, created=created)
         yield from user_index.remove_chat(self.id, members, is_deleted=True)
 
     def _checked(self, reply: Any, user: str, id: int = 0) -> Any:

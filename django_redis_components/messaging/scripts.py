@@ -47,6 +47,7 @@ UNREAD = _chat("unread", "user")
 JOIN = _chat("join", "user", "history", "max_members")
 LEAVE = _chat("leave", "user")
 EDIT_MESSAGE = _chat("edit_message", "user", "id", "body")
+DELETE = _chat("delete", "created")
 DELETE_MESSAGE = _chat("delete_message", "user", "id")
 ERASE = _chat("erase", "user", "after", "count")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.client import connections
 from django_redis_components.messaging import (
     Chat,
     ChatExists,
@@ -19,6 +20,8 @@ from django_redis_components.messaging import (
     Retention,
 )
 from django_redis_components.messaging.chat import MAX_MEMBERS
+from django_redis_components.messaging.keyspace import chat_key
+from django_redis_components.messaging.scripts import DELETE
 from tests.messaging.members import names_of
 from tests.support import Store, eventually, run_async, run_together
 
@@ -298,6 +301,21 @@ def test_cursor_of_an_older_chat_with_the_same_id_starts_anew(redis_server: Stor
     fetched = chat.fetch("a", after=7)
 
     assert ([one.body for one in fetched], fetched.truncated, fetched.last_id) == (["new"], True, 1)
+
+
+@pytest.mark.contract
+def test_a_repeated_deletion_keeps_a_chat_that_was_created_since(store: Store) -> None:
+    chat = Chat.create("a", [], 1, "room")
+    delete, client = DELETE(chat=chat_key("room"), created=chat.state("a").epoch), connections.client("default")
+    assert client.execute(delete) == 1
+    Chat.create("a", [], "new", "room")
+
+    assert client.execute(delete) == 0
+
+    assert bodies(chat, "a") == ["new"]
+    chat.delete()
+    chat.delete()
+    assert [key for key in names_of(store) if b":chat:" in key] == []
 
 
 @pytest.mark.contract
