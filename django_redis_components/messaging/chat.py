@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Generator, Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
@@ -13,6 +13,7 @@ from django_redis_components.core.protocol import Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
+from django_redis_components.messaging.chat_state import ChatState, state_of
 from django_redis_components.messaging.exceptions import (
     ChatExists,
     ChatFull,
@@ -40,31 +41,6 @@ from django_redis_components.messaging.waiting import wait_until
 
 #: Most members of a chat: `members` reads all of them.
 MAX_MEMBERS = 1_000
-
-
-class ChatState(NamedTuple):
-    """The state of a chat for one member.
-
-    Attributes:
-        unread: messages after the last seen one.
-        last_id: id of the last message that was sent.
-        last_seen: the member's last seen id.
-        revision: number of edits and deletions.
-        last_ms: when the last message was sent, in milliseconds since 1970.
-        epoch: differs from that of an older chat with the same id.
-    """
-
-    unread: int
-    last_id: int
-    last_seen: int
-    revision: int
-    last_ms: int
-    epoch: str
-
-
-def state_of(reply: list[Any]) -> ChatState:
-    """Return the state of a reply of `UNREAD`."""
-    return ChatState(*reply)._replace(epoch=reply[-1].decode())
 
 
 class Chat:
@@ -311,9 +287,12 @@ class Chat:
             members=members,
             **kept.times_ms(),
         )
+        entries = [(self.id, member) for member in members]
         if code < 0:
+            yield from user_index.restore(entries)  # its creator may have died before it wrote the index
             raise ChatExists(self.id)
-        yield from user_index.add_chat(self.id, members, is_new=True)
+        yield from user_index.add(entries)
+        yield from user_index.index_name("all", self.id)
 
     def _send(self, sender: User, body: Any, key: str | None) -> Flow[int]:
         name = check_user(sender, "sender")
@@ -354,12 +333,15 @@ class Chat:
         reply = yield JOIN(chat=self._key, user=name, history=history, max_members=MAX_MEMBERS)
         if self._checked(reply, name) == 0:
             raise ChatFull(self.id, MAX_MEMBERS)
-        yield from user_index.add_chat(self.id, [name])
+        yield from user_index.add([(self.id, name)])
 
     def _leave(self, user: User) -> Flow[None]:
         name = check_user(user)
+        yield from user_index.add_left_chat(self.id, name)
         remaining = yield LEAVE(chat=self._key, user=name)
-        yield from user_index.remove_chat(self.id, [name], is_deleted=remaining == 0)
+        yield from user_index.remove([(self.id, name)])
+        if not remaining:
+            yield from user_index.unindex_name("all", self.id)
 
     def _members(self) -> Flow[dict[str, int]]:
         reply = yield Read("ZRANGE", keyspace.chat_key(self.id, "members"), 0, MAX_MEMBERS - 1, "WITHSCORES")
@@ -381,7 +363,8 @@ class Chat:
         created = yield Read("HGET", keyspace.chat_key(self.id, "meta"), "created")
         if created is not None:
             yield DELETE(chat=self._key, created=created)
-        yield from user_index.remove_chat(self.id, members, is_deleted=True)
+        yield from user_index.remove([(self.id, member) for member in members])
+        yield from user_index.unindex_name("all", self.id)
 
     def _checked(self, reply: Any, user: str, id: int = 0) -> Any:
         """Return the reply of a script, or raise the exception of its code."""

@@ -171,4 +171,4 @@ class Mailbox:
 def delete_flow(owner: str) -> Flow[None]:
     """Delete a mailbox, and its name in the dashboard's index."""
     yield Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)
-    yield from user_index.write([Command("ZREM", keyspace.index_key("mailboxes"), owner, retry=True)])
+    yield from user_index.unindex_name("mailboxes", owner)
