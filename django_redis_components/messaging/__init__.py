@@ -19,7 +19,7 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ``…:chat:members``                           zset    user -> last seen id
 ``…:chat:meta``                              hash    counter of ids, what was trimmed, retention
 ``…:chat:hidden``                            hash    user -> last id before what the member may see
-``…:chat:sent``, ``…:chat:keyed``            zset    tokens of sent messages; 60 s, those with a key a day
+``…:chat:sent``, ``…:chat:keyed``            zset    tokens of sends and edits; 60 s, with a key a day
 ``…:chat:edits``, ``…:chat:deleted``         zset    edits and deletions of messages that are in the log
 ``<prefix>:messaging:{<id>}:mailbox:log``    stream  the messages of a mailbox; 400 days after the last write
 ``…:mailbox:meta``                           hash    counter of ids; as long as the log, a day at least

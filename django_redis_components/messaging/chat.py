@@ -350,7 +350,9 @@ class Chat:
 
     def _edit_message(self, user: User, id: int, body: Any) -> Flow[None]:
         name, number = check_user(user), arguments.check_id(id, low=1)
-        reply = yield EDIT_MESSAGE(chat=self._key, user=name, id=number, body=arguments.check_body(body))
+        token, _ = arguments.send_token(None, name)
+        data = arguments.check_body(body)
+        reply = yield EDIT_MESSAGE(chat=self._key, user=name, id=number, body=data, token=token)
         self._checked(reply, name, number)
 
     def _delete_message(self, user: User, id: int) -> Flow[None]:

@@ -21,7 +21,7 @@ from django_redis_components.messaging import (
 )
 from django_redis_components.messaging.chat import MAX_MEMBERS
 from django_redis_components.messaging.keyspace import chat_key
-from django_redis_components.messaging.scripts import DELETE
+from django_redis_components.messaging.scripts import DELETE, EDIT_MESSAGE
 from tests.messaging.members import names_of
 from tests.support import Store, eventually, run_async, run_together
 
@@ -247,6 +247,18 @@ def test_messages_are_edited_and_deleted_by_their_sender(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_a_repeated_edit_does_not_replace_a_newer_one(store: Store) -> None:
+    chat, client = Chat.create("a", ["b"], "one", "room"), connections.client("default")
+    edit = EDIT_MESSAGE(chat=chat_key("room"), user="a", id=1, body=b'"two"', token=b"t")
+    assert client.execute(edit) == 1
+    chat.edit_message("a", 1, "three")
+
+    assert client.execute(edit) == 1
+
+    assert (bodies(chat, "b"), chat.fetch("b").revision) == (["three"], 2)
+
+
+@pytest.mark.contract
 def test_edits_and_deletions_are_trimmed_with_their_messages(store: Store) -> None:
     chat = Chat.create("a", [], 1, "room", retention=NO_FLOOR)
     chat.send("a", 2)
@@ -288,7 +300,7 @@ def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
 
     assert all(ttl > 0 for ttl in ttls.values())
     assert {name for name in ttls if name.startswith("{room}")} == {
-        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "keyed")
+        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "sent", "keyed")
     }
     expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta", "hidden")]
     assert 3_500_000 < min(expiries) <= max(expiries) <= 3_600_000

@@ -1,4 +1,4 @@
--- Tokens of sent messages, in two sorted sets: `sent` of sends without a key, `keyed` of those with one. A set has one TTL
+-- Tokens of sent messages and edits, in two sorted sets: `keyed` of sends with a key, `sent` of all others. A set has one TTL
 -- for all of its tokens: token -> (second of its expiry since EPOCH_S) * IDS + (id modulo IDS), which fits in the 53 bits
 -- of a score until 2060.
 local EPOCH_S, IDS = 1767225600, 8388608
