@@ -17,6 +17,8 @@ from django_redis_components.messaging.waiting import wait_until
 
 #: Largest limit of a mailbox.
 MAX_MESSAGES = 1_000_000
+#: Messages that one script of an ack removes.
+MAX_REMOVED = 10_000
 
 
 class Mailbox:
@@ -156,9 +158,13 @@ class Mailbox:
         return (yield from wait_until(self.using, keyspace.mailbox_key(self.owner, "wakeup"), check, timeout_s))
 
     def _ack(self, id: int) -> Flow[int]:
-        number = arguments.check_id(id)
-        removed = yield MAILBOX_ACK(mailbox=keyspace.mailbox_key(self.owner), id=number, ttl_ms=self._ttl_ms)
-        return int(removed)
+        number, total, removed = arguments.check_id(id), 0, MAX_REMOVED
+        while removed == MAX_REMOVED:
+            removed = yield MAILBOX_ACK(
+                mailbox=keyspace.mailbox_key(self.owner), id=number, limit=MAX_REMOVED, ttl_ms=self._ttl_ms
+            )
+            total += removed
+        return total
 
     def _unread(self) -> Flow[int]:
         count = yield Read("XLEN", keyspace.mailbox_key(self.owner, "log"))

@@ -53,7 +53,7 @@ ERASE = _chat("erase", "user", "after", "count")
 
 MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "ttl_ms")
 MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
-MAILBOX_ACK = _mailbox("ack", "id", "ttl_ms")
+MAILBOX_ACK = _mailbox("ack", "id", "limit", "ttl_ms")
 
 PRESENCE_TOUCH = _presence("touch", "user", "ttl_ms", "max_users")
 PRESENCE_USERS = _presence("users", "max_users")

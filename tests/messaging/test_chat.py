@@ -104,6 +104,18 @@ def test_what_all_have_read_is_trimmed_to_the_floor(store: Store) -> None:
     assert [chat.send("b", 7), bodies(chat, "a", 0)] == [7, [6, 7]]
 
 
+def test_many_messages_are_trimmed_in_bounded_steps(redis_server: Store) -> None:
+    chat = Chat.create("a", [], 1, retention=Retention(keep_last=0, keep_for=0, max_messages=1_000_000))
+    for number in range(10_004):
+        chat.send("a", number)
+
+    chat.ack("a", 10_004)
+
+    assert (chat.fetch("a", 0, limit=1)[0].id, chat.unread("a")) == (10_001, 1)
+    chat.ack("a", 10_004)
+    assert [message.id for message in chat.fetch("a", 0)] == [10_005]
+
+
 def test_messages_younger_than_the_floor_are_kept(redis_server: Store) -> None:
     chat = Chat.create("a", [], 1, retention=Retention(keep_last=0, keep_for=3_600))
     chat.send("a", 2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.messaging import Mailbox
+from django_redis_components.messaging import Mailbox, mailbox
 from tests.messaging.members import names_of
 from tests.support import Proxy, Store, eventually, run_async
 
@@ -102,6 +102,30 @@ def test_a_fetch_after_the_ack_of_dropped_messages_is_not_truncated(store: Store
     assert box.fetch().truncated is False
     box.send("c")
     assert ([one.body for one in box.fetch()], box.fetch().truncated) == (["c"], False)
+
+
+def test_an_ack_removes_many_messages_in_bounded_steps(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox, "MAX_REMOVED", 10)
+    box = Mailbox("o")
+    for number in range(30):
+        box.send(number)
+    calls = redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+    assert (box.ack(25), box.unread()) == (25, 5)
+
+    assert redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"] - calls == 3
+    assert (box.fetch()[0].id, box.fetch().truncated) == (26, False)
+
+
+def test_a_lower_limit_drops_many_messages_in_bounded_steps(redis_server: Store) -> None:
+    large, small = Mailbox("o", max_messages=20_000), Mailbox("o", max_messages=10)
+    for number in range(10_020):
+        large.send(number)
+
+    small.send("last")
+
+    assert (small.unread(), small.fetch().truncated) == (21, True)
+    assert (small.send("last"), small.unread()) == (10_022, 10)
 
 
 def test_a_mailbox_that_was_deleted_has_another_epoch(redis_server: Store) -> None:

@@ -7,7 +7,7 @@
 -- Returns 1: done; a lower id than before changes nothing
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
--- Cost: O(log N) for N messages, and O(1) for each that is trimmed
+-- Cost: O(log N) for N messages, and O(1) for each that is trimmed, 10,000 at most
 local chat = KEYS[1]
 local user, id = ARGV[1], tonumber(ARGV[2])
 -- @include chat

@@ -5,7 +5,7 @@
 -- ARGV[1] user  text
 -- Returns n >= 1: members that remain
 -- Returns 0: the chat was deleted, now or before
--- Cost: O(log N) for N members, and O(1) for each message that is trimmed
+-- Cost: O(log N) for N members, and O(1) for each message that is trimmed, 10,000 at most
 local chat = KEYS[1]
 local user = ARGV[1]
 -- @include chat

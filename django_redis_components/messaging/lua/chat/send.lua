@@ -9,7 +9,7 @@
 -- Returns n >= 1: id of the message, sent now or with this token before
 -- Returns -1: no such chat
 -- Returns -2: the sender is no member
--- Cost: O(log N) for N messages, and O(1) for each that is trimmed
+-- Cost: O(log N) for N messages, and O(1) for each that is trimmed, 10,000 at most
 local chat = KEYS[1]
 local sender, body, token, token_ttl_s = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 -- @include chat

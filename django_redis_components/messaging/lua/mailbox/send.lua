@@ -9,7 +9,7 @@
 -- ARGV[5] max_messages  messages; the oldest are dropped
 -- ARGV[6] ttl_ms  milliseconds
 -- Returns n >= 1: id of the message, sent now or with this token before
--- Cost: O(1), and O(1) for each message that is dropped
+-- Cost: O(1), and O(1) for each message that is dropped, 10,000 at most
 local mailbox = KEYS[1]
 local sender, body, token, token_ttl_s = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_messages, ttl_ms = tonumber(ARGV[5]), ARGV[6]
@@ -29,10 +29,10 @@ if id == 1 then
 end
 local sent_ms = string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
 redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
-if redis.call("XLEN", keys.log) > max_messages then
-  redis.call("XTRIM", keys.log, "MAXLEN", max_messages)
-  local first = redis.call("XRANGE", keys.log, "-", "+", "COUNT", 1)[1][1]
-  dropped = tonumber(string.match(first, "^%d+")) - 1
+local count = redis.call("XLEN", keys.log)
+if count > max_messages then
+  redis.call("XTRIM", keys.log, "MAXLEN", math.max(max_messages, count - MAX_DROPPED))
+  dropped = first_id(keys, id) - 1
 end
 if dropped > 0 then
   redis.call("HSET", keys.meta, "dropped", dropped)

@@ -8,6 +8,8 @@
 --   edits    zset: "<time>:<id>:<body>" -> id
 --   deleted  zset: id -> id
 local NO_CHAT, NOT_MEMBER = -1, -2
+-- Most messages that one call trims, so that none blocks the server for long.
+local MAX_TRIMMED = 10000
 
 -- Return the names of the keys of a chat.
 local function chat_keys(chat)
@@ -83,7 +85,8 @@ local function last_before(log, first, last, time_ms)
   return found
 end
 
--- Remove what all members have read, except the newest messages, and what is beyond the limits in any case.
+-- Remove what all members have read, except the newest messages, and what is beyond the limits in any case. A call
+-- trims a bounded number; the next send, ack or leave continues.
 local function trim(keys, now_ms)
   local names = { "seq", "trimmed", "keep_last", "keep_for_ms", "max_messages", "max_age_ms" }
   local meta = redis.call("HMGET", keys.meta, unpack(names))
@@ -98,6 +101,7 @@ local function trim(keys, now_ms)
   end
   last = math.max(trimmed, last, seq - meta.max_messages)
   last = last_before(keys.log, last + 1, seq, now_ms - meta.max_age_ms)
+  last = math.min(last, trimmed + MAX_TRIMMED)
   if last > trimmed then
     redis.call("XTRIM", keys.log, "MINID", (last + 1) .. "-0")
     redis.call("ZREMRANGEBYSCORE", keys.edits, "-inf", last)

@@ -6,6 +6,8 @@
 
 -- Milliseconds for which the counter lives at least: as long as a token, which refers to an id.
 local MIN_TTL_MS = 86400000
+-- Most messages that one send drops, so that none blocks the server for long: the limit may be lower than before.
+local MAX_DROPPED = 10000
 
 -- Return the names of the keys of a mailbox.
 local function mailbox_keys(mailbox)
@@ -26,6 +28,12 @@ local function read_meta(keys)
     dropped = seq
   end
   return seq, acked, dropped
+end
+
+-- Return the id of the first message; another one if there is none.
+local function first_id(keys, default)
+  local entry = redis.call("XRANGE", keys.log, "-", "+", "COUNT", 1)[1]
+  return entry and tonumber(string.match(entry[1], "^%d+")) or default
 end
 
 -- Let the log expire, and the counter not before it: ids must not start anew while there are messages.
