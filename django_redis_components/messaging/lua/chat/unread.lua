@@ -18,6 +18,5 @@ if not seen then
   return code
 end
 local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision", "last_at", "created")
-local seq, from = tonumber(meta[1]), math.max(seen, tonumber(meta[2]))
-local deleted = redis.call("ZCOUNT", keys.deleted, "(" .. from, "+inf")
-return { seq - from - deleted, seq, seen, tonumber(meta[3]), tonumber(meta[4]), meta[5] }
+local seq = tonumber(meta[1])
+return { count_unread(keys, seen, seq, tonumber(meta[2])), seq, seen, tonumber(meta[3]), tonumber(meta[4]), meta[5] }

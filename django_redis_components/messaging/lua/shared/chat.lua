@@ -46,6 +46,12 @@ local function hidden_until(keys, user)
   return tonumber(redis.call("HGET", keys.hidden, user) or "0")
 end
 
+-- Return the number of messages after a last seen id that are in the log.
+local function count_unread(keys, seen, seq, trimmed)
+  local from = math.max(seen, trimmed)
+  return seq - from - redis.call("ZCOUNT", keys.deleted, "(" .. from, "+inf")
+end
+
 -- Let all keys of a chat expire together.
 local function renew_ttl(keys)
   local ttl_ms = redis.call("HGET", keys.meta, "ttl_ms")
