@@ -127,23 +127,26 @@ class Chat:
         """See `send`."""
         return await arun(connections.aclient(self.using), self._send(sender, body, key))
 
-    def fetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
-        """Return the messages after a cursor, in order of id. Nothing is changed.
+    def fetch(self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None) -> Messages:
+        """Return the messages after a cursor, or the last ones before one, in order of id. Nothing is changed.
 
         Args:
             user: a member.
             after: the id of the last message that the device has; None: the user's last seen id.
             limit: most messages, 1 to 1,000.
+            before: the id of the first message that the device has, to load older ones; instead of `after`.
 
         Raises:
             ChatNotFound: there is no such chat.
             NotMember: the user is not a member.
         """
-        return run(connections.client(self.using), self._fetch(user, after, limit))
+        return run(connections.client(self.using), self._fetch(user, after, limit, before))
 
-    async def afetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
+    async def afetch(
+        self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None
+    ) -> Messages:
         """See `fetch`."""
-        return await arun(connections.aclient(self.using), self._fetch(user, after, limit))
+        return await arun(connections.aclient(self.using), self._fetch(user, after, limit, before))
 
     def ack(self, user: User, id: int) -> None:
         """Raise a member's last seen id. A lower id changes nothing; a higher one than there is counts as the last.
@@ -301,11 +304,14 @@ class Chat:
         reply = yield call
         return int(self._checked(reply, name))
 
-    def _fetch(self, user: User, after: int | None, limit: int) -> Flow[Messages]:
+    def _fetch(self, user: User, after: int | None, limit: int, before: int | None = None) -> Flow[Messages]:
         name = check_user(user)
-        cursor: int | str = "" if after is None else arguments.check_id(after, "after")
+        if after is not None and before is not None:
+            raise ValueError(f"after={after!r}, before={before!r}: expected at most one of them.")
+        first: int | str = "" if after is None else arguments.check_id(after, "after")
+        last: int | str = "" if before is None else arguments.check_id(before, "before")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
-        reply = yield FETCH(chat=self._key, user=name, after=cursor, limit=limit)
+        reply = yield FETCH(chat=self._key, user=name, after=first, before=last, limit=limit)
         return fetched(self._checked(reply, name))
 
     def _ack(self, user: User, id: int) -> Flow[None]:

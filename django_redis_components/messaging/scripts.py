@@ -41,7 +41,7 @@ CREATE = _chat(
     "members*",
 )
 SEND = _chat("send", "sender", "body", "token", "token_ttl_s")
-FETCH = _chat("fetch", "user", "after", "limit")
+FETCH = _chat("fetch", "user", "after", "before", "limit")
 ACK = _chat("ack", "user", "id")
 UNREAD = _chat("unread", "user")
 SUMMARY = _chat("summary", "limit")

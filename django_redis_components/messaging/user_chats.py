@@ -84,7 +84,9 @@ def _pending(user: User, limit: int) -> Flow[_Pending]:
     states = yield from _states(name)
     found, size = [], 0
     for chunk in _chunks(states, limit):
-        calls = {one: FETCH(chat=keyspace.chat_key(one), user=name, after="", limit=chunk[one]) for one in chunk}
+        calls = {
+            one: FETCH(chat=keyspace.chat_key(one), user=name, after="", before="", limit=chunk[one]) for one in chunk
+        }
         replies = yield from _replies(name, calls)
         found += [(chat_id, fetched(reply)) for chat_id, reply in replies.items()]
         size += sum(map(_size, replies.values()))

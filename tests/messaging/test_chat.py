@@ -189,6 +189,23 @@ def test_no_cursor_shows_a_member_what_was_sent_before_the_join(store: Store) ->
 
 
 @pytest.mark.contract
+def test_older_messages_are_loaded_backwards(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    for number in range(2, 7):
+        chat.send("a", number)
+    chat.join("new", history=3)
+    chat.delete_message("a", 4)
+    chat.edit_message("a", 5, "five")
+
+    def older(user: str, before: int, limit: int) -> list[Any]:
+        return [message.body for message in chat.fetch(user, before=before, limit=limit)]
+
+    assert [older("b", 7, 2), older("b", 5, 2), older("b", 2, 2), older("b", 1, 2)] == [["five", 6], [2, 3], [1], []]
+    assert [older("new", 7, 9), older("new", 5, 9), older("b", 99, 1)] == [["five", 6], [], [6]]
+    assert chat.fetch("b", before=5).truncated is False
+
+
+@pytest.mark.contract
 def test_nothing_brings_a_chat_back_after_its_last_member_left(store: Store) -> None:
     chat = Chat.create("a", ["b"], 1, retention=NO_FLOOR)
     chat.ack("b", 1)
@@ -373,6 +390,8 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").fetch("a", after=-1), ValueError, "after=-1: expected an integer from 0 to"),
         (lambda: Chat("x").fetch("a", after=True), TypeError, "after=True: expected an integer"),
         (lambda: Chat("x").fetch("a", limit=0), ValueError, "limit=0: expected an integer from 1 to 1000"),
+        (lambda: Chat("x").fetch("a", before=-1), ValueError, "before=-1: expected an integer from 0 to"),
+        (lambda: Chat("x").fetch("a", 1, before=2), ValueError, "after=1, before=2: expected at most one of them."),
         (lambda: Chat("x").ack("a", -3), ValueError, "id=-3: expected an integer from 0 to"),
         (lambda: Chat("x").ack(None, 3), TypeError, "user=None: expected the id of a user, an integer or a string."),
         (lambda: Chat("x").ack("", 3), ValueError, "user is empty"),
@@ -393,7 +412,7 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Retention(keep_for=9, max_age=3), ValueError, "keep_for=9: expected at most max_age, 3."),
         (lambda: Retention(ttl=0), ValueError, "ttl=0: expected a number of seconds above 0"),
     ],
-    ids=[str(number) for number in range(20)],
+    ids=[str(number) for number in range(22)],
 )
 def test_bad_arguments_are_refused_before_anything_is_sent(act: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
