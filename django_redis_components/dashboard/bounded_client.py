@@ -12,6 +12,7 @@ from django_redis_components.core.live_events import MAX_KEPT
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
+from django_redis_components.messaging.scripts import SUMMARY
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
@@ -61,6 +62,7 @@ READ_SCRIPTS = {
     TASK_LEASES,
     QUEUE_STATS,
     SCAN_TASKS,
+    SUMMARY,
 }
 #: Scripts that only read if their first argument, the call id, is empty.
 PEEK_SCRIPTS = {FIXED, GCRA, SLIDING}

@@ -5,7 +5,7 @@ Guarantees:
 - A message that was accepted is fetched at least once by each member, until the member acknowledges it (`ack`).
 - All members get the messages of a chat in one order, that of their ids. No lock is involved.
 - `send` moves nobody's last seen id, so that neither other members' messages nor own ones on another device are missed.
-- `send` is safe to repeat: with a key for a day, and without one after a lost reply.
+- `send` is safe to repeat: with a key for a day (the newest 10,000), and without one after a lost reply.
 - Messages that all members have read are removed, except the newest ones; messages that a member has not read are
   removed only beyond the limits of `Retention`, and the next fetch says ``truncated``.
 - The last member who leaves removes all keys of the chat; a late `send` is refused and does not create it again.
@@ -18,15 +18,16 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ``<prefix>:messaging:{<id>}:chat:log``       stream  the messages, with ids ``n-0``
 ``…:chat:members``                           zset    user -> last seen id
 ``…:chat:meta``                              hash    counter of ids, what was trimmed, retention
-``…:chat:sent``                              zset    tokens of sent messages; 60 s, with a key a day
+``…:chat:hidden``                            hash    user -> last id before what the member may see
+``…:chat:sent``, ``…:chat:keyed``            zset    tokens of sends and edits; 60 s, with a key a day
 ``…:chat:edits``, ``…:chat:deleted``         zset    edits and deletions of messages that are in the log
 ``<prefix>:messaging:{<id>}:mailbox:log``    stream  the messages of a mailbox; 400 days after the last write
-``…:mailbox:meta``                           hash    counter of ids; as long as the log
-``…:mailbox:sent``                           zset    tokens of sent messages; 60 s, with a key a day
+``…:mailbox:meta``                           hash    counter of ids; as long as the log, a day at least
+``…:mailbox:sent``, ``…:mailbox:keyed``      zset    tokens of sent messages; 60 s, those with a key a day
 ``<prefix>:messaging:{<name>}:presence``     zset    users who are present; 60 s after the last one
 ``…:typing``                                 zset    users who are typing; 6 s after the last one
 ``<prefix>:messaging:{<user>}:chats``        zset    index of a user's chats; 400 days after the last use
-``…:left``                                   zset    chats that the user has left, for `erase_user`; 400 days
+``…:left``                                   zset    chats that the user left in 400 days, for `erase_user`
 ``<prefix>:messaging:{index}:all``           zset    the newest 1,000 chats, for the dashboard; 400 days
 ===========================================  ======  ==========================================================
 
@@ -51,7 +52,8 @@ See also: docs/components/messaging.md.
 from __future__ import annotations
 
 from django_redis_components.messaging.broadcast import Broadcast, Subscription
-from django_redis_components.messaging.chat import Chat, ChatState
+from django_redis_components.messaging.chat import Chat
+from django_redis_components.messaging.chat_state import ChatState
 from django_redis_components.messaging.erasure import Erasure, aerase_user, erase_user
 from django_redis_components.messaging.exceptions import (
     ChatExists,

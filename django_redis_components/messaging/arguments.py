@@ -20,7 +20,7 @@ MAX_FETCH = 1_000
 MAX_ID = 2**53 - 1
 #: Seconds for which a `key` is remembered. A device that was offline sends again within a day.
 KEY_TTL_S = 86_400
-#: Seconds for which the token of a send without a key is remembered. Retries end sooner.
+#: Seconds for which the token of a send without a key is kept: RETRY_S of lua/shared/sent.lua. Retries end sooner.
 TOKEN_TTL_S = 60
 
 

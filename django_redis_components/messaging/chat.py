@@ -5,14 +5,15 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Generator, Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
+from django_redis_components.messaging.chat_state import ChatState, state_of
 from django_redis_components.messaging.exceptions import (
     ChatExists,
     ChatFull,
@@ -26,6 +27,7 @@ from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
 from django_redis_components.messaging.scripts import (
     ACK,
     CREATE,
+    DELETE,
     DELETE_MESSAGE,
     EDIT_MESSAGE,
     FETCH,
@@ -39,24 +41,6 @@ from django_redis_components.messaging.waiting import wait_until
 
 #: Most members of a chat: `members` reads all of them.
 MAX_MEMBERS = 1_000
-
-
-class ChatState(NamedTuple):
-    """The state of a chat for one member.
-
-    Attributes:
-        unread: messages after the last seen one.
-        last_id: id of the last message that was sent.
-        last_seen: the member's last seen id.
-        revision: number of edits and deletions.
-        last_ms: when the last message was sent, in milliseconds since 1970.
-    """
-
-    unread: int
-    last_id: int
-    last_seen: int
-    revision: int
-    last_ms: int
 
 
 class Chat:
@@ -143,23 +127,26 @@ class Chat:
         """See `send`."""
         return await arun(connections.aclient(self.using), self._send(sender, body, key))
 
-    def fetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
-        """Return the messages after a cursor, in order of id. Nothing is changed.
+    def fetch(self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None) -> Messages:
+        """Return the messages after a cursor, or the last ones before one, in order of id. Nothing is changed.
 
         Args:
             user: a member.
             after: the id of the last message that the device has; None: the user's last seen id.
             limit: most messages, 1 to 1,000.
+            before: the id of the first message that the device has, to load older ones; instead of `after`.
 
         Raises:
             ChatNotFound: there is no such chat.
             NotMember: the user is not a member.
         """
-        return run(connections.client(self.using), self._fetch(user, after, limit))
+        return run(connections.client(self.using), self._fetch(user, after, limit, before))
 
-    async def afetch(self, user: User, after: int | None = None, limit: int = 50) -> Messages:
+    async def afetch(
+        self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None
+    ) -> Messages:
         """See `fetch`."""
-        return await arun(connections.aclient(self.using), self._fetch(user, after, limit))
+        return await arun(connections.aclient(self.using), self._fetch(user, after, limit, before))
 
     def ack(self, user: User, id: int) -> None:
         """Raise a member's last seen id. A lower id changes nothing; a higher one than there is counts as the last.
@@ -216,10 +203,12 @@ class Chat:
         return await arun(connections.aclient(self.using), self._wait(user, timeout, after))
 
     def join(self, user: User, history: int = 0) -> None:
-        """Add a member. The last seen id of one who is a member already does not change.
+        """Add a member, who sees what is sent from now on. Nothing changes for a user who is a member already.
+
+        A user who leaves and joins again sees nothing of before either.
 
         Args:
-            history: messages from before the join that count as unread.
+            history: messages from before the join that the member sees too, as unread ones.
 
         Raises:
             ChatFull: the chat has 1,000 members.
@@ -274,7 +263,7 @@ class Chat:
         await arun(connections.aclient(self.using), self._delete_message(user, id))
 
     def delete(self) -> None:
-        """Delete the chat, for all members."""
+        """Delete the chat, for all members. Waiters raise `ChatNotFound`."""
         run(connections.client(self.using), self._delete())
 
     async def adelete(self) -> None:
@@ -301,9 +290,12 @@ class Chat:
             members=members,
             **kept.times_ms(),
         )
+        entries = [(self.id, member) for member in members]
         if code < 0:
+            yield from user_index.restore(entries)  # its creator may have died before it wrote the index
             raise ChatExists(self.id)
-        yield from user_index.add_chat(self.id, members, is_new=True)
+        yield from user_index.add(entries)
+        yield from user_index.index_name("all", self.id)
 
     def _send(self, sender: User, body: Any, key: str | None) -> Flow[int]:
         name = check_user(sender, "sender")
@@ -312,11 +304,14 @@ class Chat:
         reply = yield call
         return int(self._checked(reply, name))
 
-    def _fetch(self, user: User, after: int | None, limit: int) -> Flow[Messages]:
+    def _fetch(self, user: User, after: int | None, limit: int, before: int | None = None) -> Flow[Messages]:
         name = check_user(user)
-        cursor: int | str = "" if after is None else arguments.check_id(after, "after")
+        if after is not None and before is not None:
+            raise ValueError(f"after={after!r}, before={before!r}: expected at most one of them.")
+        first: int | str = "" if after is None else arguments.check_id(after, "after")
+        last: int | str = "" if before is None else arguments.check_id(before, "before")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
-        reply = yield FETCH(chat=self._key, user=name, after=cursor, limit=limit)
+        reply = yield FETCH(chat=self._key, user=name, after=first, before=last, limit=limit)
         return fetched(self._checked(reply, name))
 
     def _ack(self, user: User, id: int) -> Flow[None]:
@@ -327,7 +322,7 @@ class Chat:
     def _state(self, user: User) -> Flow[ChatState]:
         name = check_user(user)
         reply = yield UNREAD(chat=self._key, user=name)
-        return ChatState(*self._checked(reply, name))
+        return state_of(self._checked(reply, name))
 
     def _wait(self, user: User, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
         name, timeout_s = check_user(user), to_seconds(timeout, "timeout", zero=True)
@@ -344,12 +339,15 @@ class Chat:
         reply = yield JOIN(chat=self._key, user=name, history=history, max_members=MAX_MEMBERS)
         if self._checked(reply, name) == 0:
             raise ChatFull(self.id, MAX_MEMBERS)
-        yield from user_index.add_chat(self.id, [name])
+        yield from user_index.add([(self.id, name)])
 
     def _leave(self, user: User) -> Flow[None]:
         name = check_user(user)
+        yield from user_index.add_left_chat(self.id, name)
         remaining = yield LEAVE(chat=self._key, user=name)
-        yield from user_index.remove_chat(self.id, [name], is_deleted=remaining == 0)
+        yield from user_index.remove([(self.id, name)])
+        if not remaining:
+            yield from user_index.unindex_name("all", self.id)
 
     def _members(self) -> Flow[dict[str, int]]:
         reply = yield Read("ZRANGE", keyspace.chat_key(self.id, "members"), 0, MAX_MEMBERS - 1, "WITHSCORES")
@@ -358,7 +356,9 @@ class Chat:
 
     def _edit_message(self, user: User, id: int, body: Any) -> Flow[None]:
         name, number = check_user(user), arguments.check_id(id, low=1)
-        reply = yield EDIT_MESSAGE(chat=self._key, user=name, id=number, body=arguments.check_body(body))
+        token, _ = arguments.send_token(None, name)
+        data = arguments.check_body(body)
+        reply = yield EDIT_MESSAGE(chat=self._key, user=name, id=number, body=data, token=token)
         self._checked(reply, name, number)
 
     def _delete_message(self, user: User, id: int) -> Flow[None]:
@@ -368,8 +368,11 @@ class Chat:
 
     def _delete(self) -> Flow[None]:
         members = yield from self._members()
-        yield Command("UNLINK", *(keyspace.chat_key(self.id, part) for part in keyspace.CHAT_PARTS), retry=True)
-        yield from user_index.remove_chat(self.id, members, is_deleted=True)
+        created = yield Read("HGET", keyspace.chat_key(self.id, "meta"), "created")
+        if created is not None:
+            yield DELETE(chat=self._key, created=created)
+        yield from user_index.remove([(self.id, member) for member in members])
+        yield from user_index.unindex_name("all", self.id)
 
     def _checked(self, reply: Any, user: str, id: int = 0) -> Any:
         """Return the reply of a script, or raise the exception of its code."""

@@ -11,8 +11,10 @@ from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.mailbox import delete_flow
 from django_redis_components.messaging.scripts import ERASE, LEAVE
 
-#: Messages that one call looks at.
+#: Messages that one script looks at.
 CHUNK = 200
+#: Chats that one call of `erase_user` looks at.
+MAX_CHATS = 1_000
 
 
 class Erasure(NamedTuple):
@@ -20,7 +22,8 @@ class Erasure(NamedTuple):
 
     Attributes:
         chats: chats that were looked at: those of the user, and those that the user has left.
-        is_complete: False if the user had more chats than one call looks at: call it again.
+        is_complete: False if there are more chats than the 1,000 that one call looks at, or the user has joined one
+            meanwhile: call it again.
     """
 
     chats: int
@@ -28,9 +31,10 @@ class Erasure(NamedTuple):
 
 
 def erase_user(user: User, *, using: str = "default") -> Erasure:
-    """Delete the messages that a user has sent in chats, leave these, and delete the user's mailbox and indexes.
+    """Leave a user's chats, delete the messages that the user has sent in chats, the mailbox and the indexes.
 
-    Run ``reconcile`` first if the index may be incomplete. Messages to other users' mailboxes are theirs and remain.
+    After an error call it again: it continues. Run ``reconcile`` first if the index may be incomplete. Messages to
+    other users' mailboxes are theirs and remain.
     """
     return run(connections.client(using), _erase_user(user))
 
@@ -42,20 +46,20 @@ async def aerase_user(user: User, *, using: str = "default") -> Erasure:
 
 def _erase_user(user: User) -> Flow[Erasure]:
     name = check_user(user)
-    limit = user_index.MAX_CHATS
     indexes = [keyspace.chats_key(name), keyspace.left_key(name)]
-    replies = yield Batch([Read("ZREVRANGE", key, 0, limit - 1) for key in indexes])
-    ids = dict.fromkeys(chat_id.decode() for found in replies for chat_id in found)
+    found = yield Batch([Read("ZREVRANGE", key, 0, MAX_CHATS - 1) for key in indexes])
+    ids = list(dict.fromkeys(chat_id.decode() for part in found for chat_id in part))[:MAX_CHATS]
     for chat_id in ids:
-        yield from _erase_messages(chat_id, name)
+        # Leave first: a message of the user that is sent meanwhile is refused, or erased.
         remaining = yield LEAVE(chat=keyspace.chat_key(chat_id), user=name)
+        yield from _erase_messages(chat_id, name)
+        yield Command("ZREM", keyspace.left_key(name), chat_id, retry=True)
+        yield from user_index.remove([(chat_id, name)], is_strict=True)
         if not remaining:
-            yield from user_index.remove_chat(chat_id, [], is_deleted=True)
-    for key, found in zip(indexes, replies, strict=True):
-        if found:
-            yield Command("ZREM", key, *found, retry=True)
+            yield from user_index.unindex_name("all", chat_id)
     yield from delete_flow(name)
-    return Erasure(len(ids), all(len(found) < limit for found in replies))
+    left = yield Batch([Read("EXISTS", key) for key in indexes])
+    return Erasure(len(ids), not any(left))
 
 
 def _erase_messages(chat_id: str, user: str) -> Flow[None]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from django_redis_components.core import keys
 
-#: Parts of the keys of a chat, below its base key; the same as in lua/shared/chat.lua.
-CHAT_PARTS = ("log", "members", "meta", "sent", "edits", "deleted")
 #: Parts of the keys of a mailbox; the same as in lua/shared/mailbox.lua.
-MAILBOX_PARTS = ("log", "meta", "sent")
+MAILBOX_PARTS = ("log", "meta", "sent", "keyed")
 
 
 def chat_key(chat_id: str, *parts: str) -> str:

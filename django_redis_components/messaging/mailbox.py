@@ -17,6 +17,8 @@ from django_redis_components.messaging.waiting import wait_until
 
 #: Largest limit of a mailbox.
 MAX_MESSAGES = 1_000_000
+#: Messages that one script of an ack removes.
+MAX_REMOVED = 10_000
 
 
 class Mailbox:
@@ -91,7 +93,10 @@ class Mailbox:
         return await arun(connections.aclient(self.using), self._wait(timeout, after))
 
     def ack(self, id: int) -> int:
-        """Remove the messages up to an id. Return how many were removed; after a lost reply this may be 0."""
+        """Remove the messages up to an id, for all devices. Return how many were removed; after a lost reply maybe 0.
+
+        An id above the last one is of an older mailbox of the owner, and removes nothing.
+        """
         return run(connections.client(self.using), self._ack(id))
 
     async def aack(self, id: int) -> int:
@@ -134,9 +139,14 @@ class Mailbox:
         cursor: int | str = "" if after is None else arguments.check_id(after, "after")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
-        seq, dropped, used, entries = reply
-        truncated = used < dropped or used > seq
-        return Messages(read_entries(entries), truncated=truncated, last_id=seq, last_seen=used)
+        seq, seen, is_truncated, epoch, entries = reply
+        return Messages(
+            read_entries(entries),
+            truncated=bool(is_truncated),
+            last_id=seq,
+            last_seen=seen,
+            epoch=epoch.decode(),
+        )
 
     def _wait(self, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
         timeout_s = to_seconds(timeout, "timeout", zero=True)
@@ -148,9 +158,13 @@ class Mailbox:
         return (yield from wait_until(self.using, keyspace.mailbox_key(self.owner, "wakeup"), check, timeout_s))
 
     def _ack(self, id: int) -> Flow[int]:
-        number = arguments.check_id(id)
-        removed = yield MAILBOX_ACK(mailbox=keyspace.mailbox_key(self.owner), id=number, ttl_ms=self._ttl_ms)
-        return int(removed)
+        number, total, removed = arguments.check_id(id), 0, MAX_REMOVED
+        while removed == MAX_REMOVED:
+            removed = yield MAILBOX_ACK(
+                mailbox=keyspace.mailbox_key(self.owner), id=number, limit=MAX_REMOVED, ttl_ms=self._ttl_ms
+            )
+            total += removed
+        return total
 
     def _unread(self) -> Flow[int]:
         count = yield Read("XLEN", keyspace.mailbox_key(self.owner, "log"))
@@ -163,4 +177,4 @@ class Mailbox:
 def delete_flow(owner: str) -> Flow[None]:
     """Delete a mailbox, and its name in the dashboard's index."""
     yield Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)
-    yield from user_index.write([Command("ZREM", keyspace.index_key("mailboxes"), owner, retry=True)])
+    yield from user_index.unindex_name("mailboxes", owner)

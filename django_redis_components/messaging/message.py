@@ -33,21 +33,31 @@ class Messages(list[Message]):
     """The messages of one fetch, in order of id: a list with the state of the log.
 
     Attributes:
-        truncated: whether messages after the cursor were removed, or the cursor is of an older chat or mailbox with the
-            same name: show what was fetched as a new beginning.
+        truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older
+            chat or mailbox with the same name: show what was fetched as a new beginning.
         last_id: id of the last message that was sent, 0 for none.
         last_seen: the user's last seen id; of a mailbox, the cursor.
         revision: number of edits and deletions. Fetch messages again that are shown when it changes.
+        epoch: differs from that of an older chat or mailbox with the same name, whose cursors have no meaning any more;
+            empty before the first message of a mailbox.
     """
 
     def __init__(
-        self, messages: Iterable[Message] = (), *, truncated: bool, last_id: int, last_seen: int, revision: int = 0
+        self,
+        messages: Iterable[Message] = (),
+        *,
+        truncated: bool,
+        last_id: int,
+        last_seen: int,
+        revision: int = 0,
+        epoch: str = "",
     ) -> None:
         super().__init__(messages)
         self.truncated = truncated
         self.last_id = last_id
         self.last_seen = last_seen
         self.revision = revision
+        self.epoch = epoch
 
 
 def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Message]:
@@ -61,13 +71,14 @@ def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Me
 
 def fetched(reply: list[Any]) -> Messages:
     """Return the messages of a reply of `FETCH`."""
-    seq, seen, trimmed, revision, cursor, entries, edits = reply
+    seq, seen, is_truncated, revision, epoch, entries, edits = reply
     return Messages(
         read_entries(entries, edits),
-        truncated=cursor < trimmed or cursor > seq,
+        truncated=bool(is_truncated),
         last_id=seq,
         last_seen=seen,
         revision=revision,
+        epoch=epoch.decode(),
     )
 
 

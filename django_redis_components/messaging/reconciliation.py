@@ -33,7 +33,11 @@ class Reconciliation:
 
 
 def reconcile(*, using: str = "default") -> Reconciliation:
-    """Repair the indexes of users' chats. It looks at all keys of the server, a thousand at a time."""
+    """Repair the indexes of users' chats. It looks at all keys of the server, a thousand at a time.
+
+    Raises:
+        redis.exceptions.RedisError: an index could not be written; call it again.
+    """
     client, done = connections.client(using), Reconciliation()
     for anchor in client.key_per_primary():
         run(client, _repair(anchor, done))
@@ -68,21 +72,23 @@ def _add_members(chat_id: str, done: Reconciliation) -> Flow[None]:
     members = yield Read("ZRANGE", keyspace.chat_key(chat_id, "members"), 0, MAX_MEMBERS - 1)
     users = [user.decode() for user in members]
     scores: list[Any] = yield Batch([Read("ZSCORE", keyspace.chats_key(user), chat_id) for user in users])
-    missing = [user for user, score in zip(users, scores, strict=True) if score is None]
-    yield from user_index.add_chat(chat_id, missing)
+    missing = [(chat_id, user) for user, score in zip(users, scores, strict=True) if score is None]
+    yield from user_index.add(missing, is_strict=True)
     done.chats += 1
     done.added += len(missing)
 
 
 def _remove_chats(user: str, done: Reconciliation) -> Flow[None]:
-    ids = yield from user_index.chat_ids(user)
-    for start in range(0, len(ids), CHUNK):
-        some = ids[start : start + CHUNK]
+    cursor = 0
+    while True:
+        reply = yield Read("ZSCAN", keyspace.chats_key(user), cursor, "COUNT", CHUNK)
+        cursor, some = int(reply[0]), [chat_id.decode() for chat_id in reply[1][::2]]
         scores = yield Batch([Read("ZSCORE", keyspace.chat_key(one, "members"), user) for one in some])
-        for chat_id, score in zip(some, scores, strict=True):
-            if score is None:
-                yield from user_index.remove_chat(chat_id, [user])
-                done.removed += 1
+        entries = [(chat_id, user) for chat_id, score in zip(some, scores, strict=True) if score is None]
+        yield from user_index.remove(entries, is_strict=True)
+        done.removed += len(entries)
+        if not cursor:
+            return
 
 
 def _escaped(text: str) -> str:

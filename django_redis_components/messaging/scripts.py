@@ -41,18 +41,20 @@ CREATE = _chat(
     "members*",
 )
 SEND = _chat("send", "sender", "body", "token", "token_ttl_s")
-FETCH = _chat("fetch", "user", "after", "limit")
+FETCH = _chat("fetch", "user", "after", "before", "limit")
 ACK = _chat("ack", "user", "id")
 UNREAD = _chat("unread", "user")
+SUMMARY = _chat("summary", "limit")
 JOIN = _chat("join", "user", "history", "max_members")
 LEAVE = _chat("leave", "user")
-EDIT_MESSAGE = _chat("edit_message", "user", "id", "body")
+EDIT_MESSAGE = _chat("edit_message", "user", "id", "body", "token")
+DELETE = _chat("delete", "created")
 DELETE_MESSAGE = _chat("delete_message", "user", "id")
 ERASE = _chat("erase", "user", "after", "count")
 
 MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "ttl_ms")
 MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
-MAILBOX_ACK = _mailbox("ack", "id", "ttl_ms")
+MAILBOX_ACK = _mailbox("ack", "id", "limit", "ttl_ms")
 
 PRESENCE_TOUCH = _presence("touch", "user", "ttl_ms", "max_users")
 PRESENCE_USERS = _presence("users", "max_users")

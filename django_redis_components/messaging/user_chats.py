@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat import ChatState
+from django_redis_components.messaging.chat_state import ChatState, state_of
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
-#: Calls of one round trip.
+#: Calls of one round trip, and messages unless one chat has more: with the largest bodies 16 MiB.
 CHUNK = 100
+CHUNK_MESSAGES = 256
+#: Messages that `pending` returns at most, and bytes of bodies after which it reads no more.
+MAX_PENDING = 10_000
+MAX_PENDING_BYTES = 16 * 1024 * 1024
 
 _Pending = list[tuple[str, Messages]]
 
 
 def chats(user: User, *, using: str = "default") -> list[str]:
-    """Return the ids of a user's chats, that with the latest message first. At most 1,000."""
+    """Return the ids of a user's chats, that with the latest message first. At most 10,000."""
     return list(run(connections.client(using), _states(user)))
 
 
@@ -42,6 +45,9 @@ async def aunread_counts(user: User, *, using: str = "default") -> dict[str, int
 def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
     """Return the messages after the last seen one in all chats of a user, chats without any left out.
 
+    The chat with the latest message is first. At most 10,000 messages are returned, and after 16 MiB no further chats
+    are read: acknowledge the messages and call it again for the others.
+
     Args:
         user: the user.
         limit: most messages of each chat, 1 to 1,000.
@@ -60,8 +66,11 @@ async def apending(user: User, limit: int = 50, *, using: str = "default") -> _P
 def _states(user: User) -> Flow[dict[str, ChatState]]:
     name = check_user(user)
     ids = yield from user_index.chat_ids(name)
-    replies = yield from _replies(name, ids, [UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids])
-    found = [(chat_id, ChatState(*reply)) for chat_id, reply in replies]
+    found = []
+    for start in range(0, len(ids), CHUNK):
+        calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids[start : start + CHUNK]}
+        replies = yield from _replies(name, calls)
+        found += [(chat_id, state_of(reply)) for chat_id, reply in replies.items()]
     return dict(sorted(found, key=lambda pair: -pair[1].last_ms))
 
 
@@ -72,23 +81,45 @@ def _counts(states: dict[str, ChatState]) -> dict[str, int]:
 def _pending(user: User, limit: int) -> Flow[_Pending]:
     name = check_user(user)
     arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
-    ids = yield from user_index.chat_ids(name)
-    calls = [FETCH(chat=keyspace.chat_key(one), user=name, after="", limit=limit) for one in ids]
-    replies = yield from _replies(name, ids, calls)
-    found = [(chat_id, fetched(reply)) for chat_id, reply in replies]
+    states = yield from _states(name)
+    found, size = [], 0
+    for chunk in _chunks(states, limit):
+        calls = {
+            one: FETCH(chat=keyspace.chat_key(one), user=name, after="", before="", limit=chunk[one]) for one in chunk
+        }
+        replies = yield from _replies(name, calls)
+        found += [(chat_id, fetched(reply)) for chat_id, reply in replies.items()]
+        size += sum(map(_size, replies.values()))
+        if size > MAX_PENDING_BYTES:
+            break
     return [(chat_id, messages) for chat_id, messages in found if messages]
 
 
-def _replies(user: str, ids: Sequence[str], calls: Sequence[Call]) -> Flow[list[tuple[str, Any]]]:
+def _chunks(states: dict[str, ChatState], limit: int) -> list[dict[str, int]]:
+    """Return the chats to read in each round trip, with the number of messages of each."""
+    chunks: list[dict[str, int]] = [{}]
+    remaining, size = MAX_PENDING, 0
+    for chat_id, state in states.items():
+        count = min(state.unread, limit, remaining)
+        if not count:
+            continue
+        if size + count > CHUNK_MESSAGES or len(chunks[-1]) == CHUNK:
+            chunks.append({})
+            size = 0
+        chunks[-1][chat_id] = count
+        remaining, size = remaining - count, size + count
+    return chunks
+
+
+def _size(reply: list[Any]) -> int:
+    """Return the bytes of the bodies in a reply of `FETCH`."""
+    *_, entries, edits = reply
+    return sum(len(fields[3]) for _, fields in entries) + sum(map(len, edits))
+
+
+def _replies(user: str, calls: dict[str, Call]) -> Flow[dict[str, Any]]:
     """Return the reply for each chat. Chats of which the user is no member any more are removed from the index."""
-    found, stale = [], []
-    for start in range(0, len(calls), CHUNK):
-        replies = yield Batch(calls[start : start + CHUNK])
-        for chat_id, reply in zip(ids[start:], replies, strict=False):
-            if isinstance(reply, int):
-                stale.append(chat_id)
-            else:
-                found.append((chat_id, reply))
-    for chat_id in stale:
-        yield from user_index.remove_chat(chat_id, [user])
-    return found
+    replies = yield Batch(list(calls.values()))
+    found = dict(zip(calls, replies, strict=True))
+    yield from user_index.remove([(chat_id, user) for chat_id, reply in found.items() if isinstance(reply, int)])
+    return {chat_id: reply for chat_id, reply in found.items() if not isinstance(reply, int)}

@@ -1,7 +1,8 @@
 """The index of each user's chats, and the dashboard's indexes.
 
 It is in another slot than the chats, so it is written after them, as well as possible: the members of a chat are the
-truth. A write that fails is logged, and `reconcile` repairs the index. Readers ignore what is not true any more.
+truth. A write that fails is logged, and `reconcile` repairs the index. Readers ignore what is not true any more, so an
+entry too many is harmless; after a removal the members are read again, because the user may have joined meanwhile.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -17,7 +17,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.messaging import keyspace
 
 #: Chats of a user that are read.
-MAX_CHATS = 1_000
+MAX_CHATS = 10_000
 #: Milliseconds after the last write or read until the index of a user expires.
 TTL_MS = 400 * 86_400 * 1_000
 #: Names that each index of the dashboard keeps, the latest.
@@ -25,67 +25,88 @@ MAX_INDEXED = 1_000
 #: Commands of one round trip.
 CHUNK = 500
 
+#: The id of a chat, and a user.
+Entry = tuple[str, str]
+
 logger = logging.getLogger("django_redis_components.messaging")
 
 
-def add_chat(chat_id: str, users: Iterable[str], *, is_new: bool = False) -> Flow[None]:
-    """Add a chat to the index of each user, and a new one to the index of chats."""
+def add(entries: Iterable[Entry], *, is_strict: bool = False) -> Flow[None]:
+    """Add chats to the indexes of users."""
     requests: list[Command] = []
-    for user in users:
+    for chat_id, user in entries:
         key = keyspace.chats_key(user)
         requests.append(Command("ZADD", key, "NX", _order(), chat_id, retry=True))
         requests.append(Command("PEXPIRE", key, TTL_MS, retry=True))
-    if is_new:
-        requests += _index_commands(keyspace.index_key(), chat_id)
-    yield from write(requests)
+    yield from write(requests, is_strict=is_strict)
 
 
-def remove_chat(chat_id: str, users: Iterable[str], *, is_deleted: bool = False) -> Flow[None]:
-    """Remove a chat from the index of each user. While it exists it may have messages of the user."""
-    requests: list[Command] = []
-    for user in users:
-        requests.append(Command("ZREM", keyspace.chats_key(user), chat_id, retry=True))
-        if not is_deleted:
-            key = keyspace.left_key(user)
-            requests += [
-                Command("ZADD", key, _order(), chat_id, retry=True),
-                Command("ZREMRANGEBYRANK", key, 0, -MAX_CHATS - 1, retry=True),
-                Command("PEXPIRE", key, TTL_MS, retry=True),
-            ]
-    if is_deleted:
-        requests.append(Command("ZREM", keyspace.index_key(), chat_id, retry=True))
-    yield from write(requests)
+def remove(entries: Sequence[Entry], *, is_strict: bool = False) -> Flow[None]:
+    """Remove chats from the indexes of users."""
+    requests = [Command("ZREM", keyspace.chats_key(user), chat_id, retry=True) for chat_id, user in entries]
+    yield from write(requests, is_strict=is_strict)
+    yield from restore(entries, is_strict=is_strict)
+
+
+def restore(entries: Sequence[Entry], *, is_strict: bool = False) -> Flow[None]:
+    """Add those chats to the indexes of users of which they are members."""
+    for start in range(0, len(entries), CHUNK):
+        chunk = entries[start : start + CHUNK]
+        reads = [Read("ZSCORE", keyspace.chat_key(chat_id, "members"), user) for chat_id, user in chunk]
+        try:
+            scores = yield Batch(reads)
+        except RedisError as exc:
+            _raise_or_log(exc, is_strict)
+        else:
+            found = [entry for entry, score in zip(chunk, scores, strict=True) if score is not None]
+            yield from add(found, is_strict=is_strict)
+
+
+def add_left_chat(chat_id: str, user: str) -> Flow[None]:
+    """Note, before a user leaves a chat, that it may have messages of the user: `erase_user` depends on it."""
+    key, now_ms = keyspace.left_key(user), _order()
+    yield Batch(
+        [
+            Command("ZADD", key, now_ms, chat_id, retry=True),
+            Command("ZREMRANGEBYSCORE", key, "-inf", now_ms - TTL_MS, retry=True),
+            Command("PEXPIRE", key, TTL_MS, retry=True),
+        ]
+    )
 
 
 def chat_ids(user: str) -> Flow[list[str]]:
     """Return the ids of the chats in the index of a user, and let the index live on."""
     key = keyspace.chats_key(user)
-    found, _ = yield Batch([Read("ZREVRANGE", key, 0, MAX_CHATS - 1), Command("PEXPIRE", key, TTL_MS, retry=True)])
-    return [chat_id.decode() for chat_id in found]
+    found, _ = yield Batch([Read("ZREVRANGE", key, 0, MAX_CHATS), Command("PEXPIRE", key, TTL_MS, retry=True)])
+    if len(found) > MAX_CHATS:
+        logger.warning("User %r has more than %d chats: the others are not read.", user, MAX_CHATS)
+    return [chat_id.decode() for chat_id in found[:MAX_CHATS]]
 
 
-def write(requests: Sequence[Command]) -> Flow[None]:
-    """Write to indexes. An error is logged: what it is about has been done."""
+def write(requests: Sequence[Command], *, is_strict: bool = False) -> Flow[None]:
+    """Write to indexes. An error is logged: what it is about has been done. A strict write raises it."""
     for start in range(0, len(requests), CHUNK):
         try:
-            replies = yield Batch(requests[start : start + CHUNK], return_exceptions=True)
+            yield Batch(requests[start : start + CHUNK])
         except RedisError as exc:
-            replies = [exc]
-        _log_first_error(replies)
+            _raise_or_log(exc, is_strict)
 
 
 def index_name(kind: str, name: str) -> Flow[None]:
-    """Add a mailbox or a broadcast to the dashboard's index of its kind; see `keyspace.index_key`."""
-    yield from write(_index_commands(keyspace.index_key(kind), name))
+    """Add a chat, a mailbox or a broadcast to the dashboard's index of its kind; see `keyspace.index_key`."""
+    key = keyspace.index_key(kind)
+    yield from write(
+        [
+            Command("ZADD", key, _order(), name, retry=True),
+            Command("ZREMRANGEBYRANK", key, 0, -MAX_INDEXED - 1, retry=True),
+            Command("PEXPIRE", key, TTL_MS, retry=True),
+        ]
+    )
 
 
-def _index_commands(key: str, name: str) -> list[Command]:
-    """Return the commands that add a name to an index of the dashboard."""
-    return [
-        Command("ZADD", key, _order(), name, retry=True),
-        Command("ZREMRANGEBYRANK", key, 0, -MAX_INDEXED - 1, retry=True),
-        Command("PEXPIRE", key, TTL_MS, retry=True),
-    ]
+def unindex_name(kind: str, name: str) -> Flow[None]:
+    """Remove a name from the dashboard's index of its kind."""
+    yield from write([Command("ZREM", keyspace.index_key(kind), name, retry=True)])
 
 
 def _order() -> int:
@@ -93,7 +114,7 @@ def _order() -> int:
     return int(time.time() * 1_000)
 
 
-def _log_first_error(replies: Sequence[Any]) -> None:
-    error = next((reply for reply in replies if isinstance(reply, Exception)), None)
-    if error is not None:
-        logger.warning("An index of messaging was not written; run manage.py reconcile_messaging: %s", error)
+def _raise_or_log(error: RedisError, is_strict: bool) -> None:
+    if is_strict:
+        raise error
+    logger.warning("An index of messaging was not written; run manage.py reconcile_messaging: %s", error)

@@ -26,7 +26,8 @@ from redis.exceptions import RedisError
 from django_redis_components.core import keys
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
-from django_redis_components.messaging.chat import Chat, ChatState
+from django_redis_components.messaging.chat import Chat
+from django_redis_components.messaging.chat_state import ChatState
 from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
 from django_redis_components.messaging.message import Message, Messages
 from django_redis_components.messaging.user_chats import aunread_counts, unread_counts
@@ -243,7 +244,7 @@ def _unread_response(request: HttpRequest, counts: dict[str, int]) -> HttpRespon
 
 
 def _etag(state: ChatState | Messages, last_id: int) -> str:
-    return f'"{last_id}-{state.last_seen}-{state.revision}"'
+    return f'"{state.epoch}-{last_id}-{state.last_seen}-{state.revision}"'
 
 
 def _has_etag(request: HttpRequest, etag: str) -> bool:

@@ -135,11 +135,15 @@ def member_names(item_id: int, user: Member) -> dict[str, str]:
 
 
 def add_member(item_id: int, user: Member, member: Member) -> bool:
-    """Add a member, who may read all messages; return whether the member is new. See `read` for the exceptions."""
+    """Add a member, who may read the newest messages; return whether the member is new. See `read` for the exceptions.
+
+    What was sent before does not count as unread.
+    """
     if str(member.pk) in member_names(item_id, user):
         return False
     chat = _chat(item_id)
-    chat.join(member.pk)
+    chat.join(member.pk, history=SHOWN)
+    chat.ack(member.pk, chat.state(user.pk).last_id)
     chat.send(user.pk, {"event": "added", "member": str(member.pk)})
     return True
 

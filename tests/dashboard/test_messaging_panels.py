@@ -47,6 +47,20 @@ def test_chats_show_the_lag_of_members_and_memory(store: Store, viewer: Client) 
     assert "<late>" not in page
 
 
+@pytest.mark.contract
+def test_chats_count_neither_trimmed_nor_deleted_messages(store: Store, viewer: Client) -> None:
+    chat = Chat.create("a", ["late"], 1, "room", retention=Retention(keep_last=0, keep_for=0, max_messages=3))
+    for number in range(2, 6):
+        chat.send("a", number)
+    chat.delete_message("a", 4)
+    chat.ack("a", 5)
+
+    row = rows_of(viewer, "chats", "id")["room"]
+
+    assert (row["sent"], row["stored"], row["lag"]) == (5, 2, {"late": 2, "a": 0})
+    assert row["lag"] == {user: chat.unread(user) for user in ("late", "a")}
+
+
 def test_only_the_newest_chats_and_the_last_members_are_read(redis_server: Store, viewer: Client) -> None:
     assert rows_of(viewer, "chats", "id") == {}
     Chat.create("a", [f"member {number}" for number in range(MAX_BEHIND + 1)], 1, "large")

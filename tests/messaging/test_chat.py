@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.client import connections
 from django_redis_components.messaging import (
     Chat,
     ChatExists,
@@ -19,6 +20,8 @@ from django_redis_components.messaging import (
     Retention,
 )
 from django_redis_components.messaging.chat import MAX_MEMBERS
+from django_redis_components.messaging.keyspace import chat_key
+from django_redis_components.messaging.scripts import DELETE, EDIT_MESSAGE
 from tests.messaging.members import names_of
 from tests.support import Store, eventually, run_async, run_together
 
@@ -101,6 +104,18 @@ def test_what_all_have_read_is_trimmed_to_the_floor(store: Store) -> None:
     assert [chat.send("b", 7), bodies(chat, "a", 0)] == [7, [6, 7]]
 
 
+def test_many_messages_are_trimmed_in_bounded_steps(redis_server: Store) -> None:
+    chat = Chat.create("a", [], 1, retention=Retention(keep_last=0, keep_for=0, max_messages=1_000_000))
+    for number in range(10_004):
+        chat.send("a", number)
+
+    chat.ack("a", 10_004)
+
+    assert (chat.fetch("a", 0, limit=1)[0].id, chat.unread("a")) == (10_001, 1)
+    chat.ack("a", 10_004)
+    assert [message.id for message in chat.fetch("a", 0)] == [10_005]
+
+
 def test_messages_younger_than_the_floor_are_kept(redis_server: Store) -> None:
     chat = Chat.create("a", [], 1, retention=Retention(keep_last=0, keep_for=3_600))
     chat.send("a", 2)
@@ -149,6 +164,45 @@ def test_a_member_who_joins_sees_nothing_old_unless_asked(store: Store) -> None:
 
     assert [bodies(chat, user) for user in "bcd"] == [[3], [2, 3], [1, 2, 3]]
     assert chat.fetch("d").truncated is False
+
+
+@pytest.mark.contract
+def test_no_cursor_shows_a_member_what_was_sent_before_the_join(store: Store) -> None:
+    chat = Chat.create("a", ["leaver"], "old", retention=Retention(keep_last=1, keep_for=0, max_messages=3))
+    chat.send("leaver", "older than the join")
+    chat.leave("leaver")
+
+    chat.join("new")
+    chat.join("asked", history=1)
+    chat.join("leaver")
+    assert chat.wait("new", 0, after=0) is False
+    assert (chat.fetch("new", after=0).truncated, chat.unread("new")) == (False, 0)
+    chat.send("a", "new")
+
+    assert [bodies(chat, user, 0) for user in ("new", "leaver")] == [["new"], ["new"]]
+    assert bodies(chat, "asked", 0) == ["older than the join", "new"]
+    assert bodies(chat, "a", 0) == ["old", "older than the join", "new"]
+    assert (bodies(chat, "new", 9), chat.fetch("new", after=9).truncated) == (["new"], True)
+    for number in range(3):
+        chat.send("a", number)
+    assert (bodies(chat, "new", 0), chat.fetch("new", after=0).truncated) == ([0, 1, 2], True)
+
+
+@pytest.mark.contract
+def test_older_messages_are_loaded_backwards(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    for number in range(2, 7):
+        chat.send("a", number)
+    chat.join("new", history=3)
+    chat.delete_message("a", 4)
+    chat.edit_message("a", 5, "five")
+
+    def older(user: str, before: int, limit: int) -> list[Any]:
+        return [message.body for message in chat.fetch(user, before=before, limit=limit)]
+
+    assert [older("b", 7, 2), older("b", 5, 2), older("b", 2, 2), older("b", 1, 2)] == [["five", 6], [2, 3], [1], []]
+    assert [older("new", 7, 9), older("new", 5, 9), older("b", 99, 1)] == [["five", 6], [], [6]]
+    assert chat.fetch("b", before=5).truncated is False
 
 
 @pytest.mark.contract
@@ -222,6 +276,18 @@ def test_messages_are_edited_and_deleted_by_their_sender(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_a_repeated_edit_does_not_replace_a_newer_one(store: Store) -> None:
+    chat, client = Chat.create("a", ["b"], "one", "room"), connections.client("default")
+    edit = EDIT_MESSAGE(chat=chat_key("room"), user="a", id=1, body=b'"two"', token=b"t")
+    assert client.execute(edit) == 1
+    chat.edit_message("a", 1, "three")
+
+    assert client.execute(edit) == 1
+
+    assert (bodies(chat, "b"), chat.fetch("b").revision) == (["three"], 2)
+
+
+@pytest.mark.contract
 def test_edits_and_deletions_are_trimmed_with_their_messages(store: Store) -> None:
     chat = Chat.create("a", [], 1, "room", retention=NO_FLOOR)
     chat.send("a", 2)
@@ -257,14 +323,15 @@ def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
     chat.edit_message("a", 1, 2)
     chat.delete_message("a", 2)
     chat.leave("b")
+    chat.join("c")
 
     ttls = {key.decode().removeprefix(f"{store.prefix}:messaging:"): store.raw.pttl(key) for key in names_of(store)}
 
     assert all(ttl > 0 for ttl in ttls.values())
     assert {name for name in ttls if name.startswith("{room}")} == {
-        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "edits", "deleted", "sent")
+        f"{{room}}:chat:{part}" for part in ("log", "members", "meta", "hidden", "edits", "deleted", "sent", "keyed")
     }
-    expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta")]
+    expiries = [ttls[f"{{room}}:chat:{part}"] for part in ("log", "members", "meta", "hidden")]
     assert 3_500_000 < min(expiries) <= max(expiries) <= 3_600_000
 
 
@@ -275,6 +342,33 @@ def test_cursor_of_an_older_chat_with_the_same_id_starts_anew(redis_server: Stor
     fetched = chat.fetch("a", after=7)
 
     assert ([one.body for one in fetched], fetched.truncated, fetched.last_id) == (["new"], True, 1)
+
+
+@pytest.mark.contract
+def test_a_repeated_deletion_keeps_a_chat_that_was_created_since(store: Store) -> None:
+    chat = Chat.create("a", [], 1, "room")
+    delete, client = DELETE(chat=chat_key("room"), created=chat.state("a").epoch), connections.client("default")
+    assert client.execute(delete) == 1
+    Chat.create("a", [], "new", "room")
+
+    assert client.execute(delete) == 0
+
+    assert bodies(chat, "a") == ["new"]
+    chat.delete()
+    chat.delete()
+    assert [key for key in names_of(store) if b":chat:" in key] == []
+
+
+@pytest.mark.contract
+def test_a_chat_that_was_created_again_has_another_epoch(store: Store) -> None:
+    chat = Chat.create("a", [], 1, "room")
+    before = chat.fetch("a").epoch
+    assert before == chat.state("a").epoch != ""
+    chat.delete()
+
+    Chat.create("a", [], 1, "room")
+
+    assert before != chat.fetch("a").epoch == chat.state("a").epoch
 
 
 def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
@@ -296,6 +390,8 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").fetch("a", after=-1), ValueError, "after=-1: expected an integer from 0 to"),
         (lambda: Chat("x").fetch("a", after=True), TypeError, "after=True: expected an integer"),
         (lambda: Chat("x").fetch("a", limit=0), ValueError, "limit=0: expected an integer from 1 to 1000"),
+        (lambda: Chat("x").fetch("a", before=-1), ValueError, "before=-1: expected an integer from 0 to"),
+        (lambda: Chat("x").fetch("a", 1, before=2), ValueError, "after=1, before=2: expected at most one of them."),
         (lambda: Chat("x").ack("a", -3), ValueError, "id=-3: expected an integer from 0 to"),
         (lambda: Chat("x").ack(None, 3), TypeError, "user=None: expected the id of a user, an integer or a string."),
         (lambda: Chat("x").ack("", 3), ValueError, "user is empty"),
@@ -316,7 +412,7 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Retention(keep_for=9, max_age=3), ValueError, "keep_for=9: expected at most max_age, 3."),
         (lambda: Retention(ttl=0), ValueError, "ttl=0: expected a number of seconds above 0"),
     ],
-    ids=[str(number) for number in range(20)],
+    ids=[str(number) for number in range(22)],
 )
 def test_bad_arguments_are_refused_before_anything_is_sent(act: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.messaging import Mailbox
+from django_redis_components.messaging import Mailbox, mailbox
 from tests.messaging.members import names_of
-from tests.support import Proxy, Store, run_async
+from tests.support import Proxy, Store, eventually, run_async
 
 
 @pytest.mark.contract
@@ -24,7 +24,7 @@ def test_messages_wait_until_they_are_acknowledged(store: Store) -> None:
     assert (fetched.truncated, fetched.last_id, box.unread()) == (False, 3, 3)
     assert [one.id for one in box.fetch(after=1, limit=1)] == [2]
     assert [box.ack(2), box.ack(2), box.unread()] == [2, 0, 1]
-    assert [box.ack(99), box.unread(), box.send("d")] == [1, 0, 4]
+    assert [box.ack(3), box.unread(), box.send("d")] == [1, 0, 4]
     assert [one.id for one in box.fetch()] == [4]
 
 
@@ -59,15 +59,15 @@ def test_oldest_messages_are_dropped_beyond_the_limit_and_fetch_says_so(store: S
 
 
 @pytest.mark.contract
-def test_keys_expire_together_after_the_last_use(store: Store) -> None:
+def test_keys_expire_after_the_last_use(store: Store) -> None:
     box = Mailbox("o", ttl=3_600)
     box.send("a", key="k")
 
     ttls = {key.rpartition(b":")[2]: store.raw.pttl(key) for key in names_of(store)}
 
-    assert set(ttls) == {b"log", b"meta", b"sent", b"mailboxes"}  # the last one is the dashboard's index
-    assert min(ttls[b"log"], ttls[b"meta"]) > 3_500_000
-    assert 80_000_000 < ttls[b"sent"] <= 86_400_000
+    assert set(ttls) == {b"log", b"meta", b"keyed", b"mailboxes"}  # the last one is the dashboard's index
+    assert 3_500_000 < ttls[b"log"] <= 3_600_000
+    assert 86_300_000 < min(ttls[b"keyed"], ttls[b"meta"]) <= max(ttls[b"keyed"], ttls[b"meta"]) <= 86_400_000
 
 
 def test_cursor_of_an_expired_mailbox_starts_anew(redis_server: Store) -> None:
@@ -77,6 +77,76 @@ def test_cursor_of_an_expired_mailbox_starts_anew(redis_server: Store) -> None:
     fetched = box.fetch(after=5)
 
     assert ([one.body for one in fetched], fetched.truncated) == (["a"], True)
+
+
+def test_a_key_is_remembered_for_a_day_although_the_mailbox_has_expired(redis_server: Store) -> None:
+    box = Mailbox("o", ttl=0.001)
+    ids = [box.send("a", key="k"), box.send("b")]
+    eventually(lambda: box.unread() == 0)
+
+    assert box.send("a", key="k") == 1
+
+    assert (ids, box.fetch(), box.fetch().truncated) == ([1, 2], [], True)
+    assert (Mailbox("o").send("c"), box.fetch(after=2).truncated, box.fetch(after=1).truncated) == (3, False, True)
+
+
+@pytest.mark.contract
+def test_a_fetch_after_the_ack_of_dropped_messages_is_not_truncated(store: Store) -> None:
+    box = Mailbox("o", max_messages=1)
+    box.send("dropped")
+    box.send("b")
+    assert box.fetch().truncated is True
+
+    box.ack(2)
+
+    assert box.fetch().truncated is False
+    box.send("c")
+    assert ([one.body for one in box.fetch()], box.fetch().truncated) == (["c"], False)
+
+
+def test_an_ack_removes_many_messages_in_bounded_steps(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox, "MAX_REMOVED", 10)
+    box = Mailbox("o")
+    for number in range(30):
+        box.send(number)
+    calls = redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+    assert (box.ack(25), box.unread()) == (25, 5)
+
+    assert redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"] - calls == 3
+    assert (box.fetch()[0].id, box.fetch().truncated) == (26, False)
+
+
+def test_a_lower_limit_drops_many_messages_in_bounded_steps(redis_server: Store) -> None:
+    large, small = Mailbox("o", max_messages=20_000), Mailbox("o", max_messages=10)
+    for number in range(10_020):
+        large.send(number)
+
+    small.send("last")
+
+    assert (small.unread(), small.fetch().truncated) == (21, True)
+    assert (small.send("last"), small.unread()) == (10_022, 10)
+
+
+def test_a_mailbox_that_was_deleted_has_another_epoch(redis_server: Store) -> None:
+    box = Mailbox("o")
+    epochs = [box.fetch().epoch]
+    for _ in range(2):
+        box.send("a")
+        epochs.append(box.fetch().epoch)
+    box.delete()
+    box.send("a")
+    epochs.append(box.fetch().epoch)
+
+    assert epochs[0] == ""
+    assert epochs[1] == epochs[2] != epochs[3] != ""
+
+
+def test_an_ack_of_an_older_mailbox_removes_nothing(redis_server: Store) -> None:
+    box = Mailbox("o")
+    box.send("a")
+
+    assert (box.ack(500), box.unread()) == (0, 1)
 
 
 def test_a_lost_reply_sends_no_message_twice(proxy: Proxy) -> None:

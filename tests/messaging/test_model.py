@@ -36,6 +36,7 @@ class ChatMachine(RuleBasedStateMachine):
         kept = Retention(keep_last=KEEP_LAST, keep_for=0, max_messages=MAX_MESSAGES)
         self.chat = Chat.create("a", ["b"], 0, f"model {ChatMachine.count}", retention=kept)
         self.seen = {"a": 0, "b": 0}
+        self.hidden = {"a": 0, "b": 0}
         self.log: dict[int, tuple[str, Any]] = {1: ("a", 0)}
         self.seq, self.trimmed, self.keys = 1, 0, {}  # type: ignore[var-annotated]
 
@@ -79,7 +80,7 @@ class ChatMachine(RuleBasedStateMachine):
     def join(self, user: str, history: int) -> None:
         expected = None if self.seen else ChatNotFound
         if not expected and user not in self.seen:
-            self.seen[user] = max(self.seq - history, self.trimmed)
+            self.seen[user] = self.hidden[user] = max(self.seq - history, self.trimmed)
         assert self.outcome(lambda: self.chat.join(user, history)) == expected
 
     @rule(user=USERS)
@@ -118,10 +119,10 @@ class ChatMachine(RuleBasedStateMachine):
             assert found == expected
             return
         cursor = self.seen[user] if after is None else after
-        start = self.trimmed if cursor > self.seq else cursor
+        start = max(0 if cursor > self.seq else cursor, self.hidden[user])
         messages = [(id_, *one) for id_, one in sorted(self.log.items()) if id_ > start][:limit]
         assert [(one.id, one.sender, one.body) for one in found] == messages
-        assert found.truncated == (cursor < self.trimmed or cursor > self.seq)
+        assert found.truncated == (start < self.trimmed or cursor > self.seq)
         assert (found.last_id, found.last_seen) == (self.seq, self.seen[user])
 
     @rule(user=USERS)

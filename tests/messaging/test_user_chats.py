@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from redis.exceptions import ConnectionError
 
 from django_redis_components.messaging import (
     Chat,
+    ChatExists,
     ChatNotFound,
     Mailbox,
+    NotMember,
     achats,
     aerase_user,
     apending,
@@ -22,10 +26,12 @@ from django_redis_components.messaging import (
     pending,
     reconcile,
     unread_counts,
+    user_chats,
 )
 from django_redis_components.messaging.keyspace import chats_key
+from django_redis_components.messaging.user_index import MAX_CHATS
 from tests.messaging.members import names_of
-from tests.support import Proxy, Store, eventually, run_async
+from tests.support import Proxy, Store, eventually, run_async, run_together
 
 
 def bodies(found: list[Any]) -> list[tuple[str, list[Any]]]:
@@ -113,6 +119,127 @@ def test_a_lost_write_of_the_index_is_logged_and_the_chat_exists(
 
     assert chat.members() == {"a": 0, "b": 0} or proxy.dropped
     assert "run manage.py reconcile_messaging" in caplog.text
+
+
+def test_an_index_that_cannot_be_written_fails_the_reconciliation(proxy: Proxy, redis_server: Store) -> None:
+    Chat.create("a", ["b"], 1, "room")
+    redis_server.raw.delete(chats_key("b"))
+    proxy.drop_next_reply(after=b"ZADD", times=100)
+
+    with pytest.raises(ConnectionError):
+        reconcile(using="proxied")
+
+    proxy.drop_next_reply(times=0)
+    redis_server.raw.delete(chats_key("b"))
+    assert reconcile(using="proxied").added == 1
+
+
+def test_all_entries_of_an_index_are_reconciled_and_a_read_beyond_its_limit_is_logged(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis_server.raw.zadd(chats_key("a"), {f"stale {number}": number for number in range(MAX_CHATS + 5)})
+
+    assert chats("a") == []
+
+    assert "User 'a' has more than 10000 chats: the others are not read." in caplog.text
+    assert redis_server.raw.zcard(chats_key("a")) == 5
+    assert reconcile().removed == 5
+
+
+@pytest.mark.contract
+def test_a_repeated_creation_adds_the_members_to_the_index(store: Store) -> None:
+    Chat.create("a", ["b"], 1, "room")
+    store.raw.delete(chats_key("a"))  # the process died before it wrote the index
+
+    for creator in ("a", "other"):
+        with pytest.raises(ChatExists):
+            Chat.create(creator, [], 1, "room")
+
+    assert (chats("a"), store.raw.exists(chats_key("other"))) == (["room"], 0)
+
+
+def test_a_member_who_leaves_and_joins_at_once_finds_the_chat(redis_server: Store) -> None:
+    chat = Chat.create("a", ["b"], 1, "room")
+
+    def act(number: int) -> None:
+        if number:
+            chat.join("b")
+        else:
+            chat.leave("b")
+
+    for _ in range(100):
+        run_together(2, act)
+        assert chats("b") == ["room"] * ("b" in chat.members())
+
+
+def test_a_leave_that_cannot_be_noted_for_the_erasure_is_not_done(proxy: Proxy) -> None:
+    chat = Chat.create("a", ["b"], 1, "room", using="proxied")
+    proxy.drop_next_reply(after=b"ZADD", times=100)
+
+    with pytest.raises(ConnectionError):
+        chat.leave("b")
+
+    assert list(Chat("room").members()) == ["a", "b"]
+
+
+def test_pending_returns_a_bounded_number_of_messages(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_chats, "MAX_PENDING", 5)
+    for name in ("first", "second", "third"):
+        chat = Chat.create("a", ["b"], 1, name)
+        chat.send("a", 2)
+    eventually(lambda: chat.send("a", 3) and chats("b")[0] == "third")  # times are in milliseconds
+
+    found = pending("b", limit=3)
+
+    assert (found[0][0], [len(messages) for _, messages in found]) == ("third", [3, 2])
+    for chat_id, messages in found:
+        Chat(chat_id).ack("b", messages[-1].id)
+    assert sum(len(messages) for _, messages in pending("b", limit=1)) == sum(map(bool, unread_counts("b").values()))
+
+
+def test_pending_reads_no_more_chats_after_a_number_of_bytes(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_chats, "MAX_PENDING_BYTES", 100)
+    for name in ("first", "second"):
+        chat = Chat.create("a", ["b"], 1, name)
+        for number in range(150):
+            chat.send("a", number)
+    chat.edit_message("a", 1, "edited")
+
+    assert [(chat_id, len(messages)) for chat_id, messages in pending("b", limit=200)] == [("second", 151)]
+
+
+def test_no_message_survives_that_a_user_sends_during_the_erasure(redis_server: Store) -> None:
+    chat = Chat.create("a", ["b"], 1, "room")
+    for number in range(1_000):
+        chat.send("b", number)
+
+    def act(number: int) -> None:
+        if number:
+            erase_user("a")
+            return
+        with suppress(NotMember):
+            while True:
+                chat.send("a", "x")
+
+    run_together(2, act)
+
+    cursor, senders = 0, set()
+    while messages := chat.fetch("b", cursor, limit=1_000):
+        cursor = messages[-1].id
+        senders |= {message.sender for message in messages}
+    assert senders == {"b"}
+
+
+def test_erasure_covers_more_chats_than_one_call_looks_at(redis_server: Store) -> None:
+    for number in range(1_005):
+        Chat.create("a", ["b"], number, f"room {number}").leave("a")
+
+    calls = [erase_user("a"), erase_user("a")]
+
+    assert calls == [(1_000, False), (5, True)]
+    assert [len(Chat(f"room {number}").fetch("b")) for number in (0, 1_004)] == [0, 0]
 
 
 @pytest.mark.contract

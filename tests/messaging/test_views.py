@@ -102,6 +102,17 @@ def test_a_poll_with_the_etag_of_a_response_that_the_limit_cut_returns_the_rest(
     assert (first, second, third) == ([200, [1, 2]], [200, [3]], [304, []])
 
 
+def test_a_chat_that_was_created_again_has_another_etag(client: Client, chat: Chat) -> None:
+    etag = client.get(url("chat_messages", "room"))["ETag"]
+    members = list(chat.members())
+    chat.delete()
+    Chat.create("other", members, "another chat", "room")
+
+    response = client.get(url("chat_messages", "room"), HTTP_IF_NONE_MATCH=etag)
+
+    assert [row["body"] for row in response.json()["messages"]] == ["another chat"]
+
+
 def test_unread_counts_have_an_etag(client: Client, chat: Chat) -> None:
     response = client.get(url("unread"))
 

@@ -176,6 +176,17 @@ def test_wait_ends_with_the_membership(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_wait_ends_when_the_chat_is_deleted(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    waiter = Waiter(lambda: chat.wait("b", TIMEOUT_S, after=1))
+    eventually(lambda: subscriptions(store) == 1)
+
+    chat.delete()
+
+    assert isinstance(waiter.outcome(), ChatNotFound)
+
+
+@pytest.mark.contract
 def test_subscribers_get_what_is_published_while_they_are_subscribed(store: Store) -> None:
     channel = Broadcast("news")
     assert channel.publish("lost") == 0

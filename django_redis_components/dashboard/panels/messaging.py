@@ -10,13 +10,14 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.table import TableColumn, table
 from django_redis_components.messaging import keyspace
+from django_redis_components.messaging.scripts import SUMMARY
 
-#: Names that are read, the latest: 4 commands for each chat, 3 for each mailbox, 1 for each broadcast.
+#: Names that are read, the latest: 2 commands for each chat, 3 for each mailbox, 1 for each broadcast.
 MAX_CHATS, MAX_MAILBOXES, MAX_BROADCASTS = 12, 8, 12
 #: Members of each chat that are listed, those who have read least.
 MAX_BEHIND = 5
@@ -34,8 +35,8 @@ class ChatRow:
         id: of the chat.
         members: their number.
         sent: messages that were sent.
-        stored: those that were not trimmed.
-        lag: messages that each of the members who have read least has not read, the largest number first.
+        stored: those that were neither trimmed nor deleted.
+        lag: unread messages of each of the members who have read least, the largest number first.
         bytes: memory of the log, estimated.
     """
 
@@ -179,7 +180,10 @@ class BroadcastsPanel(Panel):
 
 
 def _read_each(
-    kind: str, limit: int, requests_of: Callable[[str], list[Command]], row_of: Callable[[str, Sequence[Any]], Any]
+    kind: str,
+    limit: int,
+    requests_of: Callable[[str], Sequence[Call | Command]],
+    row_of: Callable[[str, Sequence[Any]], Any],
 ) -> Flow[list[Any]]:
     """Read the latest names of an index, then each of them in one batch. Those that do not exist have no row."""
     found = yield Read("ZREVRANGE", keyspace.index_key(kind), 0, limit - 1)
@@ -192,23 +196,18 @@ def _read_each(
     return [row for row in rows if row is not None]
 
 
-def _chat_requests(chat_id: str) -> list[Command]:
-    log, members, meta = (keyspace.chat_key(chat_id, part) for part in ("log", "members", "meta"))
-    return [
-        Read("HMGET", meta, "seq", "trimmed"),
-        Read("ZCARD", members),
-        Read("ZRANGE", members, 0, MAX_BEHIND - 1, "WITHSCORES"),
-        _memory(log),
-    ]
+def _chat_requests(chat_id: str) -> list[Call | Command]:
+    summary = SUMMARY(chat=keyspace.chat_key(chat_id), limit=MAX_BEHIND)
+    return [summary, _memory(keyspace.chat_key(chat_id, "log"))]
 
 
 def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
-    (seq, trimmed), members, last, size = replies
-    if seq is None or not last:
+    summary, size = replies
+    if isinstance(summary, int):  # there is no such chat any more
         return None
-    sent = int(seq)
-    lag = {name.decode(): sent - int(float(seen)) for name, seen in zip(last[::2], last[1::2], strict=True)}
-    return ChatRow(chat_id, members, sent, sent - int(trimmed), lag, size or 0)
+    sent, members, stored, unread = summary
+    lag = {name.decode(): count for name, count in zip(unread[::2], unread[1::2], strict=True)}
+    return ChatRow(chat_id, members, sent, stored, lag, size or 0)
 
 
 def _lag(row: ChatRow) -> str:

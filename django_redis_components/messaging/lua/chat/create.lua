@@ -1,7 +1,7 @@
 -- Create a chat with its first message.
 -- Precondition: members contains the sender.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] token  opaque; a repeated call has the same
 -- ARGV[2] sender  text
 -- ARGV[3] body  opaque

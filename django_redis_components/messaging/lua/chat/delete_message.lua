@@ -1,7 +1,7 @@
 -- Delete a message.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] id  of the message
 -- Returns 1: deleted, now or before

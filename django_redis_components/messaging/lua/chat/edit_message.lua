@@ -1,26 +1,33 @@
 -- Replace the body of a message.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] id  of the message
 -- ARGV[3] body  opaque
--- Returns 1: replaced
+-- ARGV[4] token  opaque; a repeated call has the same
+-- Returns 1: replaced, now or with this token before
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Returns -3: no such message
 -- Returns -4: another user sent it
 -- Cost: O(log N) for N messages and edits
 local chat = KEYS[1]
-local user, id, body = ARGV[1], ARGV[2], ARGV[3]
+local user, id, body, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include message
+-- @include sent
 
-local keys = chat_keys(chat)
+local keys, now_ms = chat_keys(chat), clock_ms()
+local now_s, seq = math.floor(now_ms / 1000), tonumber(redis.call("HGET", keys.meta, "seq") or "0")
+if find_sent(keys.sent, token, seq, now_s) then -- a repeated call must not replace a newer edit
+  return 1
+end
 local code = check_sender(keys, user, id)
 if code == 1 then
   redis.call("ZREMRANGEBYSCORE", keys.edits, id, id)
-  redis.call("ZADD", keys.edits, id, string.format("%.0f", clock_ms()) .. ":" .. id .. ":" .. body)
+  redis.call("ZADD", keys.edits, id, string.format("%.0f", now_ms) .. ":" .. id .. ":" .. body)
   redis.call("HINCRBY", keys.meta, "revision", 1)
+  remember_sent(keys.sent, token, id, now_s, RETRY_S)
   renew_ttl(keys)
   notify(keys, id)
 end

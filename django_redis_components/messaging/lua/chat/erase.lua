@@ -1,7 +1,7 @@
 -- Delete the messages of a user among some of a chat. The user may have left.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] after  id
 -- ARGV[3] count  messages to look at

@@ -1,16 +1,17 @@
--- Read the messages of a chat after a cursor. Nothing is changed.
+-- Read the messages of a chat after a cursor, or the last ones before one, that the user may see. Nothing is changed.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] after  id; empty for the last seen one
--- ARGV[3] limit  messages
--- Returns an array: seq, last seen id, trimmed, revision, the cursor, the entries, their edits
+-- ARGV[3] before  id; empty: after the cursor
+-- ARGV[4] limit  messages
+-- Returns an array: seq, last seen id, 1 if truncated, revision, the epoch, the entries, their edits
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Cost: O(log N) for N messages, and O(1) for each that is returned
 local chat = KEYS[1]
-local user, after, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local user, after, before, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 -- @include chat
 
 local keys = chat_keys(chat)
@@ -18,14 +19,23 @@ local seen, code = last_seen(keys, user)
 if not seen then
   return code
 end
-local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision")
+local meta = redis.call("HMGET", keys.meta, "seq", "trimmed", "revision", "created")
 local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
-after = after or seen
-local from = after > seq and trimmed or after -- a cursor of an older chat with this id
-local entries = redis.call("XRANGE", keys.log, "(" .. string.format("%.0f", from) .. "-0", "+", "COUNT", limit)
-local edits = {}
+after = before and trimmed or after or seen
+local is_older = after > seq -- a cursor of an older chat with this id
+local from = math.max(is_older and 0 or after, hidden_until(keys, user))
+local entries, edits = {}, {}
+if before then
+  local found = redis.call("XREVRANGE", keys.log, string.format("(%.0f-0", before), string.format("(%.0f-0", from), "COUNT", limit)
+  for at = #found, 1, -1 do
+    entries[#entries + 1] = found[at]
+  end
+else
+  entries = redis.call("XRANGE", keys.log, string.format("(%.0f-0", from), "+", "COUNT", limit)
+end
 if #entries > 0 then
   local first, last = number_of(entries[1]), number_of(entries[#entries])
   edits = redis.call("ZRANGEBYSCORE", keys.edits, first, last)
 end
-return { seq, seen, trimmed, tonumber(meta[3]), after, entries, edits }
+local is_truncated = is_older or from < trimmed
+return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), meta[4], entries, edits }

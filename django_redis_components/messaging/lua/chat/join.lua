@@ -1,7 +1,7 @@
--- Add a member.
+-- Add a member, who does not see what was sent before, except the history.
 -- Precondition: none.
 -- KEYS[1] chat  prefix of the keys of the chat
--- DERIVED chat:log chat:members chat:meta chat:sent chat:edits chat:deleted chat:wakeup
+-- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] history  messages before the join that the user gets
 -- ARGV[3] max_members  members
@@ -23,6 +23,8 @@ elseif redis.call("ZCARD", keys.members) >= max_members then
   return 0
 end
 local meta = redis.call("HMGET", keys.meta, "seq", "trimmed")
-redis.call("ZADD", keys.members, math.max(tonumber(meta[1]) - history, tonumber(meta[2])), user)
+local hidden = math.max(tonumber(meta[1]) - history, tonumber(meta[2]))
+redis.call("ZADD", keys.members, hidden, user)
+redis.call("HSET", keys.hidden, user, hidden)
 renew_ttl(keys)
 return 1

@@ -1,7 +1,7 @@
 -- Send a message to a mailbox.
 -- Precondition: none.
 -- KEYS[1] mailbox  prefix of the keys of the mailbox
--- DERIVED mailbox:log mailbox:meta mailbox:sent mailbox:wakeup
+-- DERIVED mailbox:log mailbox:meta mailbox:sent mailbox:keyed mailbox:wakeup
 -- ARGV[1] sender  text; empty for none
 -- ARGV[2] body  opaque
 -- ARGV[3] token  opaque; a repeated call has the same
@@ -9,7 +9,7 @@
 -- ARGV[5] max_messages  messages; the oldest are dropped
 -- ARGV[6] ttl_ms  milliseconds
 -- Returns n >= 1: id of the message, sent now or with this token before
--- Cost: O(1), and O(1) for each message that is dropped
+-- Cost: O(1), and O(1) for each message that is dropped, 10,000 at most
 local mailbox = KEYS[1]
 local sender, body, token, token_ttl_s = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_messages, ttl_ms = tonumber(ARGV[5]), ARGV[6]
@@ -17,21 +17,27 @@ local max_messages, ttl_ms = tonumber(ARGV[5]), ARGV[6]
 -- @include sent
 
 local keys, now = mailbox_keys(mailbox), redis.call("TIME")
-local now_s = tonumber(now[1])
-local seq = tonumber(redis.call("HGET", keys.meta, "seq") or "0")
-local before = find_sent(keys.sent, token, seq, now_s)
+local now_s, tokens = tonumber(now[1]), tokens_key(keys, token_ttl_s)
+local seq, _, dropped = read_meta(keys)
+local before = find_sent(tokens, token, seq, now_s)
 if before then
   return before
 end
 local id = redis.call("HINCRBY", keys.meta, "seq", 1)
+if id == 1 then
+  redis.call("HSET", keys.meta, "created", string.format("%.0f", now_s * 1000000 + tonumber(now[2])))
+end
 local sent_ms = string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
 redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
-if redis.call("XLEN", keys.log) > max_messages then
-  redis.call("XTRIM", keys.log, "MAXLEN", max_messages)
-  local first = redis.call("XRANGE", keys.log, "-", "+", "COUNT", 1)[1][1]
-  redis.call("HSET", keys.meta, "dropped", tonumber(string.match(first, "^%d+")) - 1)
+local count = redis.call("XLEN", keys.log)
+if count > max_messages then
+  redis.call("XTRIM", keys.log, "MAXLEN", math.max(max_messages, count - MAX_DROPPED))
+  dropped = first_id(keys, id) - 1
 end
-remember_sent(keys.sent, token, id, now_s, token_ttl_s)
+if dropped > 0 then
+  redis.call("HSET", keys.meta, "dropped", dropped)
+end
+remember_sent(tokens, token, id, now_s, token_ttl_s)
 renew_ttl(keys, ttl_ms)
 redis.pcall("SPUBLISH", keys.wakeup, id) -- without permission for the channel it must not fail after the writes
 return id

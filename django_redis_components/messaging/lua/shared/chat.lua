@@ -3,10 +3,13 @@
 --   members  zset: user -> last seen id
 --   meta     hash: seq, the last id; trimmed, the last id that was removed from the log; last_at, its time in
 --            milliseconds; revision, the number of edits and deletions; created, a token; and the retention
---   sent     zset: tokens of sent messages (shared/sent.lua)
+--   hidden   hash: user -> the last id before what the member may see; none: 0
+--   sent, keyed  zsets: tokens of sent messages (shared/sent.lua)
 --   edits    zset: "<time>:<id>:<body>" -> id
 --   deleted  zset: id -> id
 local NO_CHAT, NOT_MEMBER = -1, -2
+-- Most messages that one call trims, so that none blocks the server for long.
+local MAX_TRIMMED = 10000
 
 -- Return the names of the keys of a chat.
 local function chat_keys(chat)
@@ -14,7 +17,9 @@ local function chat_keys(chat)
     log = chat .. ":log",
     members = chat .. ":members",
     meta = chat .. ":meta",
+    hidden = chat .. ":hidden",
     sent = chat .. ":sent",
+    keyed = chat .. ":keyed",
     edits = chat .. ":edits",
     deleted = chat .. ":deleted",
     wakeup = chat .. ":wakeup",
@@ -36,10 +41,21 @@ local function last_seen(keys, user)
   return seen and tonumber(seen), NOT_MEMBER
 end
 
+-- Return the last id before the messages that a member may see: those since the join, and the history that it gave.
+local function hidden_until(keys, user)
+  return tonumber(redis.call("HGET", keys.hidden, user) or "0")
+end
+
+-- Return the number of messages after a last seen id that are in the log.
+local function count_unread(keys, seen, seq, trimmed)
+  local from = math.max(seen, trimmed)
+  return seq - from - redis.call("ZCOUNT", keys.deleted, "(" .. from, "+inf")
+end
+
 -- Let all keys of a chat expire together.
 local function renew_ttl(keys)
   local ttl_ms = redis.call("HGET", keys.meta, "ttl_ms")
-  for _, name in ipairs({ "log", "members", "meta", "edits", "deleted" }) do
+  for _, name in ipairs({ "log", "members", "meta", "hidden", "edits", "deleted" }) do
     redis.call("PEXPIRE", keys[name], ttl_ms)
   end
 end
@@ -51,7 +67,7 @@ end
 
 -- Delete a chat.
 local function delete_chat(keys)
-  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.sent, keys.edits, keys.deleted)
+  redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.hidden, keys.sent, keys.keyed, keys.edits, keys.deleted)
 end
 
 -- Return the number of an entry's id.
@@ -75,7 +91,8 @@ local function last_before(log, first, last, time_ms)
   return found
 end
 
--- Remove what all members have read, except the newest messages, and what is beyond the limits in any case.
+-- Remove what all members have read, except the newest messages, and what is beyond the limits in any case. A call
+-- trims a bounded number; the next send, ack or leave continues.
 local function trim(keys, now_ms)
   local names = { "seq", "trimmed", "keep_last", "keep_for_ms", "max_messages", "max_age_ms" }
   local meta = redis.call("HMGET", keys.meta, unpack(names))
@@ -90,6 +107,7 @@ local function trim(keys, now_ms)
   end
   last = math.max(trimmed, last, seq - meta.max_messages)
   last = last_before(keys.log, last + 1, seq, now_ms - meta.max_age_ms)
+  last = math.min(last, trimmed + MAX_TRIMMED)
   if last > trimmed then
     redis.call("XTRIM", keys.log, "MINID", (last + 1) .. "-0")
     redis.call("ZREMRANGEBYSCORE", keys.edits, "-inf", last)
