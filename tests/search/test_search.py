@@ -412,3 +412,39 @@ def test_search_finds_the_newest_while_others_write(redis_server: Store) -> None
     run_together(4, write)
 
     assert index.search("lamp", facets=["kind"]).facets == {"kind": {f"k{number}": 15 for number in range(4)}}
+
+
+def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_server: Store) -> None:
+    rng = random.Random(11)
+    vocabulary = ["aa", "ab", "ba", "bb", "cc", "cd"]
+    index, model = SearchIndex("items", language=None, synonyms={"cc": ["aa bb"]}), {}
+    for number in range(60):
+        words, kind = [rng.choice(vocabulary) for _ in range(rng.randrange(1, 7))], rng.choice("xy")
+        index.index(number, " ".join(words), facets={"kind": kind}, updated=number)
+        model[number] = (words, kind)
+
+    def matches(words: list[str], wanted: str, other: str, beginning: str, excluded: str) -> bool:
+        texts = [[wanted], [other]] + [["aa", "bb"]] * ("cc" in (wanted, other))
+        return (
+            any(set(text) <= set(words) for text in texts)
+            and any(word.startswith(beginning) for word in words)
+            and excluded not in " ".join(words)
+        )
+
+    for step in range(400):
+        wanted, other, first, second = (rng.choice(vocabulary) for _ in range(4))
+        beginning, kind, order = rng.choice("abc"), rng.choice(["", "x", "y"]), rng.choice(["updated", "-updated"])
+        query = f'{wanted} +{other} -"{first} {second}" {beginning}'
+
+        page = index.search(
+            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, page_size=200, facets=["kind"]
+        )
+
+        expected = [
+            number
+            for number, (words, its_kind) in model.items()
+            if kind in ("", its_kind) and matches(words, wanted, other, beginning, f"{first} {second}")
+        ]
+        assert [int(id_) for id_ in page.ids] == sorted(expected, reverse=order == "-updated"), (step, query)
+        kinds = [model[number][1] for number in expected]
+        assert page.facets["kind"] == {one: kinds.count(one) for one in set(kinds)}, (step, query)
