@@ -72,13 +72,15 @@ def parse(
     """
     if not isinstance(text, str):
         raise TypeError(f"query={text!r}: expected a string.")
-    query = _QueryReader(stop_words)
-    parts = _PART.findall(text[:MAX_QUERY_CHARS].replace("“", '"').replace("”", '"'))
+    query, end = _QueryReader(stop_words), MAX_QUERY_CHARS
+    if text[end : end + 1].strip():  # not within a word
+        end = text.rfind(" ", 0, end) + 1 or end
+    parts = _PART.findall(text[:end].replace("“", '"').replace("”", '"'))
     for number, (sign, phrase, plain) in enumerate(parts):
-        is_last = number == len(parts) - 1 and len(text) <= MAX_QUERY_CHARS
+        is_last = number == len(parts) - 1 and len(text) <= end
         is_open = prefix and is_last and not phrase and sign != "-"
         query.add(sign, words(phrase or plain), is_phrase=bool(phrase), is_open=is_open)
-    query.drop(*words(text[MAX_QUERY_CHARS : 2 * MAX_QUERY_CHARS]))
+    query.drop(*words(text[end : 2 * MAX_QUERY_CHARS]))
     query.add_synonyms(synonyms or {})
     return query.parsed()
 

@@ -96,6 +96,8 @@ def test_rest_of_a_long_query_is_dropped_and_named() -> None:
     parsed = SearchIndex("items").parse("lamp " + " " * 1_000 + "unicorn")
 
     assert (parsed.groups, parsed.dropped) == ((("lamp",),), ("unicorn",))
+    within = SearchIndex("items").parse("lamp" + " " * 990 + "red unicorn", prefix=True)
+    assert (within.groups, within.prefix, within.dropped) == ((("lamp",), ("red",)), False, ("unicorn",))
 
 
 @pytest.mark.contract
