@@ -14,6 +14,7 @@ from django_redis_components.dashboard.locks import scan
 from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
 from django_redis_components.messaging.scripts import SUMMARY
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
+from django_redis_components.search.scripts import MEASURE
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
     DUE_COUNTS,
@@ -59,6 +60,7 @@ READ_SCRIPTS = {
     READ_TOTALS,
     LIST_SCHEDULES,
     LIST_WORKERS,
+    MEASURE,
     TASK_LEASES,
     QUEUE_STATS,
     SCAN_TASKS,

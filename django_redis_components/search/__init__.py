@@ -4,26 +4,32 @@ Guarantees:
 
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
   the last `index` of its id, and no word of an earlier one.
-- A search is one round trip. It ranks at most 5,000 documents, and says so if more match.
+- A search is one round trip, and bounded: by the documents that it looks at, the terms, the phrases and the stored
+  results. The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
+- A rebuild writes a new generation; searches use the old one until it is complete.
 
-Keys, all in the slot of ``{name}``:
+Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 
-=====================================  ======  =======================================================
-``drc:search:{name}:v1:docs``          hash    id -> record of the document; until it is removed
-``drc:search:{name}:v1:w:<term>``      zset    documents with the term by frequency; as the document
-``drc:search:{name}:v1:vocabulary``    zset    all terms; until no document has them
-``drc:search:{name}:v1:s:<name>``      zset    documents by sort value; as the document
-``drc:search:{name}:v1:f:<facet>``     set     documents with the value of the facet; as the document
-``drc:search:{name}:v1:v:<facet>``     zset    values of a facet by documents; as the documents
-``drc:search:{name}:v1:geo``             zset    places of documents; as the document
-``drc:search:{name}:v1:stats``         hash    sum of the lengths of documents; kept
-``drc:search:{name}:v1:gen``           string  number of changes; kept
-``drc:search:{name}:v1:r:<hash>…``     zset    a stored result, and a hash about it; `result_ttl`
-``drc:search:{name}:v1:slow:<week>``     zset    slow queries; 14 days
-``drc:search:{name}:v1:empty:<week>``    zset    queries that found nothing, by number; 14 days
-``drc:search:{name}:check``              hash    the last comparison with the model; 90 days
-=====================================  ======  =======================================================
+=========================================  ======  =======================================================
+``drc:search:{name}:v2:state``             hash    numbers of the generations; kept
+``drc:search:{name}:v2:gen``               string  number of changes; kept
+``drc:search:{name}:v2:dropping``          set     generations that are deleted; until they are
+``drc:search:{name}:v2:<g>:docs``          hash    id -> record of the document; until it is removed
+``drc:search:{name}:v2:<g>:facets``        hash    id -> values of its facets; as the document
+``drc:search:{name}:v2:<g>:w:<term>``      zset    documents with the term by frequency; as the document
+``drc:search:{name}:v2:<g>:vocabulary``    zset    all terms; until no document has them
+``drc:search:{name}:v2:<g>:s:<name>``      zset    documents by sort value; as the document
+``drc:search:{name}:v2:<g>:f:<facet>``     set     documents with the value of the facet; as the document
+``drc:search:{name}:v2:<g>:names``         set     names of the last two; until no document has them
+``drc:search:{name}:v2:<g>:geo``           zset    places of documents; as the document
+``drc:search:{name}:v2:<g>:stats``         hash    sum of the lengths of documents; kept
+``drc:search:{name}:v2:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
+``drc:search:{name}:v2:results``           zset    stored results by their last use; `result_ttl`
+``drc:search:{name}:v2:slow:<week>``       zset    slow queries; 14 days
+``drc:search:{name}:v2:empty:<week>``      zset    queries that found nothing, by number; 14 days
+``drc:search:{name}:check``                hash    the last comparison with the model; 90 days
+=========================================  ======  =======================================================
 
 Example::
 
@@ -44,12 +50,12 @@ See also: ``docs/components/search.md``; `django_redis_components.autocomplete` 
 from __future__ import annotations
 
 from django_redis_components.search.documents import Document
+from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.highlighting import TextPart
 from django_redis_components.search.index import SearchIndex, SearchSize
 from django_redis_components.search.model_search import (
     ModelSearch,
     SearchDrift,
-    SearchError,
     register,
     registered,
     unregister,

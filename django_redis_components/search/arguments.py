@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django_redis_components.core import keys
 from django_redis_components.core.text import fold
 from django_redis_components.search.query import ParsedQuery
+from django_redis_components.search.tokens import is_spaceless, query_terms
 
-#: Sort values and facets of a document, and values of one facet.
-MAX_SORTS, MAX_FACETS = 16, 64
+#: Sort values and values of facets of a document; facets that one search counts.
+MAX_SORTS, MAX_FACETS, MAX_COUNTED = 16, 64, 16
 #: Bytes of a text by which documents are sorted. The score is a number below 2^53.
 SORTED_BYTES = 6
 
@@ -60,14 +61,34 @@ def check_id(value: object) -> str:
 
 def sections_of(parsed: ParsedQuery, filters: list[str], orders: list[str], counted: list[str]) -> list[Any]:
     """Return the counted lists that the script reads."""
-    sections: list[Any] = []
-    for groups in (parsed.groups, parsed.excluded):
-        sections.append(len(groups))
-        for group in groups:
-            sections += [len(group), *group]
-    for items in (filters, list(parsed.phrases), orders, counted):
+    groups = list(_groups_of_terms(parsed))
+    sections: list[Any] = [len(groups)]
+    for group in groups:
+        sections.append(len(group))
+        for terms in group:
+            sections += [len(terms), *terms]
+    sections.append(len(parsed.excluded))
+    for kept, phrase in zip(parsed.excluded, parsed.excluded_phrases, strict=True):
+        terms = query_terms(" ".join(kept))
+        sections += [len(terms) + 1, _bounded(phrase), *terms]
+    for items in (filters, list(map(_bounded, parsed.phrases)), orders, counted):
         sections += [len(items), *items]
     return sections
+
+
+def _groups_of_terms(parsed: ParsedQuery) -> Iterator[list[list[str]]]:
+    """Yield the groups, each as lists of terms; the terms of a group with one text are groups of their own."""
+    for group in parsed.groups:
+        if len(group) == 1:
+            yield from ([[term]] for term in query_terms(group[0]))
+        else:
+            yield list(map(query_terms, group))
+
+
+def _bounded(phrase: str) -> str:
+    """Return how a phrase is looked for in a text: its words are whole, but runs without spaces may be longer."""
+    first, last = (is_spaceless(word) for word in (phrase, phrase.rpartition(" ")[2]))
+    return f"{'' if first else ' '}{phrase}{'' if last else ' '}" if phrase else ""
 
 
 def orders_of(order_by: Order, *, has_place: bool = False) -> list[str]:
@@ -141,6 +162,13 @@ def facet_of(name: str, value: object) -> str:
     if "=" in keys.validate_name(name, "facet"):
         raise ValueError(f"facet {name!r}: '=' is not accepted.")
     return f"{name}={keys.validate_name(value, f'value of the facet {name}')}"
+
+
+def counted_facets(names: Sequence[str]) -> list[str]:
+    """Return the names of facets that are counted."""
+    if isinstance(names, str) or len(names) > MAX_COUNTED:
+        raise ValueError(f"facets={names!r}: expected a list of at most {MAX_COUNTED} names.")
+    return list(dict.fromkeys(keys.validate_name(name, "facet") for name in names))
 
 
 def check_weight(value: object, field: str) -> float:

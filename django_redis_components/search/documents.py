@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django_redis_components.core.protocol import Batch, Call, Flow, Read
+from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.search.arguments import (
     MAX_SORTS,
     Place,
@@ -17,12 +17,15 @@ from django_redis_components.search.arguments import (
     sort_name,
     sort_score,
 )
-from django_redis_components.search.scripts import INDEX
+from django_redis_components.search.counting import CountedWords
+from django_redis_components.search.scripts import INDEX, READ_DOCUMENTS
 
 #: A text, or texts by field.
 Text = str | Mapping[str, str]
 #: Degrees by which a stored place may differ: it is rounded to 52 bits.
 PLACE_TOLERANCE = 0.00001
+#: Documents that one call compares: it looks at each of their terms.
+COMPARED = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,15 +36,6 @@ class Document:
     facets: Mapping[str, str | Iterable[str]]
     sort_values: Mapping[str, SortValue]
     location: Place | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CountedWords:
-    """The words of a document: weighted frequencies of its terms, its weighted length, and its words in order."""
-
-    frequencies: Mapping[str, float]
-    length: float
-    order: list[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,21 +51,28 @@ class EncodedDocument:
     @property
     def record(self) -> str:
         """The record, by which the index removes the document."""
-        lists = (sorted(self.words.frequencies), sorted(self.scores), sorted(self.facets))
+        lists = (sorted(self.words.frequencies), sorted(self.scores))
         return "\0".join((f"{self.words.length:g}", *map("\1".join, lists), " ".join(self.words.order)))
 
-    def call(self, base: str) -> Call:
-        """Return the call that writes the document."""
+    @property
+    def listed_facets(self) -> str:
+        """The facets as they are stored."""
+        return "\1".join(sorted(self.facets))
+
+    def call(self, root: str, *, force: bool = False) -> Call:
+        """Return the call that writes the document; with `force` also if it is stored already."""
         longitude, latitude = self.place or ("", "")
         pairs = [part for name, score in self.scores.items() for part in (name, repr(score))]
         pairs += [part for term, frequency in self.words.frequencies.items() for part in (term, f"{frequency:g}")]
         return INDEX(
-            base=base,
+            root=root,
             id=self.id,
             record=self.record,
+            facets=self.listed_facets,
             length=f"{self.words.length:g}",
             longitude=longitude,
             latitude=latitude,
+            force=int(force),
             counts=len(self.scores),
             pairs=pairs,
         )
@@ -90,8 +91,8 @@ def encode(id: str | int | Any, document: Document, words: CountedWords) -> Enco
     return EncodedDocument(check_id(id), words, facet_values(document.facets), scores, place)
 
 
-def differences(base: str, expected: Mapping[str, EncodedDocument | None]) -> Flow[dict[str, bool]]:
-    """Compare documents with what is stored, in one round trip.
+def differences(root: str, expected: Mapping[str, EncodedDocument | None]) -> Flow[dict[str, bool]]:
+    """Compare documents with what is stored: records, facets, postings, sort values and locations.
 
     Args:
         expected: documents by id; None for one that should not exist.
@@ -99,29 +100,30 @@ def differences(base: str, expected: Mapping[str, EncodedDocument | None]) -> Fl
     Returns:
         The ids that differ, each with whether a document is stored.
     """
-    if not expected:
-        return {}
-    ids = list(expected)
     names = sorted({name for each in expected.values() if each for name in each.scores})
-    reads = [Read("HMGET", f"{base}:docs", *ids), Read("GEOPOS", f"{base}:geo", *ids)]
-    records, places, *columns = yield Batch(reads + [Read("ZMSCORE", f"{base}:s:{name}", *ids) for name in names])
-    scores = {name: dict(zip(ids, column, strict=True)) for name, column in zip(names, columns, strict=True)}
     found: dict[str, bool] = {}
-    for id_, record, place in zip(ids, records, places, strict=True):
-        wanted = expected[id_]
-        if wanted is None:
-            same = record is None
-        else:
-            stored = {name: scores[name][id_] for name in wanted.scores}
-            same = record == wanted.record.encode("utf-8", "replace") and _same(wanted, stored, place)
-        if not same:
-            found[id_] = record is not None
+    for start in range(0, len(expected), COMPARED):
+        ids = list(expected)[start : start + COMPARED]
+        stored = yield READ_DOCUMENTS(root=root, name_count=len(names), names=[*names, *ids])
+        for id_, (record, facets, is_damaged, longitude, latitude, *scores) in zip(ids, stored, strict=True):
+            wanted = expected[id_]
+            if wanted is None:
+                same = not record
+            else:
+                same = not is_damaged and (record, facets) == (_bytes(wanted.record), _bytes(wanted.listed_facets))
+                same = same and _same(wanted, dict(zip(names, scores, strict=True)), (longitude, latitude))
+            if not same:
+                found[id_] = bool(record)
     return found
 
 
-def _same(wanted: EncodedDocument, scores: Mapping[str, Any], place: Any) -> bool:
-    if any(scores[name] is None or float(scores[name]) != score for name, score in wanted.scores.items()):
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _same(wanted: EncodedDocument, scores: Mapping[str, bytes], place: tuple[bytes, bytes]) -> bool:
+    if any(not scores[name] or float(scores[name]) != score for name, score in wanted.scores.items()):
         return False
-    if wanted.place is None or place is None:
-        return wanted.place is None and place is None
+    if wanted.place is None or not place[0]:
+        return wanted.place is None and not place[0]
     return all(abs(float(one) - other) <= PLACE_TOLERANCE for one, other in zip(place, wanted.place, strict=True))

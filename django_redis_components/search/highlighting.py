@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 
 from django_redis_components.search.query import ParsedQuery
-from django_redis_components.search.tokens import is_spaceless, terms, word_spans
+from django_redis_components.search.tokens import is_spaceless, query_terms, terms, units, word_spans
 
 #: Characters of a text that are looked at.
 MAX_TEXT_CHARS = 100_000
@@ -59,7 +59,7 @@ def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
     """Return the matches in their order; they may overlap."""
     groups: dict[str, int] = {}
     for number, group in enumerate(parsed.groups):
-        for term in group:
+        for term in itertools.chain.from_iterable(map(query_terms, group)):
             groups.setdefault(term, number)
     last = len(parsed.groups) - 1
     start_of_word = parsed.groups[last][0] if parsed.prefix else None
@@ -76,13 +76,14 @@ def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
 
 def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[_Match]:
     """Return the matches in a run of characters without spaces: single characters and pairs."""
-    characters = unicodedata.normalize("NFC", word)
-    if len(characters) != len(run):  # folding changed the length: mark the run
+    characters, shown = units(word), units(run)
+    if len(characters) != len(shown):  # folding changed the length: mark the run
         return [_Match(start, start + len(run), groups[term]) for term in terms(word) if term in groups][:1]
-    found = [_Match(start + at, start + at + 1, groups[one]) for at, one in enumerate(characters) if one in groups]
+    ends = list(itertools.accumulate(map(len, shown), initial=start))
+    found = [_Match(ends[at], ends[at + 1], groups[one]) for at, one in enumerate(characters) if one in groups]
     for at, pair in enumerate(map("".join, itertools.pairwise(characters))):
         if pair in groups:
-            found.append(_Match(start + at, start + at + 2, groups[pair]))
+            found.append(_Match(ends[at], ends[at + 2], groups[pair]))
     return sorted(found, key=lambda match: match.start)
 
 

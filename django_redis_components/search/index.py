@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from uuid import UUID
+from contextlib import contextmanager
+from itertools import islice
+from uuid import UUID, uuid4
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
-from django_redis_components.core.text import fold
+from django_redis_components.core.protocol import Batch, Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.search.arguments import (
     Order,
@@ -20,20 +20,21 @@ from django_redis_components.search.arguments import (
     check_id,
     check_weight,
 )
-from django_redis_components.search.documents import CountedWords, Document, EncodedDocument, Text, differences, encode
+from django_redis_components.search.counting import count_words
+from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
+from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.page import SearchPage
 from django_redis_components.search.query import ParsedQuery, parse
 from django_redis_components.search.query_log import QueryStats, log_query, read_stats
+from django_redis_components.search.rebuilding import finish_rebuild, start_rebuild
 from django_redis_components.search.request import SearchRequest
-from django_redis_components.search.scripts import REMOVE
-from django_redis_components.search.tokens import STOP_WORDS, terms, words
+from django_redis_components.search.scripts import LIST_IDS, MEASURE, REMOVE
+from django_redis_components.search.tokens import STOP_WORDS, words
 
-#: TextPart of the keys: a change of the terms or of the records needs a new number.
-VERSION = "v1"
-#: Words of a document that are indexed, and different terms.
-MAX_WORDS, MAX_TERMS = 10_000, 3_000
-#: Elements that one HSCAN looks at.
-SCAN_COUNT = 500
+#: Part of the keys: a change of the terms or of the records needs a new number.
+VERSION = "v2"
+#: Documents whose ids are read at a time, and documents that a rebuild writes at a time.
+SCAN_COUNT, REBUILD_CHUNK = 200, 100
 
 #: Types of an id; it is returned as a string.
 Id = str | int | UUID
@@ -59,9 +60,10 @@ class SearchIndex:
     Args:
         name: name of the index; use one index per tenant or language.
         fields: weights of the fields of a document; a match in a field counts that much more.
-        language: of the stop words, such as "en"; None for none. Known are de, en, es and fr.
+        language: of the stop words, such as "en"; None for none. Known are de, en, es, fr, ru and zh.
         stop_words: further words that are left out.
-        synonyms: words that are searched too, by word: ``{"car": ["automobile"]}``.
+        synonyms: words that are searched too, by word: ``{"car": ["automobile"]}``. Of several words in a synonym all
+            must be in a document.
         result_ttl: seconds for which a result is stored after its last use, for its further pages.
         log_queries: whether slow queries and those that find nothing are kept for `query_stats`.
         using: connection alias.
@@ -88,8 +90,11 @@ class SearchIndex:
         if language is not None and language not in STOP_WORDS:
             raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(STOP_WORDS))}, or None.")
         given = STOP_WORDS[language] if language else frozenset[str]()
-        self._stop_words = given | {fold(word) for word in stop_words}
-        self._synonyms = {fold(word): [fold(other) for other in others] for word, others in (synonyms or {}).items()}
+        self._stop_words = given | {word for each in stop_words for word in words(each)}
+        self._synonyms = {
+            self._normal(word): list(filter(None, map(self._normal, others)))
+            for word, others in (synonyms or {}).items()
+        }
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
 
@@ -159,10 +164,11 @@ class SearchIndex:
         All words must be in a document. ``+word`` is a synonym of the word before, ``-word`` excludes, and words in
         double quotes are next to each other. A query of stop words only finds nothing.
 
-        The result is stored for `result_ttl` seconds: its pages after the first come from it. The first page is
-        computed again if a document has changed. Of words that are all in more than 5,000 documents only the 5,000 with
-        the highest relevance are ranked; by another order, of words in more than 10,000 documents those that are among
-        the first 5,000 of all documents, or near the place. `SearchPage.is_partial` says so.
+        The first 1,000 documents of a result are stored for `result_ttl` seconds: the pages after the first come from
+        there. The first page is computed again if a document has changed. Of a word in more than 5,000 documents, or
+        several words and filters that are all in more than 10,000, only 5,000 documents are ranked: those with the
+        highest relevance of the rarest word, those that are the first of all documents by another order, or the nearest
+        ones. `SearchPage.is_partial` says so, also if the query is too long.
 
         Args:
             order_by: "relevance", the name of a sort value, "distance", or "-" and the name for the largest first; or
@@ -198,6 +204,32 @@ class SearchIndex:
         request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
         return await arun(connections.aclient(self.using), self._search(request))
 
+    def clear(self) -> None:
+        """Remove all documents, with what a lost write has left. Documents that are indexed meanwhile stay."""
+        run(connections.client(self.using), self._clear())
+
+    async def aclear(self) -> None:
+        """See `clear`."""
+        await arun(connections.aclient(self.using), self._clear())
+
+    def rebuild(self, documents: Iterable[tuple[Id, Document]]) -> int:
+        """Replace the whole index by documents, and return their number.
+
+        Searches use the old documents until all are written. `index` and `remove` of others meanwhile are kept, unless
+        the document follows later in `documents`. An exception leaves the old documents.
+
+        Args:
+            documents: ids and documents; each is indexed as by `index`.
+
+        Raises:
+            SearchError: a later rebuild has started.
+        """
+        return run(connections.client(self.using), self._rebuild(documents))
+
+    async def arebuild(self, documents: Iterable[tuple[Id, Document]]) -> int:
+        """See `rebuild`."""
+        return await arun(connections.aclient(self.using), self._rebuild(documents))
+
     def size(self) -> SearchSize:
         """Return the number of documents, different terms and words."""
         return run(connections.client(self.using), self._size())
@@ -219,28 +251,26 @@ class SearchIndex:
 
         Searches with `prefix` or `filters` that find nothing are not counted.
         """
-        return run(connections.client(self.using), read_stats(self._base()))
+        return run(connections.client(self.using), read_stats(self._root()))
 
     async def aquery_stats(self) -> QueryStats:
         """See `query_stats`."""
-        return await arun(connections.aclient(self.using), read_stats(self._base()))
+        return await arun(connections.aclient(self.using), read_stats(self._root()))
 
     def parse(self, query: str, *, prefix: bool = False) -> ParsedQuery:
         """Return what a query means, for tests and for explanations."""
         return parse(query, self._stop_words, self._synonyms, prefix=prefix)
 
-    def _base(self) -> str:
+    def _root(self) -> str:
         return keys.key("search", self.name, VERSION)
 
-    def write_many(self, documents: Mapping[str, Document | None]) -> None:
-        """Write documents by id, in one round trip; remove those that are None."""
-        base = self._base()
-        calls = [
-            self._encode(id_, document).call(base) if document else REMOVE(base=base, id=check_id(id_))
-            for id_, document in documents.items()
-        ]
-        if calls:
-            run(connections.client(self.using), _send(calls))
+    def write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> None:
+        """Write documents by id, in one round trip; remove those that are None.
+
+        Args:
+            force: whether the postings of a document are written again that is stored already.
+        """
+        run(connections.client(self.using), self._write_many(documents, force=force))
 
     def find_differences(self, documents: Mapping[str, Document | None]) -> dict[str, bool]:
         """Compare documents by id, None for one that should not exist, with what is stored.
@@ -249,38 +279,77 @@ class SearchIndex:
             The ids that differ, each with whether a document is stored.
         """
         expected = {id_: self._encode(id_, document) if document else None for id_, document in documents.items()}
-        return run(connections.client(self.using), differences(self._base(), expected))
+        return run(connections.client(self.using), differences(self._root(), expected))
 
     def scan_ids(self) -> Iterator[list[str]]:
         """Yield the ids of all documents, some at a time. An id may be yielded twice."""
         cursor, client = 0, connections.client(self.using)
         while True:
-            reply = client.execute(Read("HSCAN", f"{self._base()}:docs", cursor, "COUNT", SCAN_COUNT))
-            cursor = int(reply[0])
-            yield [id_.decode(errors="replace") for id_ in reply[1][::2]]
+            cursor, ids = run(client, self._list_ids(cursor))
+            yield [id_.decode(errors="replace") for id_ in ids]
             if not cursor:
                 return
 
+    @contextmanager
+    def rebuilding(self) -> Iterator[None]:
+        """Build a new generation of the index: at its end, what was written in the block replaces all other documents.
+
+        Searches use the old generation until then. Writes of others during the block are kept. An exception in the
+        block leaves the old generation.
+
+        Raises:
+            SearchError: a later rebuild has started.
+        """
+        client, token = connections.client(self.using), uuid4().hex
+        run(client, start_rebuild(self._root(), token))
+        try:
+            yield
+        except BaseException:
+            run(client, self._finish(token, keep=False))
+            raise
+        run(client, self._finish(token, keep=True))
+
     def _index(self, id: Id, document: Document) -> Flow[None]:
-        yield self._encode(id, document).call(self._base())
+        yield self._encode(id, document).call(self._root())
+
+    def _write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> Flow[None]:
+        root = self._root()
+        calls = [
+            self._encode(id_, document).call(root, force=force) if document else REMOVE(root=root, id=check_id(id_))
+            for id_, document in documents.items()
+        ]
+        if calls:
+            yield Batch(calls)
+
+    def _list_ids(self, cursor: int) -> Flow[tuple[int, list[bytes]]]:
+        following, ids = yield LIST_IDS(root=self._root(), cursor=cursor, count=SCAN_COUNT)
+        return int(following), ids
+
+    def _finish(self, token: str, *, keep: bool) -> Flow[None]:
+        if not (yield from finish_rebuild(self._root(), token, keep=keep)) and keep:
+            raise SearchError(f"Search index {self.name!r} was not replaced: a later rebuild has started.")
+
+    def _rebuild(self, documents: Iterable[tuple[Id, Document]]) -> Flow[int]:
+        token, source, count = uuid4().hex, iter(documents), 0
+        yield from start_rebuild(self._root(), token)
+        try:
+            while some := list(islice(source, REBUILD_CHUNK)):
+                yield from self._write_many({check_id(id_): document for id_, document in some})
+                count += len(some)
+        except Exception:
+            yield from self._finish(token, keep=False)
+            raise
+        yield from self._finish(token, keep=True)
+        return count
+
+    def _clear(self) -> Flow[None]:
+        token = uuid4().hex
+        yield from start_rebuild(self._root(), token)
+        yield from self._finish(token, keep=True)
 
     def _encode(self, id: Id, document: Document) -> EncodedDocument:
-        return encode(id, document, self._count_words(document.text))
-
-    def _count_words(self, text: Text) -> CountedWords:
-        frequencies: Counter[str] = Counter()
-        length = 0.0
-        order: list[str] = []
-        for field, part in self._parts(text).items():
-            weight = self.fields.get(field, 1.0)
-            found = words(part)[: MAX_WORDS - len(order)]
-            length += weight * len(found)
-            order += found
-            for word in found:
-                if word not in self._stop_words:
-                    for term in terms(word):
-                        frequencies[term] += weight  # type: ignore[assignment]
-        return CountedWords(dict(frequencies.most_common(MAX_TERMS)), length, order)
+        counted = count_words(self._parts(document.text), self.fields, self._stop_words)
+        return encode(id, document, counted)
 
     def _parts(self, text: Text) -> Mapping[str, str]:
         parts = {"": text} if isinstance(text, str) else text
@@ -291,27 +360,23 @@ class SearchIndex:
             raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {known}.")
         return parts
 
+    def _normal(self, text: str) -> str:
+        """Return the words of a text without stop words, separated by spaces."""
+        return " ".join(word for word in words(text) if word not in self._stop_words)
+
     def _remove(self, id: Id) -> Flow[None]:
-        yield REMOVE(base=self._base(), id=check_id(id))
+        yield REMOVE(root=self._root(), id=check_id(id))
 
     def _count(self) -> Flow[int]:
-        number: int = yield Read("HLEN", f"{self._base()}:docs")
-        return number
+        return (yield from self._size()).documents
 
     def _size(self) -> Flow[SearchSize]:
-        base = self._base()
-        documents, terms_, [length] = yield Batch(
-            [
-                Read("HLEN", f"{base}:docs"),
-                Read("ZCARD", f"{base}:vocabulary"),
-                Read("HMGET", f"{base}:stats", "length"),
-            ]
-        )
-        return SearchSize(documents, terms_, round(float(length or 0)))
+        documents, terms_, length = yield MEASURE(root=self._root())
+        return SearchSize(documents, terms_, round(float(length)))
 
     def _search(self, request: SearchRequest) -> Flow[SearchPage]:
         parsed = self.parse(request.query, prefix=request.prefix)
-        call = request.call(self._base(), parsed, self._ttl_ms)
+        call = request.call(self._root(), parsed, self._ttl_ms)
         if not parsed.groups:
             return request.empty(parsed)
         started_at = time.perf_counter()
@@ -319,19 +384,15 @@ class SearchIndex:
         if self._logs_queries:
             found_nothing = not page.total and not request.prefix and not request.filters
             seconds = time.perf_counter() - started_at
-            yield from log_query(self._base(), request.query, seconds, found_nothing=found_nothing)
+            yield from log_query(self._root(), request.query, seconds, found_nothing=found_nothing)
         return page
 
 
-def _send(calls: Sequence[Call]) -> Flow[None]:
-    yield Batch(calls)
-
-
 def size_flow(index: SearchIndex) -> Flow[SearchSize]:
-    """Return the flow that measures an index in one round trip of 3 commands."""
+    """Return the flow that measures an index in one call."""
     return index._size()
 
 
 def stats_flow(index: SearchIndex) -> Flow[QueryStats]:
     """Return the flow that reads the logged queries of an index in one round trip of 4 commands."""
-    return read_stats(index._base())
+    return read_stats(index._root())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.db import models, router
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.model_changes import (
     CHUNK,
     ModelChanges,
@@ -24,14 +24,11 @@ from django_redis_components.core.model_changes import (
 from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import Place, SortValue, check_id
 from django_redis_components.search.documents import Document
+from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.index import SearchIndex
 from django_redis_components.search.page import SearchPage
 
 _searches: dict[str, ModelSearch] = {}
-
-
-class SearchError(RedisComponentsError):
-    """Base class of the exceptions of search."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +38,8 @@ class SearchDrift:
     Attributes:
         objects: objects that were compared.
         missing: objects without a document.
-        stale: documents whose words, facets, sort values or location differ from their objects.
+        stale: documents whose words, facets, sort values or location differ from their objects, or that a search does
+            not find by all of them.
         extra: documents without an object.
     """
 
@@ -136,9 +134,15 @@ class ModelSearch:
 
     def objects(self, page: SearchPage) -> list[Any]:
         """Return the objects of a page in its order, by one query. Those that were deleted meanwhile are left out."""
-        keys = {id_: key for id_ in page.ids if (key := key_of(self.model, id_)) is not None}
-        found = self.queryset().in_bulk(keys.values())
-        return [found[key] for key in keys.values() if key in found]
+        keys = self._keys_of(page)
+        found = self.queryset().in_bulk(keys)
+        return [found[key] for key in keys if key in found]
+
+    async def aobjects(self, page: SearchPage) -> list[Any]:
+        """See `objects`."""
+        keys = self._keys_of(page)
+        found = await self.queryset().ain_bulk(keys)
+        return [found[key] for key in keys if key in found]
 
     def update(self, *objects: Any, using: str | None = None) -> None:
         """Index objects as the database has them now; remove the documents of deleted objects.
@@ -151,22 +155,25 @@ class ModelSearch:
             self._update(keys, using or router.db_for_write(self.model))
 
     def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
-        """Index all objects again, and remove documents without an object; return the number of objects.
+        """Replace the whole index by the objects of the database; return the number of objects.
 
-        Searches find documents meanwhile. Changes during the rebuild are kept.
+        Searches use the old documents until all are written. Changes during the rebuild are kept.
+
+        Raises:
+            SearchError: a later rebuild has started.
         """
         count = 0
-        for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
-            self._update(some, router.db_for_write(self.model))
-            count += len(some)
-            progress(len(some))
-        for ids in self.index.scan_ids():
-            self._update_ids(id_ for id_, obj in self._objects_of(ids).items() if obj is None)
+        with self.index.rebuilding():
+            for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
+                self._update(some, router.db_for_write(self.model))
+                count += len(some)
+                progress(len(some))
         return count
 
     def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
-        missing, stale, extra, count = [], [], [], 0
+        missing, stale, count = [], [], 0
+        extra: list[str] = []
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
             wrong = self._differing({check_id(obj.pk): obj for obj in some})
             again = self._differing(self._objects_of(wrong))
@@ -175,30 +182,36 @@ class ModelSearch:
             count += len(some)
             progress(len(some))
         for ids in self.index.scan_ids():
-            found = self._objects_of(ids)
-            extra += [id_ for id_ in ids if found[id_] is None]
+            without = [id_ for id_, obj in self._objects_of(ids).items() if obj is None]
+            extra += self._differing({id_: None for id_, obj in self._objects_of(without).items() if obj is None})
         drift = SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
         self._store_check(count, len(drift.missing) + len(drift.stale) + len(drift.extra))
         return drift
 
     def repair(self, drift: SearchDrift) -> None:
         """Index what the drift names as the database has it now."""
-        self._update_ids([*drift.missing, *drift.stale, *drift.extra])
+        self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
         self._store_check(drift.objects, 0)
 
-    def _update(self, keys: Sequence[Any], using: str) -> None:
+    def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
         objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, self._write):
+        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
-    def _write(self, documents: Mapping[Any, Document | None]) -> None:
-        self.index.write_many({check_id(key): document for key, document in documents.items()})
+    def write(self, documents: Mapping[Any, Document | None], *, force: bool = False) -> None:
+        """Write the documents of objects, by primary key; remove those that are None."""
+        self.index.write_many({check_id(key): document for key, document in documents.items()}, force=force)
 
-    def _update_ids(self, ids: Iterable[str]) -> None:
+    def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""
         keys = {id_: key_of(self.model, id_) for id_ in ids}
-        self.update(*(key for key in keys.values() if key is not None))
+        for some in chunks(key for key in keys.values() if key is not None):
+            self._update(some, router.db_for_write(self.model), force=force)
         self.index.write_many({id_: None for id_, key in keys.items() if key is None})
+
+    def _keys_of(self, page: SearchPage) -> list[Any]:
+        """Return the primary keys of a page in its order."""
+        return [key for id_ in page.ids if (key := key_of(self.model, id_)) is not None]
 
     def _objects_of(self, ids: Iterable[str]) -> dict[str, Any]:
         keys = {id_: key_of(self.model, id_) for id_ in ids}

@@ -9,6 +9,9 @@ from math import ceil
 from django_redis_components.search.highlighting import TextPart, highlight
 from django_redis_components.search.query import ParsedQuery
 
+#: Documents of a result that its pages show: those that are stored.
+MAX_SHOWN = 1_000
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hit:
@@ -30,7 +33,8 @@ class SearchPage:
     Attributes:
         hits: the documents, the first first.
         total: documents in the result.
-        is_partial: whether more documents match: a word is in so many that only the first were ranked.
+        is_partial: whether more documents may match: a word is in so many that only the first were ranked, or the query
+            has too many words; see `ParsedQuery.dropped`.
         number: of the page, from 1.
         size: documents of a page.
         facets: for each facet that was asked for, its values with the number of documents, at most 50.
@@ -52,8 +56,8 @@ class SearchPage:
 
     @property
     def pages(self) -> int:
-        """Number of pages."""
-        return ceil(self.total / self.size)
+        """Number of pages, of the first 1,000 documents."""
+        return ceil(min(self.total, MAX_SHOWN) / self.size)
 
     @property
     def has_next(self) -> bool:

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_redis_components.core import keys
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
@@ -15,19 +14,22 @@ from django_redis_components.search.arguments import (
     check_kilometers,
     check_place,
     check_whole,
+    counted_facets,
     facet_of,
     is_ascending,
     orders_of,
     sections_of,
 )
-from django_redis_components.search.page import Hit, SearchPage
+from django_redis_components.search.page import MAX_SHOWN, Hit, SearchPage
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.scripts import SEARCH
 
 #: Documents of a page, and pages.
 MAX_PAGE_SIZE, MAX_PAGES = 200, 1_000
-#: Documents that one search ranks.
+#: Documents that one search ranks if their words are in more.
 MAX_CANDIDATES = 5_000
+#: Results of an index that are stored.
+MAX_RESULTS = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class SearchRequest:
     page: int
     page_size: int
 
-    def call(self, base: str, parsed: ParsedQuery, ttl_ms: int) -> Call:
+    def call(self, root: str, parsed: ParsedQuery, ttl_ms: int) -> Call:
         """Return the call of the script.
 
         Raises:
@@ -54,18 +56,22 @@ class SearchRequest:
         check_whole(self.page_size, "page_size", MAX_PAGE_SIZE)
         orders = orders_of(self.order_by, has_place=self.near is not None)
         filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
-        facets = [keys.validate_name(name, "facet") for name in self.facets]
+        facets = counted_facets(self.facets)
         longitude, latitude = ("", "") if self.near is None else map(repr, check_place(self.near, "near"))
         within_km = repr(check_kilometers(self.within))
-        identity = repr((parsed, filters, orders, longitude, latitude, longitude and within_km))
+        identity = repr(
+            (dataclasses.replace(parsed, dropped=()), filters, orders, longitude, latitude, longitude and within_km)
+        )
         return SEARCH(
-            base=base,
+            root=root,
             result=hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
             reuse=int(self.page > 1),
             ttl_ms=ttl_ms,
             first=(self.page - 1) * self.page_size,
             count=self.page_size,
             max_candidates=MAX_CANDIDATES,
+            max_shown=MAX_SHOWN,
+            max_results=MAX_RESULTS,
             prefix=int(parsed.prefix),
             longitude=longitude,
             latitude=latitude,
@@ -85,13 +91,11 @@ class SearchRequest:
             Hit(id_.decode(errors="replace"), sign * float(score) + 0.0)
             for id_, score in zip(found[::2], found[1::2], strict=True)
         )
-        facets = dict(map(_facet_counts, counts))
-        return SearchPage(hits, total, bool(partial), self.page, self.page_size, facets, parsed)
+        is_partial = bool(partial or parsed.dropped)
+        return SearchPage(hits, total, is_partial, self.page, self.page_size, dict(map(_facet_counts, counts)), parsed)
 
 
 def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:
-    name, values = reply
-    counts = {
-        value.decode(errors="replace"): int(count) for value, count in zip(values[::2], values[1::2], strict=True)
-    }
-    return name.decode(), dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    name, listed = reply
+    values = listed.decode(errors="replace").split("\1")
+    return name.decode(), {value: int(count) for value, count in zip(values[::2], values[1::2], strict=False)}

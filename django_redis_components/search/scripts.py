@@ -1,21 +1,19 @@
-"""The scripts of search. All are idempotent: they write by value."""
+"""The scripts of search. All are idempotent: they write by value, or know the token of a call that was repeated."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from django_redis_components.core.scripts import LuaScript
 
-INDEX = LuaScript(
-    "search",
-    "index",
-    keys=("base",),
-    args=("id", "record", "length", "longitude", "latitude", "counts", "pairs*"),
-    idempotent=True,
+_script = partial(LuaScript, "search", keys=("root",), idempotent=True)
+
+INDEX = _script(
+    "index", args=("id", "record", "facets", "length", "longitude", "latitude", "force", "counts", "pairs*")
 )
-REMOVE = LuaScript("search", "remove", keys=("base",), args=("id",), idempotent=True)
-SEARCH = LuaScript(
+REMOVE = _script("remove", args=("id",))
+SEARCH = _script(
     "search",
-    "search",
-    keys=("base",),
     args=(
         "result",
         "reuse",
@@ -23,11 +21,18 @@ SEARCH = LuaScript(
         "first",
         "count",
         "max_candidates",
+        "max_shown",
+        "max_results",
         "prefix",
         "longitude",
         "latitude",
         "within_km",
         "sections*",
     ),
-    idempotent=True,
 )
+MEASURE = _script("measure")
+LIST_IDS = _script("list_ids", args=("cursor", "count"))
+READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"))
+START_REBUILD = _script("start_rebuild", args=("token",))
+FINISH_REBUILD = _script("finish_rebuild", args=("token", "keep"))
+DROP_GENERATION = _script("drop_generation", args=("limit",))

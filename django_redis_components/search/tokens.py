@@ -1,8 +1,9 @@
 """From text to the terms that are indexed and searched. Without Redis.
 
 A word is a run of letters and digits with their marks, with ``+`` and ``#`` at its end: C++ and C# are words. It is
-folded as in autocomplete: ``emile`` finds Émile. Runs of Han, kana and Hangul characters have no spaces between words:
-their terms are each character and each pair of neighbors (bigrams).
+folded as in autocomplete: ``emile`` finds Émile. Vowel signs of Arabic and Hebrew are left out, because most texts have
+none. Some scripts have no spaces between words: Han, kana, Hangul, Thai, Lao, Khmer, Myanmar. The terms of their runs
+are each character with its marks and each pair of neighbors (bigrams).
 """
 
 from __future__ import annotations
@@ -11,34 +12,44 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from django_redis_components.core.text import fold
 
 #: Characters of a term; the rest of a longer word is not compared.
 MAX_TERM_CHARS = 64
 
-#: Words that are left out of the index and of queries, by language.
-STOP_WORDS: dict[str, frozenset[str]] = {
-    language: frozenset(map(fold, words.split()))
-    for language, words in {
-        "en": "a an and are as at be been but by for from had has have he her his i if in into is it its"
-        " me my no not of on or our she so that the their them then there these they this to was we"
-        " were what when which who will with would you your",
-        "de": "aber als am an auch auf aus bei bin bis bist da das dass dem den der des die doch du durch"
-        " ein eine einem einen einer eines er es für hat hatte ich ihr im in ist ja kein mit nach"
-        " nicht noch nur oder sich sie sind so um und uns von vor war was wenn wer wie wir wird zu"
-        " zum zur über",
-        "fr": "au aux avec ce ces cette dans de des du elle en est et eux il ils je la le les leur lui ma"
-        " mais me mes mon ne nos notre nous on ou par pas pour qu que qui sa se ses son sur ta te"
-        " tes toi ton tu un une vos votre vous",
-        "es": "a al algo como con de del desde donde el ella ellos en era es esa ese eso esta este esto"
-        " fue ha hay la las le les lo los mas me mi muy no nos o para pero por que se si sin sobre"
-        " su sus te tu un una uno y ya yo",
-    }.items()
+_STOP_WORDS = {
+    "en": "a an and are as at be been but by for from had has have he her his i if in into is it its"
+    " me my no not of on or our she so that the their them then there these they this to was we"
+    " were what when which who will with would you your",
+    "de": "aber als am an auch auf aus bei bin bis bist da das dass dem den der des die doch du durch"
+    " ein eine einem einen einer eines er es für hat hatte ich ihr im in ist ja kein mit nach"
+    " nicht noch nur oder sich sie sind so um und uns von vor war was wenn wer wie wir wird zu"
+    " zum zur über",
+    "fr": "au aux avec ce ces cette dans de des du elle en est et eux il ils je la le les leur lui ma"
+    " mais me mes mon ne nos notre nous on ou par pas pour qu que qui sa se ses son sur ta te"
+    " tes toi ton tu un une vos votre vous",
+    "es": "a al algo como con de del desde donde el ella ellos en era es esa ese eso esta este esto"
+    " fue ha hay la las le les lo los mas me mi muy no nos o para pero por que se si sin sobre"
+    " su sus te tu un una uno y ya yo",
+    "ru": "а без бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до его ее если"
+    " есть еще же за здесь и из или им их к как ко когда кто ли либо мне может мы на надо наш не него нее"
+    " нет ни них но ну о об однако он она они оно от очень по под при с со так также такой там те тем то"
+    " того тоже той только том ты у уже хотя чего чей чем что чтобы чье чья эта эти это этот я",
+    "zh": "的 了 和 是 在 也 就 都 而 及 与 與 着 著 或 这 這 那 我 你 他 她 它 之 吗 嗎 呢 吧 啊",
 }
 
-_WORD = re.compile(r"\w+[+#]*")
+#: Scripts without spaces between words, by the beginning of the Unicode names of their characters.
+_SPACELESS = ("CJK ", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "THAI", "LAO ", "KHMER", "MYANMAR")
+#: Invisible characters inside words: soft hyphen, zero-width non-joiner, joiner, word joiner.
+_JOINERS = "\xad\u200c\u200d\u2060"
+#: Vowel signs of Hebrew and Arabic, the tatweel, and the hamza on an alef.
+_VOWEL_SIGNS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0653\u0655-\u065f\u0670\u06d6-\u06dc"
+    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]|(?<=\u0627)\u0654"
+)
+_ASCII_WORD = re.compile(r"\w+[+#]*", re.ASCII)
 
 
 def words(text: str) -> list[str]:
@@ -51,10 +62,9 @@ def words(text: str) -> list[str]:
 
 def word_spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and folded form of the words of a text in NFC."""
-    for match in _WORD.finditer(text):
-        for start, end in _runs(match[0].replace("_", " ")):
-            word = fold(match[0][start:end])[:MAX_TERM_CHARS].rstrip()
-            if word:
+    for match in (_ASCII_WORD if text.isascii() else _word_pattern()).finditer(text):
+        for start, end in _runs(match[0]):
+            if word := _folded(match[0][start:end]):
                 yield match.start() + start, match.start() + end, word
 
 
@@ -62,26 +72,28 @@ def terms(word: str) -> list[str]:
     """Return the terms of a word that is indexed: itself, or the characters and bigrams of a run without spaces."""
     if not is_spaceless(word):
         return [word]
-    characters = list(unicodedata.normalize("NFC", word))
+    characters = units(word)
     return [*characters, *map("".join, itertools.pairwise(characters))]
 
 
-def query_terms(word: str) -> list[str]:
-    """Return the terms of a word that is searched: all must be in a document."""
-    characters = list(unicodedata.normalize("NFC", word)) if is_spaceless(word) else []
-    if len(characters) < 2:
-        return [word]
-    return ["".join(pair) for pair in itertools.pairwise(characters)]
+def query_terms(text: str) -> list[str]:
+    """Return the terms of words that are searched, separated by spaces: all must be in a document."""
+    found: list[str] = []
+    for word in text.split(" "):
+        characters = units(word) if is_spaceless(word) else []
+        found += map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
+    return list(dict.fromkeys(found))
 
 
-def _runs(word: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the parts of a word: it is split at spaces, and around runs without spaces."""
-    start = 0
-    for at in range(1, len(word) + 1):
-        if at == len(word) or " " in word[at - 1 : at + 1] or is_spaceless(word[at]) != is_spaceless(word[start]):
-            if word[start] != " ":
-                yield start, at
-            start = at
+def units(word: str) -> list[str]:
+    """Return the characters of a run without spaces, each with its marks."""
+    found: list[str] = []
+    for character in word:
+        if found and _continues(character):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found
 
 
 def is_spaceless(word: str) -> bool:
@@ -89,8 +101,57 @@ def is_spaceless(word: str) -> bool:
     return bool(word) and _has_no_spaces(word[0])
 
 
+def _runs(word: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the parts of a word: it is split at underscores, and around runs without spaces."""
+    if word.isascii() and "_" not in word:
+        yield 0, len(word)
+        return
+    kinds: list[object] = []
+    for character in word:
+        is_mark = bool(kinds) and kinds[-1] is not None and _continues(character)
+        kinds.append(None if character == "_" else kinds[-1] if is_mark else _has_no_spaces(character))
+    start = 0
+    for kind, run in itertools.groupby(kinds):
+        end = start + len(list(run))
+        if kind is not None and word[start] not in "+#":
+            yield start, end
+        start = end
+
+
+@lru_cache(maxsize=65_536)
+def _folded(word: str) -> str:
+    """Return the folded form of a word in NFC, which has a Hangul syllable or a voiced kana as one character."""
+    folded = fold(word)
+    if folded.isascii():
+        return folded[:MAX_TERM_CHARS]
+    folded = unicodedata.normalize("NFC", _VOWEL_SIGNS.sub("", folded)).replace(" ", "")
+    return folded if is_spaceless(folded) else folded[:MAX_TERM_CHARS]
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """Return the pattern of words with marks. It is made at the first text that is not ASCII: it takes milliseconds."""
+    marks = "".join(filter(_is_mark, map(chr, itertools.chain(range(0x300, 0x1F000), range(0xE0100, 0xE01F0)))))
+    return re.compile(rf"\w[\w{re.escape(marks)}{_JOINERS}]*[+#]*")
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"
+
+
+@lru_cache(maxsize=8192)
+def _continues(character: str) -> bool:
+    """Return whether a character belongs to the one before."""
+    return not character.isascii() and (_is_mark(character) or character in _JOINERS)
+
+
 @lru_cache(maxsize=8192)
 def _has_no_spaces(character: str) -> bool:
     if character.isascii():
         return False
-    return unicodedata.name(character, "").startswith(("CJK ", "HIRAGANA", "KATAKANA", "HANGUL", "THAI"))
+    return unicodedata.name(character, "").startswith(_SPACELESS)
+
+
+#: Words that are left out of the index and of queries, by language. Those of zh are single characters: the pairs of
+#: neighbors in a run are never left out.
+STOP_WORDS = {language: frozenset(words(listed)) for language, listed in _STOP_WORDS.items()}

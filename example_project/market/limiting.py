@@ -1,4 +1,4 @@
-"""Rate limits of sign-ins and of autocomplete.
+"""Rate limits of sign-ins, of autocomplete and of search.
 
 A sign-in is counted by address and by name before the password is checked, and refunded when it succeeds: only
 failed attempts are limited. Both limits are needed: one address may try many names, and many addresses may try one
@@ -22,6 +22,9 @@ BY_NAME = RateLimit("sign-ins of a name", "5/m", "30/h")
 
 #: Requests of the autocomplete widget, which are sent while the user types.
 SUGGESTIONS = ("20/s", "300/m")
+
+#: Requests of the search page, which are sent while the visitor types too.
+SEARCHES = ("20/s", "300/m")
 
 
 def attempt(request: HttpRequest, name: str) -> Decision:

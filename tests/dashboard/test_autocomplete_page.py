@@ -220,7 +220,7 @@ def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
 def test_unreadable_search_index_does_not_hide_the_others(
     redis_server: Store, groups: search.ModelSearch, viewer: Client
 ) -> None:
-    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v1:docs", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v2:0:docs", "no hash")
     autocomplete.register("contacts")
 
     shown = text(viewer)

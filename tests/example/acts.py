@@ -96,7 +96,7 @@ def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
 
     client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
     client.force_login(Member.objects.get(username="zola"), backend=BACKEND)
-    paths = ("/", f"/items/{item}/", "/write/", "/mails/", "/chats/", "/places/")
+    paths = ("/", f"/items/{item}/", "/write/", "/mails/", "/chats/", "/places/", "/search/?q=ring")
     replies = {path: client.get(path) for path in paths}
     replies["buy"] = client.post(f"/items/{item}/buy/")
     return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}

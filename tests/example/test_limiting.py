@@ -66,3 +66,15 @@ def test_suggestions_are_limited(demo: Demo) -> None:
     assert len(replies) > 20
     assert int(denied.headers["Retry-After"]) == 1
     assert '"300/m";q=300;w=60' in denied.headers["RateLimit-Policy"]
+
+
+def test_searches_are_limited(demo: Demo) -> None:
+    typist = demo.visitor("ismail")
+
+    replies = []
+    while not replies or (replies[-1].status == 200 and len(replies) < 400):
+        replies.append(typist.get("/search/?q=ring&part=1"))
+
+    denied = replies[-1]
+    assert (denied.status, len(replies) > 20, int(denied.headers["Retry-After"])) == (429, True, 1)
+    assert "Too many searches. Go on in a moment." in denied.text

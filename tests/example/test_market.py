@@ -307,6 +307,7 @@ def test_pages_render_without_numbers_and_buying_fails_while_redis_is_unavailabl
         "/mails/": 200,
         "/chats/": 503,
         "/places/": 503,
+        "/search/?q=ring": 503,
         "buy": 503,
     }
     assert "Redis is not available." in pages["buy"][1]
@@ -342,6 +343,12 @@ def test_items_are_found_by_their_words_kind_and_order(demo, list_item):
     assert _titles(visitor.get("/search/?q=gargoyle&kind=blade").text) == []
     assert len(_titles(visitor.get("/search/?q=garg&kind=ring&part=1").text)) == 2
     assert _titles(visitor.get("/search/?q=the").text) == _titles(visitor.get("/search/").text) == []
+
+
+def test_words_that_are_not_searched_are_named(demo):
+    words = "+".join(f"w{number}" for number in range(18))
+
+    assert "Not searched: w16, w17" in demo.visitor().get(f"/search/?q={words}").text
 
 
 def _titles(page: str) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,6 +19,7 @@ from django.db import connection, transaction
 
 from django_redis_components.search import ModelSearch, SearchDrift, register, registered, unregister
 from tests.support import Store, run_async, run_together
+from tests.support.processes import Children
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -157,18 +160,103 @@ def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None
 
 
 def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
-    people = [named(f"Name{n} X") for n in range(3)]
+    people = [named(f"Name{n} X") for n in range(5)]
 
     def edit(editor: int) -> None:
-        for step in range(5):
-            person = User.objects.get(pk=people[(editor + step) % 3].pk)
-            person.last_name = f"By{editor} step{step}"
-            person.save()
+        for step in range(6):
+            person = people[(editor + step) % len(people)]
+            User.objects.filter(pk=person.pk).update(last_name=f"By{editor} step{step}")
+            fresh = User.objects.get(pk=person.pk)
+            fresh.first_name = f"Name{editor}"
+            fresh.save()
         connection.close()
 
-    run_together(8, edit)
+    run_together(20, edit)
 
-    assert users.find_drift() == SearchDrift(3)
+    assert users.find_drift() == SearchDrift(5)
+
+
+def test_changes_during_a_rebuild_are_kept(users: Users) -> None:
+    people = [named(f"Name{n} X") for n in range(6)]
+
+    def edit(editor: int) -> None:
+        for step in range(4):
+            if editor == 0:
+                users.rebuild()
+            else:
+                person = User.objects.get(pk=people[(editor + step) % len(people)].pk)
+                person.last_name = f"By{editor} step{step}"
+                person.save()
+        connection.close()
+
+    run_together(6, edit)
+
+    assert users.find_drift() == SearchDrift(6)
+    assert users.index.count() == 6
+
+
+def kill_before_indexing(url: str, prefix: str) -> None:
+    """In a child: commit a change, and die before it is written to the index."""
+    from django.conf import settings
+
+    settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
+    search = register(Users)
+    search.write = lambda documents, force: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign, assignment]
+    User.objects.create(username="lost", first_name="Lost", last_name="Change")
+
+
+def test_process_killed_between_commit_and_index_is_found_and_repaired(
+    users: Users, store: Store, children: Children
+) -> None:
+    named("Anna Meyer")
+    child = children.call("tests.search.test_model_search:kill_before_indexing", store.url, store.prefix)
+    assert child.wait() == -signal.SIGKILL
+
+    assert users.search("lost").total == 0
+    with pytest.raises(SystemExit) as exit_code:
+        call_command("rebuild_search", "--check", stdout=io.StringIO())
+    assert exit_code.value.code == 1
+    call_command("rebuild_search", "--repair", stdout=io.StringIO())
+    assert users.search("lost").total == 1
+    assert not users.find_drift()
+
+
+@pytest.mark.contract
+def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> None:
+    anna, bert = named("Anna Meyer"), named("Bert Meyer")
+    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v2:0:w:anna")
+    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v2:0:f:is_staff=False", str(bert.pk))
+
+    drift = users.find_drift()
+
+    assert set(drift.stale) == {str(anna.pk), str(bert.pk)}
+    users.repair(drift)
+    assert not users.find_drift()
+    assert users.search("anna").ids == [str(anna.pk)]
+    assert users.search("meyer", filters={"is_staff": "False"}).total == 2
+
+
+def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    anna = named("Anna Meyer")
+    users.index.index("ghost", {"get_full_name": "Ghost", "email": ""})
+    scan = users.index.scan_ids
+
+    def deleting() -> Iterator[list[str]]:
+        for ids in scan():
+            anna.delete()
+            yield ids
+
+    monkeypatch.setattr(users.index, "scan_ids", deleting)
+
+    assert users.find_drift().extra == ("ghost",)
+
+
+def test_objects_of_a_page_are_read_without_blocking_the_event_loop(users: Users) -> None:
+    old, new = named("Anna Old", 2020), named("Anna New", 2025)
+    page = users.search("anna", order_by="-date_joined")
+    named("Anna Deleted").delete()
+
+    assert run_async(lambda: users.aobjects(page)) == users.objects(page) == [new, old]
 
 
 def test_redis_away_is_logged_and_the_change_committed(

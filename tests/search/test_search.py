@@ -33,7 +33,7 @@ def items(store: Store) -> SearchIndex:
 def primary_keys(store: Store) -> list[bytes]:
     """Return the keys but those of stored results and of the log of queries, which expire."""
     keys = store.keys()
-    return [key for key in keys if not any(part in key for part in (b":r:", b":slow:", b":empty:"))]
+    return [key for key in keys if not any(part in key for part in (b":r:", b":results", b":slow:", b":empty:"))]
 
 
 def ids(index: SearchIndex, query: str, **options: Any) -> list[int]:
@@ -51,7 +51,8 @@ def ids(index: SearchIndex, query: str, **options: Any) -> list[int]:
         ("black -cat -cats", set()),
         ('"black cat"', {1}),
         ('"quick cat" black', {2}),
-        ('black -"quick cat"', {3}),
+        ('black -"quick cat"', {1, 3}),
+        ('cat -"the cat"', {1, 3}),
         ("京 -北京大学", {6}),
         ('京 -"北京大学"', {6}),
         ("c++", {4}),
@@ -84,6 +85,7 @@ def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
     assert index.parse('the car +lorry red -"old rust" "new york"') == ParsedQuery(
         groups=(("car", "lorry", "automobile"), ("red",), ("new",), ("york",)),
         excluded=(("old", "rust"),),
+        excluded_phrases=("old rust",),
         phrases=("new york",),
     )
     assert index.parse("red ca", prefix=True).prefix
@@ -102,18 +104,19 @@ def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> No
     assert (page.facets, page.hits[0].score) == ({"kind": {"pet": 1}}, 4.0)
     assert index.search("dog", order_by="-price").hits[0].score == 0
     assert index.search("dog", filters={"kind": "animal"}).total == 0
-    base = f"{store.prefix}:search:{{items}}:v1"
+    base = f"{store.prefix}:search:{{items}}:v2"
     names = {key.decode().removeprefix(base) for key in primary_keys(store)}
     assert names == {
-        ":docs",
-        ":stats",
         ":gen",
-        ":vocabulary",
-        ":w:white",
-        ":w:dog",
-        ":s:votes",
-        ":f:kind=pet",
-        ":v:kind",
+        ":0:docs",
+        ":0:facets",
+        ":0:names",
+        ":0:stats",
+        ":0:vocabulary",
+        ":0:w:white",
+        ":0:w:dog",
+        ":0:s:votes",
+        ":0:f:kind=pet",
     }
 
 
@@ -127,9 +130,9 @@ def test_removed_documents_leave_no_key_of_theirs(store: Store) -> None:
         index.remove(id_)
     index.remove(404)
 
-    base = f"{store.prefix}:search:{{items}}:v1".encode()
-    assert sorted(store.keys()) == [base + b":gen", base + b":stats"]
-    assert float(store.raw.hget(base + b":stats", "length")) == 0
+    base = f"{store.prefix}:search:{{items}}:v2".encode()
+    assert sorted(store.keys()) == [base + b":0:stats", base + b":gen"]
+    assert float(store.raw.hget(base + b":0:stats", "length")) == 0
     assert index.count() == 0
 
 
@@ -298,7 +301,7 @@ def test_concurrent_writers_of_one_document_leave_one_version(store: Store) -> N
 
     found = [number for number in range(5) if index.search(f"writer{number}").total]
     assert len(found) == 1
-    base = f"{store.prefix}:search:{{items}}:v1"
+    base = f"{store.prefix}:search:{{items}}:v2:0"
     assert store.raw.zcard(f"{base}:vocabulary") == 2
 
 
@@ -322,7 +325,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
             lambda: SearchIndex("a{b}"),
             "index name 'a{b}': braces are not accepted; they mark the Cluster slot in keys.",
         ),
-        (lambda: SearchIndex("a", language="xx"), "language='xx': expected one of de, en, es, fr, or None."),
+        (lambda: SearchIndex("a", language="xx"), "language='xx': expected one of de, en, es, fr, ru, zh, or None."),
         (lambda: SearchIndex("a", fields={"t": 0}), "fields['t']=0: expected a weight above 0, at most 1000."),
         (lambda: SearchIndex("a").index(1, 7), "text=7: expected a string, or a mapping of fields to strings."),
         (
@@ -372,3 +375,76 @@ def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any,
 def test_hostile_queries_are_searched(items: SearchIndex, query: str) -> None:
     for prefix in (False, True):
         assert items.search(query, prefix=prefix).total >= 0
+
+
+@pytest.mark.contract
+def test_rare_values_of_a_facet_are_counted(store: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(120):
+        index.index(number, "often", facets={"seller": [f"s{number % 60}", "all"]})
+    index.index("rare", "unicorn", facets={"seller": "only"})
+
+    assert index.search("unicorn", facets=["seller"]).facets == {"seller": {"only": 1}}
+    counts = index.search("often", facets=["seller"]).facets["seller"]
+    assert (len(counts), counts["all"], next(iter(counts)), set(counts.values())) == (50, 120, "all", {120, 2})
+
+
+@pytest.mark.contract
+def test_phrases_do_not_match_across_fields(store: Store) -> None:
+    index = SearchIndex("items", fields={"title": 3, "body": 1})
+    index.index(1, {"title": "red lamp", "body": "shade of paper"})
+    index.index(2, {"title": "red", "body": "lamp shade"})
+
+    assert index.search('"lamp shade"').ids == ["2"]
+    assert index.search('"red lamp"').ids == ["1"]
+    assert index.search("lamp red").total == 2
+
+
+def test_search_finds_the_newest_while_others_write(redis_server: Store) -> None:
+    index = SearchIndex("items")
+
+    def write(number: int) -> None:
+        for step in range(15):
+            index.index(f"{number}-{step}", f"lamp word{number}", facets={"kind": f"k{number}"}, updated=step)
+            page = index.search(f"lamp word{number}", order_by="-updated", facets=["kind"])
+            assert (page.ids[0], page.facets["kind"]) == (f"{number}-{step}", {f"k{number}": step + 1})
+
+    run_together(4, write)
+
+    assert index.search("lamp", facets=["kind"]).facets == {"kind": {f"k{number}": 15 for number in range(4)}}
+
+
+def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_server: Store) -> None:
+    rng = random.Random(11)
+    vocabulary = ["aa", "ab", "ba", "bb", "cc", "cd"]
+    index, model = SearchIndex("items", language=None, synonyms={"cc": ["aa bb"]}), {}
+    for number in range(60):
+        words, kind = [rng.choice(vocabulary) for _ in range(rng.randrange(1, 7))], rng.choice("xy")
+        index.index(number, " ".join(words), facets={"kind": kind}, updated=number)
+        model[number] = (words, kind)
+
+    def matches(words: list[str], wanted: str, other: str, beginning: str, excluded: str) -> bool:
+        texts = [[wanted], [other]] + [["aa", "bb"]] * ("cc" in (wanted, other))
+        return (
+            any(set(text) <= set(words) for text in texts)
+            and any(word.startswith(beginning) for word in words)
+            and excluded not in " ".join(words)
+        )
+
+    for step in range(400):
+        wanted, other, first, second = (rng.choice(vocabulary) for _ in range(4))
+        beginning, kind, order = rng.choice("abc"), rng.choice(["", "x", "y"]), rng.choice(["updated", "-updated"])
+        query = f'{wanted} +{other} -"{first} {second}" {beginning}'
+
+        page = index.search(
+            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, page_size=200, facets=["kind"]
+        )
+
+        expected = [
+            number
+            for number, (words, its_kind) in model.items()
+            if kind in ("", its_kind) and matches(words, wanted, other, beginning, f"{first} {second}")
+        ]
+        assert [int(id_) for id_ in page.ids] == sorted(expected, reverse=order == "-updated"), (step, query)
+        kinds = [model[number][1] for number in expected]
+        assert page.facets["kind"] == {one: kinds.count(one) for one in set(kinds)}, (step, query)

@@ -19,7 +19,7 @@ from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.search import QueryStats, SearchSize, registered
 from django_redis_components.search.index import size_flow, stats_flow
 
-#: Indexes that are measured. Each takes 9 commands.
+#: Indexes that are measured. Each takes 7 commands.
 MAX_INDEXES = 10
 #: Queries that are listed of each kind.
 MAX_QUERIES = 10

@@ -16,9 +16,10 @@ class Command(OperatorCommand):
     """Index the objects of models again, or compare indexes with the database."""
 
     help = (
-        "Index all objects of models again, and remove documents without an object. With --check, compare indexes and"
-        " database instead; with --repair, also write what differs. Exit codes: 0 done, or no differences;"
-        " 1 differences were found, or an index was not rebuilt; 2 invalid arguments; 3 Redis is unavailable."
+        "Replace search indexes by all objects of their models; searches use the old documents meanwhile. With --check,"
+        " compare indexes and database instead; with --repair, also write what differs. Exit codes: 0 done, or no"
+        " differences; 1 differences were found, or an index was not rebuilt; 2 invalid arguments; 3 Redis is"
+        " unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

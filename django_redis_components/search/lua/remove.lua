@@ -1,18 +1,22 @@
 -- Remove a document.
 -- Precondition: none.
--- KEYS[1] base  prefix of the keys of the index
--- DERIVED base:docs base:stats base:gen base:vocabulary base:geo base:w:<term> base:s:<sort> base:f:<facet> base:v:<name>
+-- KEYS[1] root  prefix of the keys of the index
+-- DERIVED root:state root:gen, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] id  text
 -- Returns 1: removed
 -- Returns 2: it did not exist
 -- Cost: O(terms of the document) times O(log n)
-local base = KEYS[1]
+local root = KEYS[1]
 local id = ARGV[1]
+-- @include generations
 -- @include documents
 
-if not drop(base, id, { sorts = {} }) then
-  return 2
+local code = 2
+for _, base in ipairs(written_bases(root)) do
+  if drop(base, id, {}) then
+    redis.call("ZREM", base .. ":geo", id)
+    redis.call("INCR", root .. ":gen")
+    code = 1
+  end
 end
-redis.call("ZREM", base .. ":geo", id)
-redis.call("INCR", base .. ":gen")
-return 1
+return code

@@ -1,33 +1,41 @@
 -- Find documents, store them in their order for a short time, and return one page and facets.
--- Precondition: at most 16 groups.
--- KEYS[1] base  prefix of the keys of the index
--- DERIVED base:docs base:gen base:vocabulary base:geo base:w:<term> base:s:<sort> base:f:<facet> base:v:<name> base:r:<result>
+-- Precondition: at most 32 terms.
+-- KEYS[1] root  prefix of the keys of the index
+-- DERIVED root:state root:gen root:results root:r:<result>, and of the generation root:<number>: docs facets vocabulary geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] result  name of the stored result: a hash of the query and its order
 -- ARGV[2] reuse  1: use a stored result although documents have changed since
 -- ARGV[3] ttl_ms  milliseconds for which a result is stored after its last use
 -- ARGV[4] first  number of the first document, from 0
 -- ARGV[5] count  number of documents to return
--- ARGV[6] max_candidates  documents that are ranked at most
--- ARGV[7] prefix  1: the last group is the beginning of a word
--- ARGV[8] longitude  degrees of the place to search near; empty for none
--- ARGV[9] latitude  degrees
--- ARGV[10] within_km  kilometers around the place
--- ARGV[11..] sections  counted lists: groups and excluded groups (each a counted list of terms), facets to filter by, phrases,
---   orders (name and weight, alternating), names of facets to count
+-- ARGV[6] max_candidates  documents that are ranked at most if their words are in more
+-- ARGV[7] max_shown  documents of a result that are stored
+-- ARGV[8] max_results  results of the index that are stored
+-- ARGV[9] prefix  1: the first term of the last group is the beginning of a word
+-- ARGV[10] longitude  degrees of the place to search near; empty for none
+-- ARGV[11] latitude  degrees
+-- ARGV[12] within_km  kilometers around the place
+-- ARGV[13..] sections  counted lists: groups (each a counted list of texts, each a counted list of terms), what is excluded (each
+--   a counted list of a phrase, or "", and terms), facets to filter by, phrases, orders (name and weight, alternating), names of
+--   facets to count
 -- Returns total, whether not all documents were ranked, ids and scores alternating, facets (name, values and counts)
--- Cost: O(max_candidates) times O(groups) times O(log n)
-local base = KEYS[1]
-local result, reuse, ttl_ms = base .. ":r:" .. ARGV[1], ARGV[2] == "1", ARGV[3]
+-- Cost: O(WORK times max_candidates) times O(log max_candidates)
+local root = KEYS[1]
+local result, reuse, ttl_ms = ARGV[1], ARGV[2] == "1", tonumber(ARGV[3])
 local first, count, max_candidates = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local prefix = ARGV[7] == "1"
-local longitude, latitude, within_km = ARGV[8], ARGV[9], tonumber(ARGV[10])
+local max_shown, max_results, prefix = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == "1"
+local longitude, latitude, within_km = ARGV[10], ARGV[11], tonumber(ARGV[12])
+-- @include generations
 -- @include postings
 -- @include places
-local MAX_EXPANSIONS, MAX_PHRASE_CANDIDATES, MAX_VALUES = 20, 2000, 50
--- A set of so many times max_candidates documents is looked at whole if the order is not that of its scores.
-local WHOLE_FACTOR = 2
+-- @include orders
+-- @include texts
+-- @include facets
+-- @include results
+local MAX_EXPANSIONS = 20
+-- So many times max_candidates documents are looked at whole; and so many, divided by the number of terms.
+local WHOLE, WORK = 2, 20
 
-local at = 11
+local at = 13
 local function next_list()
   local items = {}
   for number = 1, tonumber(ARGV[at]) do
@@ -37,206 +45,187 @@ local function next_list()
   return items
 end
 
-local function next_groups()
-  local groups = {}
-  local group_count = tonumber(ARGV[at])
+local function next_lists(next_item)
+  local lists = {}
+  local list_count = tonumber(ARGV[at])
   at = at + 1
-  for number = 1, group_count do
-    groups[number] = next_list()
+  for number = 1, list_count do
+    lists[number] = next_item()
   end
-  return groups
+  return lists
 end
 
-local groups, excluded = next_groups(), next_groups()
+local groups = next_lists(function()
+  return next_lists(next_list)
+end)
+local excluded = next_lists(next_list)
 local filters, phrases, orders, counted = next_list(), next_list(), next_list(), next_list()
 
+local base = current_base(root)
+local list = root .. ":r:" .. result
+local is_partial = false
 local temporary = {}
 local function new_key()
-  temporary[#temporary + 1] = result .. ":" .. (#temporary + 1)
+  temporary[#temporary + 1] = list .. ":" .. (#temporary + 1)
   return temporary[#temporary]
 end
 
-local documents = redis.call("HLEN", base .. ":docs")
-local is_partial = false
-
--- Return the words that begin with the first term of a group, and its other terms, which are synonyms.
-local function expand(group)
-  local term = group[1]
-  local found = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. term, "(" .. term .. "\255", "LIMIT", 0, MAX_EXPANSIONS + 1)
-  if #found > MAX_EXPANSIONS then
+-- Return the texts of a group with the words that begin with its first term.
+local function expanded(lists)
+  local term = lists[1][1]
+  local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. term, "(" .. term .. "\255", "LIMIT", 0, MAX_EXPANSIONS + 1)
+  if #words > MAX_EXPANSIONS then
     is_partial = true
-    found[#found] = nil
+    words[#words] = nil
   end
-  for number = 2, #group do
-    found[#found + 1] = group[number]
+  local found, seen = {}, {}
+  for number, word in ipairs(words) do
+    found[number], seen[word] = { word }, true
+  end
+  for number = 2, #lists do
+    if #lists[number] > 1 or not seen[lists[number][1]] then
+      found[#found + 1] = lists[number]
+    end
   end
   return found
 end
 
--- Return a sorted set of the documents with one of the terms, and its size. Their scores are those of BM25 if it is weighed.
-local function postings(terms)
-  local keys, weights, largest = {}, {}, 0
-  for _, term in ipairs(terms) do
-    local key = base .. ":w:" .. term
-    local card = redis.call("ZCARD", key)
-    if card > max_candidates and #terms > 1 then
-      is_partial = true
-      local top = new_key()
-      redis.call("ZRANGESTORE", top, key, 0, max_candidates - 1, "REV")
-      key = top
-    end
-    if card > 0 then
-      keys[#keys + 1], weights[#weights + 1] = key, idf(documents, card)
-      largest = math.max(largest, card)
+-- Return what all documents must have: the groups, and the filters as groups; and the number of terms. Nil if none has it.
+local function read_sources()
+  local sources, terms = {}, #filters
+  local documents = redis.call("HLEN", base .. ":docs")
+  for number, lists in ipairs(groups) do
+    local is_open = prefix and number == #groups and #lists[1] == 1
+    local group = group_of(base, is_open and expanded(lists) or lists, documents)
+    sources[number] = group
+    for _, text in ipairs(group.texts) do
+      terms = terms + #text.keys
     end
   end
-  if #keys <= 1 then
-    return { key = keys[1], weight = weights[1], card = largest }
+  for _, filter in ipairs(filters) do
+    local key = base .. ":f:" .. filter
+    local card = redis.call("SCARD", key)
+    sources[#sources + 1] = { texts = { { keys = { key }, weights = { 0 }, card = card } }, card = card, is_word = false }
   end
-  local all = new_key()
-  return { key = all, weight = 1, card = combine("ZUNIONSTORE", all, keys, weights, "MAX") }
+  table.sort(sources, function(one, other)
+    return one.card < other.card
+  end)
+  return sources, terms
 end
 
--- Replace a set of too many documents by those near the place, that come first by the order, or that have the best scores.
-local function limited(found)
-  local name, weight = orders[1], tonumber(orders[2])
-  local by_score = name == "relevance" and longitude == ""
-  if found.card <= (by_score and max_candidates or WHOLE_FACTOR * max_candidates) then
-    return found
+-- Return a set of documents to start from, its weight, and the source that it is: the smallest source whole, or a part.
+local function start_from(sources, terms)
+  local limit = math.max(1, math.floor(math.min(WHOLE * max_candidates, WORK * max_candidates / terms)))
+  local part, name = math.min(max_candidates, limit), orders[1]
+  local is_best_first = name == "relevance" and longitude == ""
+  local is_single = #sources == 1 and #excluded == 0 and #phrases == 0
+  if sources[1].card <= (is_best_first and is_single and part or limit) then
+    local key, weight = documents_with(sources[1], limit, new_key)
+    return key, weight, sources[1]
   end
-  local top, both = new_key(), new_key()
-  if by_score then
-    is_partial = true
-    redis.call("ZRANGESTORE", top, found.key, 0, max_candidates - 1, "REV")
-    return { key = top, weight = found.weight, card = max_candidates }
-  elseif longitude ~= "" then
-    local near = store_nearest(base .. ":geo", top, longitude, latitude, within_km, max_candidates)
-    is_partial = is_partial or near >= max_candidates
-  elseif weight < 0 then
-    is_partial = true
-    redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, max_candidates - 1)
-  else
-    is_partial = true
-    redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, max_candidates - 1, "REV")
+  local top = new_key()
+  if longitude ~= "" then
+    local nearest = math.ceil(part / 2)
+    local is_cut = store_nearest(base .. ":geo", top, new_key(), longitude, latitude, within_km, nearest)
+    is_partial = is_partial or is_cut
+    return top, 0, nil
   end
-  local card = combine("ZINTERSTORE", both, { top, found.key }, { 0, 1 }, "SUM")
-  return { key = both, weight = found.weight, card = card }
-end
-
--- Remove the documents with all of the terms.
-local function exclude(terms)
-  local others = base .. ":w:" .. terms[1]
-  if #terms > 1 then
-    local keys, weights = { result }, { 0 }
-    for _, term in ipairs(terms) do
-      keys[#keys + 1], weights[#weights + 1] = base .. ":w:" .. term, 0
+  is_partial = true
+  if name ~= "relevance" then
+    if tonumber(orders[2]) > 0 then
+      redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, part - 1, "REV")
+    else
+      redis.call("ZRANGESTORE", top, base .. ":s:" .. name, 0, part - 1)
     end
-    others = new_key()
-    combine("ZINTERSTORE", others, keys, weights, "SUM")
+    return top, 0, nil
   end
-  redis.call("ZDIFFSTORE", result, 2, result, others)
+  for _, source in ipairs(sources) do
+    if source.is_word then
+      local key, weight = documents_with(source, part, new_key)
+      return key, weight, source
+    end
+  end
 end
 
-local function keep_phrases()
-  if #phrases == 0 then
-    return
-  end
-  local ids = redis.call("ZRANGE", result, 0, MAX_PHRASE_CANDIDATES, "REV")
-  if #ids > MAX_PHRASE_CANDIDATES then
-    is_partial = true
-    redis.call("ZREMRANGEBYRANK", result, 0, -MAX_PHRASE_CANDIDATES - 1)
-  end
-  for _, id in ipairs(ids) do
-    local words = string.match(redis.call("HGET", base .. ":docs", id) or "", "([^%z]*)$")
-    for _, phrase in ipairs(phrases) do
-      if not string.find(" " .. words .. " ", " " .. phrase .. " ", 1, true) then
-        redis.call("ZREM", result, id)
-        break
+-- Return the documents that have all sources, with their relevance.
+local function intersected(sources, terms)
+  local start, weight, used = start_from(sources, terms)
+  local keys, weights = { start }, { weight }
+  for _, source in ipairs(sources) do
+    if source ~= used and #source.texts == 1 then
+      for number, key in ipairs(source.texts[1].keys) do
+        keys[#keys + 1], weights[#weights + 1] = key, source.texts[1].weights[number]
       end
     end
   end
-end
-
--- Add up the orders with their weights. A document without a value has 0.
-local function apply_orders(distances)
-  local keys, weights = { result }, { 0 }
-  for number = 1, #orders, 2 do
-    local name, weight = orders[number], orders[number + 1]
-    local key = result
-    if name == "distance" then
-      key = distances
-    elseif name ~= "relevance" then
-      key = new_key()
-      combine("ZINTERSTORE", key, { result, base .. ":s:" .. name }, { 0, 1 }, "SUM")
+  local found = new_key()
+  combine("ZINTERSTORE", found, keys, weights, "SUM")
+  for _, source in ipairs(sources) do
+    if source ~= used and #source.texts > 1 then
+      found = narrowed(found, source, new_key)
     end
-    keys[#keys + 1], weights[#weights + 1] = key, weight
   end
-  local ordered = new_key()
-  combine("ZUNIONSTORE", ordered, keys, weights, "SUM")
-  redis.call("RENAME", ordered, result)
+  return found
 end
 
+-- Remove the documents with words that are excluded; phrases come last.
+local function exclude_words(found)
+  local keys = {}
+  for _, each in ipairs(excluded) do
+    if each[1] == "" then
+      keys[#keys + 1] = base .. ":w:" .. each[2]
+    end
+  end
+  if #keys > 0 then
+    redis.call("ZDIFFSTORE", found, #keys + 1, found, unpack(keys))
+  end
+end
+
+-- Return the documents of a result in their order, all of them.
 local function compute()
-  redis.call("UNLINK", result)
-  local found = {}
-  for number, group in ipairs(groups) do
-    local terms = group
-    if prefix and number == #groups then
-      terms = expand(group)
-    end
-    local posting = postings(terms)
-    if posting.card == 0 then
-      return
-    end
-    found[number] = posting
+  local sources, terms = read_sources()
+  if sources[1].card == 0 then
+    return new_key()
   end
-  if #found == 0 then
-    return
-  end
-  table.sort(found, function(one, other)
-    return one.card < other.card
-  end)
-  found[1] = limited(found[1])
-  local keys, weights = {}, {}
-  for number, posting in ipairs(found) do
-    keys[number], weights[number] = posting.key, posting.weight
-  end
-  for _, filter in ipairs(filters) do
-    keys[#keys + 1], weights[#weights + 1] = base .. ":f:" .. filter, 0
-  end
-  combine("ZINTERSTORE", result, keys, weights, "SUM")
-  for _, terms in ipairs(excluded) do
-    exclude(terms)
-  end
-  local distances = new_key()
+  local found, distances = intersected(sources, terms), new_key()
+  exclude_words(found)
   if longitude ~= "" then
-    keep_near(base .. ":geo", result, distances, longitude, latitude, within_km)
+    keep_near(base .. ":geo", found, distances, longitude, latitude, within_km)
   end
-  keep_phrases()
-  if redis.call("EXISTS", result) == 1 and not (orders[1] == "relevance" and #orders == 2) then
-    apply_orders(distances)
-  end
+  local ordered = ordered_by(base, found, orders, distances, new_key)
+  local is_whole = check_phrases(base, ordered, phrases, excluded, new_key)
+  is_partial = is_partial or not is_whole
+  return ordered
 end
 
-local about = result .. ":about"
-local generation = redis.call("GET", base .. ":gen") or "0"
-local stored = redis.call("HMGET", about, "generation", "total", "partial")
-local total
-if stored[2] and (reuse or stored[1] == generation) then
-  total, is_partial = tonumber(stored[2]), stored[3] == "1"
-else
-  compute()
-  total = redis.call("ZCARD", result)
-  redis.call("HSET", about, "generation", generation, "total", total, "partial", is_partial and "1" or "0")
+local about = list .. ":about"
+local generation = redis.call("GET", root .. ":gen") or "0"
+local fields = { "generation", "total", "partial" }
+for _, name in ipairs(counted) do
+  fields[#fields + 1] = "f:" .. name
 end
-redis.call("PEXPIRE", result, ttl_ms)
-redis.call("PEXPIRE", about, ttl_ms)
-local page = redis.call("ZRANGE", result, first, first + count - 1, "REV", "WITHSCORES")
+local stored = redis.call("HMGET", about, unpack(fields))
+local is_stored = stored[2] and (reuse or stored[1] == generation)
+for number = 1, #counted do
+  is_stored = is_stored and stored[3 + number]
+end
+if not is_stored then
+  local ordered = compute()
+  store_result(list, ordered, max_shown)
+  local values = { "generation", generation, "total", redis.call("ZCARD", ordered), "partial", is_partial and "1" or "0" }
+  for name, listed in pairs(count_facets(base .. ":facets", ordered, counted)) do
+    values[#values + 1], values[#values + 2] = "f:" .. name, table.concat(listed, "\1")
+  end
+  redis.call("HSET", about, unpack(values))
+  stored = redis.call("HMGET", about, unpack(fields))
+end
+note_use(root, result, ttl_ms, max_results)
+local page = redis.call("LRANGE", list, 2 * first, 2 * (first + count) - 1)
 local facets = {}
 for number, name in ipairs(counted) do
-  facets[number] = { name, count_values(base, name, result, MAX_VALUES) }
+  facets[number] = { name, stored[3 + number] }
 end
 if #temporary > 0 then
   redis.call("UNLINK", unpack(temporary))
 end
-return { total, is_partial and 1 or 0, page, facets }
+return { tonumber(stored[2]), tonumber(stored[3]), page, facets }

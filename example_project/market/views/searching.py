@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 from django.views.generic import TemplateView
 
-from example_project.market import searching
+from django_redis_components.ratelimits import Decision, rate_limit
+from example_project.market import limiting, searching
 from example_project.market.models import Kind
+from example_project.market.views.notices import try_later
 
 #: Items on one page, and the last page.
 PAGE_SIZE, LAST_PAGE = 12, 50
@@ -17,11 +21,24 @@ PAGE_SIZE, LAST_PAGE = 12, 50
 ORDERS = {"relevance": _("Relevance"), "cheap": _("Lowest price"), "new": _("Newest")}
 
 
+def _not_yet(request: HttpRequest, decision: Decision) -> HttpResponse:
+    """Render the page with a message instead of results."""
+    seconds = max(1, math.ceil(decision.retry_after))
+    context = {"query": request.GET.get("q", ""), "order": "relevance", "orders": ORDERS.items()}
+    problem = _("Too many searches. Go on in a moment.")
+    return try_later(request, _template_name(request), retry_after_s=seconds, status=429, problem=problem, **context)
+
+
+def _template_name(request: HttpRequest) -> str:
+    return "market/_results.html" if request.GET.get("part") else "market/search.html"
+
+
+@rate_limit(*limiting.SEARCHES, key="user_or_ip", name="searches", response=_not_yet)
 class SearchView(TemplateView):
     """Items that match ``q``, of the kind ``kind``. ``part=1`` returns the results only."""
 
     def get_template_names(self) -> list[str]:
-        return ["market/_results.html" if self.request.GET.get("part") else "market/search.html"]
+        return [_template_name(self.request)]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         asked = self.request.GET

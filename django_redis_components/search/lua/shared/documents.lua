@@ -1,5 +1,6 @@
--- A record of a document: five parts separated by NUL. Length; terms; sort names; facets, name=value; words in order. The
--- items of a part are separated by 0x01, the words by spaces.
+-- A record of a document: four parts separated by NUL. Length; terms; sort names; words in order. The items of a part are
+-- separated by 0x01, the words by spaces, and the words of the fields by the word 0x01. The facets of a document are stored
+-- apart: name=value, separated by 0x01.
 local K1, B = 1.2, 0.75
 
 -- The part of BM25 that depends on the document only (Robertson and Zaragoza, "The Probabilistic Relevance Framework",
@@ -8,11 +9,15 @@ local function saturated(frequency, length, average)
   return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / average))
 end
 
+-- Return the first three parts of a record, and the words in order.
 local function parts_of(record)
-  local parts = {}
-  for part in string.gmatch(record .. "\0", "([^%z]*)%z") do
-    parts[#parts + 1] = part
+  local parts, start = {}, 1
+  for number = 1, 3 do
+    local finish = string.find(record, "\0", start, true)
+    parts[number] = string.sub(record, start, finish - 1)
+    start = finish + 1
   end
+  parts[4] = string.sub(record, start)
   return parts
 end
 
@@ -24,16 +29,15 @@ local function items_of(part)
   return items
 end
 
-local function sorts_of(record)
-  return items_of(parts_of(record)[3])
-end
-
-local function facets_of(record)
-  return items_of(parts_of(record)[4])
+-- Remove a document from a sort value or facet.
+local function leave(base, command, name, id)
+  if redis.call(command, base .. ":" .. name, id) == 1 and redis.call("EXISTS", base .. ":" .. name) == 0 then
+    redis.call("SREM", base .. ":names", name)
+  end
 end
 
 -- Remove what the index has of a document, except the sort values that the new one has too.
-local function drop(base, id, kept)
+local function drop(base, id, kept_sorts)
   local record = redis.call("HGET", base .. ":docs", id)
   if not record then
     return false
@@ -45,23 +49,16 @@ local function drop(base, id, kept)
       redis.call("ZREM", base .. ":vocabulary", term)
     end
   end
-  local keeps = {}
-  for _, name in ipairs(kept.sorts) do
-    keeps[name] = true
-  end
   for _, name in ipairs(items_of(parts[3])) do
-    if not keeps[name] then
-      redis.call("ZREM", base .. ":s:" .. name, id)
+    if not kept_sorts[name] then
+      leave(base, "ZREM", "s:" .. name, id)
     end
   end
-  for _, facet in ipairs(items_of(parts[4])) do
-    redis.call("SREM", base .. ":f:" .. facet, id)
-    local name, value = string.match(facet, "^([^=]*)=(.*)$")
-    if tonumber(redis.call("ZINCRBY", base .. ":v:" .. name, -1, value)) <= 0 then
-      redis.call("ZREM", base .. ":v:" .. name, value)
-    end
+  for _, facet in ipairs(items_of(redis.call("HGET", base .. ":facets", id) or "")) do
+    leave(base, "SREM", "f:" .. facet, id)
   end
   redis.call("HINCRBYFLOAT", base .. ":stats", "length", -(tonumber(parts[1]) or 0))
   redis.call("HDEL", base .. ":docs", id)
+  redis.call("HDEL", base .. ":facets", id)
   return true
 end

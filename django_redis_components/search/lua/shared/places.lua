@@ -7,17 +7,24 @@ local function store_within(places, into, longitude, latitude, radius_km, option
   return redis.call("GEOSEARCHSTORE", unpack(args))
 end
 
--- Store documents near a place, at most `count`; return their number. The radius grows, because ANY stops at the first that
--- are found, and without it all documents within the radius would be looked at.
-local function store_nearest(places, into, longitude, latitude, within_km, count)
-  local found = 0
-  for _, share in ipairs({ 64, 16, 4, 1 }) do
-    found = store_within(places, into, longitude, latitude, within_km / share, { "COUNT", count, "ANY" })
-    if found >= count then
-      break
+-- Store the documents nearest to a place, at most `limit`; return whether there are more within the radius. ANY bounds what
+-- is looked at, but does not return the nearest. So the radius grows until more than `limit` are within it; the radius before
+-- has whole what is nearest. `spare` is a key for the next radius.
+local function store_nearest(places, into, spare, longitude, latitude, within_km, limit)
+  local radius, stored = 0.01, false
+  while true do
+    local is_last = radius >= within_km
+    local found = store_within(places, spare, longitude, latitude, is_last and within_km or radius, { "COUNT", limit + 1, "ANY" })
+    local overflows = found > limit
+    if found > 0 and not (overflows and stored) then
+      redis.call("RENAME", spare, into)
+      stored = true
     end
+    if is_last or overflows then
+      return overflows
+    end
+    radius = radius * 1.4
   end
-  return found
 end
 
 -- Remove documents that are not near a place from a result; store the distances of the others in kilometers.

@@ -1,0 +1,44 @@
+"""Counting the words of a document. Without Redis."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from django_redis_components.search.tokens import is_spaceless, terms, units, words
+
+#: Words of a document that are indexed, where each character of a run without spaces is a word; and different terms.
+MAX_WORDS, MAX_TERMS = 10_000, 3_000
+#: The word between the words of two fields: no phrase has it.
+FIELD_END = "\1"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedWords:
+    """The words of a document: weighted frequencies of its terms, its weighted length, and its words in order."""
+
+    frequencies: Mapping[str, float]
+    length: float
+    order: list[str]
+
+
+def count_words(parts: Mapping[str, str], weights: Mapping[str, float], stop_words: Collection[str]) -> CountedWords:
+    """Count the words of the fields of a document."""
+    frequencies: Counter[str] = Counter()
+    length, left = 0.0, MAX_WORDS
+    order: list[str] = []
+    for field, part in parts.items():
+        weight = weights.get(field, 1.0)
+        order += [FIELD_END] if order else []
+        for word in words(part):
+            if left <= 0:
+                break
+            characters = units(word)[:left] if is_spaceless(word) else [word]
+            left -= len(characters)
+            length += weight * len(characters)
+            order.append("".join(characters))
+            if word not in stop_words:
+                for term in terms(order[-1]):
+                    frequencies[term] += weight if term not in stop_words else 0  # type: ignore[assignment]
+    return CountedWords(dict((+frequencies).most_common(MAX_TERMS)), length, order)

@@ -1,0 +1,42 @@
+-- Return what the index has of documents, for a comparison.
+-- Precondition: none.
+-- KEYS[1] root  prefix of the keys of the index
+-- DERIVED root:state, and of the generation root:<number>: docs facets geo w:<term> s:<sort> f:<facet>
+-- ARGV[1] name_count  number of the names of sort values
+-- ARGV[2..] names  of the sort values, then ids
+-- Returns for each id: record, facets, whether postings are missing, longitude, latitude, sort values; "" for what is missing
+-- Cost: O(terms of the documents)
+local root = KEYS[1]
+local name_count = tonumber(ARGV[1])
+-- @include generations
+-- @include documents
+
+local base = current_base(root)
+
+local function is_damaged(id, record, facets)
+  for _, term in ipairs(items_of(parts_of(record)[2])) do
+    if not redis.call("ZSCORE", base .. ":w:" .. term, id) then
+      return true
+    end
+  end
+  for _, facet in ipairs(items_of(facets)) do
+    if redis.call("SISMEMBER", base .. ":f:" .. facet, id) == 0 then
+      return true
+    end
+  end
+  return false
+end
+
+local documents = {}
+for at = 2 + name_count, #ARGV do
+  local id = ARGV[at]
+  local record, facets = redis.call("HGET", base .. ":docs", id) or "", redis.call("HGET", base .. ":facets", id) or ""
+  local damaged = record ~= "" and is_damaged(id, record, facets)
+  local place = redis.call("GEOPOS", base .. ":geo", id)[1]
+  local found = { record, facets, damaged and 1 or 0, place and place[1] or "", place and place[2] or "" }
+  for number = 1, name_count do
+    found[#found + 1] = redis.call("ZSCORE", base .. ":s:" .. ARGV[1 + number], id) or ""
+  end
+  documents[#documents + 1] = found
+end
+return documents

@@ -1,0 +1,180 @@
+"""What a query may cost: the documents, words, phrases and results that it is bounded to, and how it says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_redis_components.search import SearchIndex
+from django_redis_components.search import request as module
+from django_redis_components.search.query import MAX_DROPPED, MAX_EXCLUDED, MAX_PHRASES, MAX_TERMS, MAX_WORDS
+from django_redis_components.search.tokens import query_terms
+from tests.support import Store
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank at most 10 documents, and look at 20 whole."""
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 10)
+
+
+@pytest.mark.usefixtures("small")
+def test_rare_facet_value_is_found_among_the_documents_of_a_frequent_word(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(100):
+        index.index(number, "word", facets={"kind": "rare" if number % 20 == 7 else "often"}, updated=-number)
+
+    by_relevance = index.search("word", filters={"kind": "rare"})
+    newest = index.search("word", filters={"kind": "rare"}, order_by="-updated")
+
+    assert (sorted(by_relevance.ids), by_relevance.is_partial) == (["27", "47", "67", "7", "87"], False)
+    assert (newest.ids, newest.is_partial) == (["7", "27", "47", "67", "87"], False)
+
+
+@pytest.mark.usefixtures("small")
+def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(100):
+        index.index(number, "word", facets={"kind": "often"})
+
+    page = index.search("word", filters={"kind": "often"}, page_size=100)
+
+    assert (page.total, page.is_partial) == (10, True)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("query", ["cat", "ca"])
+def test_words_of_a_group_are_sorted_whole(redis_server: Store, query: str) -> None:
+    index = SearchIndex("items", synonyms={"cat": ["cab"]})
+    for number in range(15):
+        index.index(number, "cat " + "filler " * number, updated=number)
+    for number in range(15, 18):
+        index.index(number, "cab", updated=-number)
+
+    page = index.search(query, order_by="-updated", prefix=query == "ca")
+
+    assert (page.ids[0], page.total, page.is_partial) == ("14", 18, False)
+
+
+@pytest.mark.usefixtures("small")
+def test_words_of_a_frequent_group_come_first_by_the_order(redis_server: Store) -> None:
+    index = SearchIndex("items", synonyms={"cat": ["cats"]})
+    for number in range(60):
+        index.index(number, "cat" if number % 2 else "cats", updated=number)
+
+    page = index.search("cat", order_by="-updated")
+
+    assert (page.ids, page.is_partial) == ([str(number) for number in range(59, 49, -1)], True)
+
+
+def test_synonyms_beyond_the_bound_are_dropped_and_named() -> None:
+    index = SearchIndex("items")
+
+    parsed = index.parse("w0 " + " ".join(f"+w{number}" for number in range(1, 200)))
+
+    assert parsed.groups == (tuple(f"w{number}" for number in range(MAX_TERMS)),)
+    assert parsed.dropped == tuple(f"w{number}" for number in range(MAX_TERMS, MAX_TERMS + MAX_DROPPED))
+
+
+def test_words_phrases_and_exclusions_beyond_the_bounds_are_dropped_and_named() -> None:
+    index = SearchIndex("items")
+
+    many = index.parse(" ".join(f"w{number}" for number in range(MAX_WORDS + 2)))
+    phrases = index.parse(" ".join(f'"a{number} b"' for number in range(MAX_PHRASES + 1)))
+    repeated = index.parse(" ".join(['"red lamp"'] * 50))
+    excluded = index.parse("red " + " ".join(f"-w{number}" for number in range(MAX_EXCLUDED + 1)))
+    long = index.parse("中文字符很多的一个句子没有空格也没有标点符号所以它是一个长长的词")
+
+    assert (len(many.groups), many.dropped) == (MAX_WORDS, ("w16", "w17"))
+    assert (len(phrases.phrases), phrases.dropped) == (MAX_PHRASES, ('"a4 b"',))
+    assert (repeated.phrases, repeated.dropped) == (("red lamp",), ())
+    assert (len(excluded.excluded), excluded.dropped) == (MAX_EXCLUDED, ("-w16",))
+    assert len(query_terms(long.groups[0][0])) <= MAX_TERMS
+    assert long.dropped == ("有标点符号所以它是一个长长的词",)
+
+
+def test_rest_of_a_long_query_is_dropped_and_named() -> None:
+    parsed = SearchIndex("items").parse("lamp " + " " * 1_000 + "unicorn")
+
+    assert (parsed.groups, parsed.dropped) == ((("lamp",),), ("unicorn",))
+    within = SearchIndex("items").parse("lamp" + " " * 990 + "red unicorn", prefix=True)
+    assert (within.groups, within.prefix, within.dropped) == ((("lamp",), ("red",)), False, ("unicorn",))
+
+
+@pytest.mark.contract
+def test_page_of_a_query_with_dropped_words_says_so(store: Store) -> None:
+    index = SearchIndex("items")
+    words = [f"w{number}" for number in range(20)]
+    index.index(1, " ".join(words))
+
+    page = index.search(" ".join(words))
+
+    assert (page.ids, page.is_partial, page.query.dropped) == (["1"], True, ("w16", "w17", "w18", "w19"))
+
+
+@pytest.mark.contract
+def test_pages_show_the_first_documents_of_a_result_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SHOWN", 30)
+    monkeypatch.setattr("django_redis_components.search.page.MAX_SHOWN", 30)
+    index = SearchIndex("items")
+    for number in range(50):
+        index.index(number, "lamp", facets={"kind": "light"}, updated=number)
+
+    first = index.search("lamp", order_by="-updated", page_size=20, facets=["kind"])
+    second = index.search("lamp", order_by="-updated", page_size=20, page=2, facets=["kind"])
+
+    assert (first.total, first.pages, first.has_next, second.has_next) == (50, 2, True, False)
+    assert [*first.ids, *second.ids] == [str(number) for number in range(49, 19, -1)]
+    assert first.facets == second.facets == {"kind": {"light": 50}}
+    assert index.search("lamp", order_by="-updated", page_size=20, page=3).ids == []
+
+
+def test_last_page_is_one_that_may_be_asked_for() -> None:
+    from django_redis_components.search import ParsedQuery, SearchPage
+
+    page = SearchPage((), 5_000, True, 1_000, 1, {}, ParsedQuery(()))
+
+    assert (page.pages, page.has_next) == (1_000, False)
+
+
+@pytest.mark.contract
+def test_stored_results_are_bounded_and_the_oldest_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_RESULTS", 5)
+    index = SearchIndex("items", result_ttl=30)
+    index.index(1, "lamp")
+
+    for number in range(12):
+        index.search("lamp" + " " * number + f"-w{number}")
+
+    results = [key for key in store.keys() if b":r:" in key]  # noqa: SIM118 - a Store is no dict
+    assert len([key for key in results if key.endswith(b":about")]) == 5
+    assert len(results) == 10
+    [noted] = [key for key in store.keys() if key.endswith(b":results")]  # noqa: SIM118 - a Store is no dict
+    assert store.raw.zcard(noted) == 5
+    assert 0 < store.raw.pttl(noted) <= 30_000
+
+
+def test_facets_of_a_page_come_from_the_stored_result(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(30):
+        index.index(number, "lamp", facets={"kind": f"k{number % 3}", "color": "red"})
+    first = index.search("lamp", facets=["kind"])
+    index.index(99, "lamp", facets={"kind": "k0"})
+
+    assert (
+        index.search("lamp", facets=["kind"], page=2).facets == first.facets == {"kind": {"k0": 10, "k1": 10, "k2": 10}}
+    )
+    assert index.search("lamp", facets=["color"], page=2).facets == {"color": {"red": 30}}
+    with pytest.raises(ValueError, match=r"^facets=.*: expected a list of at most 16 names\.$"):
+        index.search("lamp", facets=[f"f{number}" for number in range(17)])
+
+
+def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(2_100):
+        index.index(number, "red lamp" if number % 2 else "lamp red", updated=number)
+
+    page = index.search('"red lamp"', order_by="-updated")
+    without = index.search('red -"red lamp"', order_by="-updated")
+
+    assert (page.ids[0], page.total, page.is_partial) == ("2099", 1_000, True)
+    assert (without.ids[0], without.total, without.is_partial) == ("2098", 1_000, True)

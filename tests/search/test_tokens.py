@@ -1,0 +1,101 @@
+"""Words of all scripts: what is a word, and that each document is found by its own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_redis_components.search import SearchIndex
+from django_redis_components.search.tokens import MAX_TERM_CHARS, query_terms, words
+from tests.support import Store
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("বাংলা", ["বাংলা"]),
+        ("สวัสดีครับ ไทย", ["สวัสดีครับ", "ไทย"]),
+        ("שָׁלוֹם", ["שלום"]),
+        ("كِتَاب مـرحبا أحمد", ["كتاب", "مرحبا", "احمد"]),
+        ("می\u200cخواهم", ["میخواهم"]),
+        ("が ｶﾞｽ", ["が", "ガス"]),
+        ("北京++ C++ snake_case", ["北京", "c++", "snake", "case"]),
+        ("a\u0301b c\xado", ["ab", "co"]),
+    ],
+)
+def test_marks_belong_to_their_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+def test_word_is_cut_and_a_run_without_spaces_is_not() -> None:
+    assert words("x" * 100) == ["x" * MAX_TERM_CHARS]
+    assert len(words("北京大学" * 50)[0]) == 200
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("김 선생님", "김"),
+        ("が", "が"),
+        ("がぎぐ", "ぎ"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("สวัสดีครับ", "ดี"),
+        ("שָׁלוֹם עולם", "שלום"),
+        ("كِتَاب", "كتاب"),
+        ("ЙОД и ёж", "йод еж"),
+        ("字" * 100 + "末尾", "末尾"),
+        ("人々", "人々"),
+    ],
+)
+def test_document_is_found_by_its_words(store: Store, text: str, query: str) -> None:
+    index = SearchIndex("items", language=None)
+    index.index(1, text)
+    index.index(2, "other lamp")
+
+    assert index.search(query).ids == ["1"]
+    assert index.search(query, prefix=True).ids == ["1"]
+    assert any(part.is_match for part in index.search(query).highlight(text))
+
+
+@pytest.mark.contract
+def test_words_without_spaces_are_synonyms_as_a_whole(store: Store) -> None:
+    index = SearchIndex("items", synonyms={"kitten": ["小猫咪", "young cat"], "清华大学": ["北大"]})
+    index.index("peking", "北京大学")
+    index.index("tsinghua", "清华大学")
+    index.index("other", "浙江大学")
+    index.index("kitten", "小猫咪")
+    index.index("cat", "a cat that is young")
+    index.index("short", "北大")
+
+    assert sorted(index.search("北京大学 +清华大学").ids) == ["peking", "short", "tsinghua"]
+    assert sorted(index.search("kitten").ids) == ["cat", "kitten"]
+    assert sorted(index.search("大学 -北京大学").ids) == ["other", "tsinghua"]
+
+
+@pytest.mark.contract
+def test_quoted_run_is_found_whole(store: Store) -> None:
+    index = SearchIndex("items", language="zh")
+    index.index(1, "我在北京大学读书")
+    index.index(2, "京大学北京")
+
+    assert sorted(index.search("京大学北京").ids) == ["2"]
+    assert sorted(index.search("北京 京大 大学").ids) == ["1", "2"]
+    assert index.search('"北京大学"').ids == ["1"]
+    assert index.search('北京 -"北京大学"').ids == ["2"]
+
+
+def test_stop_words_of_russian_and_chinese_are_left_out(redis_server: Store) -> None:
+    russian, chinese = SearchIndex("ru", language="ru"), SearchIndex("zh", language="zh")
+    russian.index(1, "это лампа и стол")
+    chinese.index(1, "我的书和灯")
+
+    assert russian.parse("и это").groups == ()
+    assert russian.search("лампа и стол").ids == ["1"]
+    assert chinese.parse("的 和").groups == ()
+    assert chinese.search("书").ids == chinese.search("我的书").ids == ["1"]
+
+
+def test_terms_of_a_query_are_its_words_and_pairs() -> None:
+    assert query_terms("北京大学 map") == ["北京", "京大", "大学", "map"]
+    assert query_terms("京") == ["京"]
