@@ -11,10 +11,10 @@ from pathlib import Path
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
+from django_redis_components.core.decompression import CODECS
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.files.consumer import FileConsumer
-from django_redis_components.files.decompression import CODECS
 from django_redis_components.files.info import MAX_FILES, ChannelInfo, read_info
 from django_redis_components.files.manifest import PublishedFile, check_file_name
 from django_redis_components.files.publishing import ChannelOptions, Upload

@@ -17,8 +17,8 @@ from typing import BinaryIO, NamedTuple
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.decompression import detect_codec
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Wait
-from django_redis_components.files.decompression import detect_codec
 from django_redis_components.files.exceptions import ChannelFull, FileChanged, FileTooLarge, UploadExpired
 from django_redis_components.files.manifest import PublishedFile
 from django_redis_components.files.scripts import ANNOUNCE, REAP, REMOVE, RENEW, RESERVE, WRITE
