@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import os
@@ -10,6 +9,7 @@ import secrets
 from bisect import bisect_right
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
@@ -19,7 +19,7 @@ from django_redis_components.aggregation.places import UNKNOWN, Address, Place, 
 from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
 
 #: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
 CHUNK = 100
@@ -141,21 +141,12 @@ class IpLookup:
             InvalidRange: a range is not valid, or overlaps another one.
             RangesLoadExpired: the load paused for more than 15 minutes.
         """
-        client = connections.client(self.using)
-        generation, count = secrets.token_hex(8), [0, 0]
-        for chunk in _chunks(blocks(ranges), count):
-            run(client, self._load(generation, chunk))
-        return run(client, self._finish(generation, count, source))
+        return run(connections.client(self.using), self._load(ranges, source))
 
     async def aload(self, ranges: Iterable[IpRange] | AsyncIterable[IpRange], *, source: str = "") -> RangesInfo:
         """See `load`. An iterable is read in a thread; an asynchronous one whole before the load starts."""
-        client = connections.aclient(self.using)
-        generation, count = secrets.token_hex(8), [0, 0]
         known = [each async for each in ranges] if isinstance(ranges, AsyncIterable) else ranges
-        chunks = _chunks(blocks(known), count)
-        while chunk := await asyncio.to_thread(next, chunks, None):
-            await arun(client, self._load(generation, chunk))
-        return await arun(client, self._finish(generation, count, source))
+        return await arun(connections.aclient(self.using), self._load(known, source))
 
     def info(self) -> RangesInfo:
         """Return what is loaded in Redis."""
@@ -202,10 +193,11 @@ class IpLookup:
             self.name,
         )
 
-    def _load(self, generation: str, chunk: list[bytes]) -> Flow[None]:
-        yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
-
-    def _finish(self, generation: str, count: list[int], source: str) -> Flow[RangesInfo]:
+    def _load(self, ranges: Iterable[IpRange], source: str) -> Flow[RangesInfo]:
+        generation, count = secrets.token_hex(8), [0, 0]
+        chunks = _chunks(blocks(ranges), count)
+        while chunk := (yield LocalIO(partial(next, chunks, None))):
+            yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
         reply = yield SWAP_RANGES(
             base=self._base(),
             generation=generation,

@@ -59,41 +59,7 @@ class Command(OperatorCommand):
             help="seconds to wait for room for each file (default: 60), or for the next file to receive (default:"
             " without a limit); 0: do not wait",
         )
-        parser.add_argument(
-            "--limit",
-            type=arguments.whole_number(1, 1024**2),
-            default=256,
-            metavar="MIB",
-            help="most MiB of all files in the channel, the same for all producers; a larger file is refused"
-            " (default: 256)",
-        )
-        parser.add_argument(
-            "--ttl",
-            type=arguments.seconds,
-            default=86_400,
-            metavar="SECONDS",
-            help="seconds after which a file is removed, also if not all have received it (default: 86400)",
-        )
-        parser.add_argument(
-            "--chunk-bytes",
-            type=arguments.whole_number(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
-            default=CHUNK_BYTES,
-            metavar="BYTES",
-            help=f"size of a chunk; a file has at most 20,000 (default: {CHUNK_BYTES})",
-        )
-        parser.add_argument(
-            "--lease",
-            type=arguments.seconds,
-            default=30,
-            metavar="SECONDS",
-            help="seconds after which a producer that stopped in the middle counts as dead (default: 30)",
-        )
-        parser.add_argument(
-            "--codec",
-            choices=("auto", "none", "gzip", "zstd"),
-            default="auto",
-            help="how the lines of the files are compressed (default: auto, by their first bytes)",
-        )
+        _add_channel_options(parser)
         add_common(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
@@ -118,6 +84,45 @@ class Command(OperatorCommand):
         """Print why a file was not received. The command may run for weeks until it prints its result."""
         self.stderr.write(escape_controls(f"{name} was not received, and is tried again: {reason}"), self.style.WARNING)
         self.stderr.flush()
+
+
+def _add_channel_options(parser: CommandParser) -> None:
+    """Declare the options of the channel and its files."""
+    parser.add_argument(
+        "--limit",
+        type=arguments.whole_number(1, 1024**2),
+        default=256,
+        metavar="MIB",
+        help="most MiB of all files in the channel, the same for all producers; a larger file is refused"
+        " (default: 256)",
+    )
+    parser.add_argument(
+        "--ttl",
+        type=arguments.seconds,
+        default=86_400,
+        metavar="SECONDS",
+        help="seconds after which a file is removed, also if not all have received it (default: 86400)",
+    )
+    parser.add_argument(
+        "--chunk-bytes",
+        type=arguments.whole_number(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
+        default=CHUNK_BYTES,
+        metavar="BYTES",
+        help=f"size of a chunk; a file has at most 20,000 (default: {CHUNK_BYTES})",
+    )
+    parser.add_argument(
+        "--lease",
+        type=arguments.seconds,
+        default=30,
+        metavar="SECONDS",
+        help="seconds after which a producer that stopped in the middle counts as dead (default: 30)",
+    )
+    parser.add_argument(
+        "--codec",
+        choices=("auto", "none", "gzip", "zstd"),
+        default="auto",
+        help="how the lines of the files are compressed (default: auto, by their first bytes)",
+    )
 
 
 def _publish(options: dict[str, Any]) -> Distribution:
