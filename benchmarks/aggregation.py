@@ -6,7 +6,7 @@ Writes synthetic files to a temporary directory: a log of the combined format, r
 database file. Prints the lines per second of reading the lines of the file, of counting it by country in one process
 and in several, and of a plain loop in Python with the same regular expression for the format; whether the totals are
 equal after all processes were killed in the middle and the command was run again; the memory of a range; and the median
-time of a look-up. ``REDIS_URL`` names another server.
+time of a look-up. Exits with 1 if totals or countries are wrong. ``REDIS_URL`` names another server.
 """
 
 from __future__ import annotations
@@ -51,22 +51,24 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         if url := os.environ.get("REDIS_URL"):
-            measure(url, Path(directory), options)
-            return
-        with LocalServer(directory=Path(directory)) as server:
-            measure(server.url, Path(directory), options)
+            is_right = measure(url, Path(directory), options)
+        else:
+            with LocalServer(directory=Path(directory)) as server:
+                is_right = measure(server.url, Path(directory), options)
+    if not is_right:
+        sys.exit("Totals or countries are wrong.")
 
 
-def measure(url: str, folder: Path, options: argparse.Namespace) -> None:
-    """All rows."""
+def measure(url: str, folder: Path, options: argparse.Namespace) -> bool:
+    """Print all rows; return whether all countries and totals are right."""
     set_up(url)
-    measure_lookups(folder, options)
+    is_right = measure_lookups(folder, options)
     log = write_log(folder / "access.log", options)
-    measure_log(url, log, options)
+    return measure_log(url, log, options) and is_right
 
 
-def measure_lookups(folder: Path, options: argparse.Namespace) -> None:
-    """Load ranges, and look addresses up in each source."""
+def measure_lookups(folder: Path, options: argparse.Namespace) -> bool:
+    """Load ranges, and look addresses up in each source; return whether all countries are right."""
     import maxminddb
 
     from django_redis_components.aggregation import IpLookup, country_of
@@ -98,6 +100,7 @@ def measure_lookups(folder: Path, options: argparse.Namespace) -> None:
     print(f"{'lookup_many, ranges':28}     {took_s / len(ips) * 1e6:8.2f} us an address")
     wrong = sum(place.country != expected(ip, options.ranges) for ip, place in zip(ips, found, strict=True))
     print(f"wrong countries: {wrong} of {len(ips):,}")
+    return wrong == 0
 
 
 def p50_us(call: Callable[[str], Any], ips: list[str]) -> float:
@@ -110,8 +113,8 @@ def p50_us(call: Callable[[str], Any], ips: list[str]) -> float:
     return statistics.median(times) * 1e6
 
 
-def measure_log(url: str, log: Path, options: argparse.Namespace) -> None:
-    """Count a log in each way, and compare the totals."""
+def measure_log(url: str, log: Path, options: argparse.Namespace) -> bool:
+    """Count a log in each way; return whether all totals are equal."""
     from django_redis_components.aggregation import IpLookup, LogAggregator, PlaceKey
 
     size_mb = log.stat().st_size / 1e6
@@ -122,13 +125,15 @@ def measure_log(url: str, log: Path, options: argparse.Namespace) -> None:
     print(f"{'plain loop, country':28} {options.lines / plain_s:12,.0f} lines/s")
     one = LogAggregator("one", PlaceKey("country", IpLookup()))
     one_s = timed(lambda: one.add_file(log))
-    print(f"{'one process, ranges':28} {options.lines / one_s:12,.0f} lines/s   totals equal: {totals(one) == plain}")
+    results = [totals(one) == plain]
+    print(f"{'one process, ranges':28} {options.lines / one_s:12,.0f} lines/s   totals equal: {results[0]}")
     for name, kill in (("several", False), ("killed", True)):
         seconds = command_s(url, log, name, options, kill=kill)
         again = LogAggregator(name)
-        equal = totals(again) == plain
+        results.append(totals(again) == plain)
         row = f"{options.processes} processes" + (", killed, run again" if kill else "")
-        print(f"{row:28} {options.lines / seconds:12,.0f} lines/s   totals equal: {equal}")
+        print(f"{row:28} {options.lines / seconds:12,.0f} lines/s   totals equal: {results[-1]}")
+    return all(results)
 
 
 def command_s(url: str, log: Path, name: str, options: argparse.Namespace, *, kill: bool) -> float:

@@ -7,6 +7,8 @@ Guarantees:
 - A line of a log file is counted once: a batch of lines is added to its days and marked as counted in one step. A
   process that is killed loses nothing, and several may count one file.
 - A log file is recognized by its content and inode after it was renamed, copied or compressed.
+- A file of which most of the first lines are no requests is not marked as counted: the format may be wrong.
+- Counts of two key functions are not mixed under one name.
 - Ranges are replaced in one step: a look-up sees all ranges of the former load or all of the new one.
 
 Keys:
@@ -17,8 +19,10 @@ Keys:
                                                     minutes while they are loaded, or after they were replaced
 ``…:log:day:<yyyymmdd>``                    zset    key to requests, "" is the sum; TTL ``AGGREGATION["TTL"]``
                                                     from each write, like the following ones
-``…:log:file:<file>``                       hash    marks of the segments of a file, its lines and its name
-``…:log:first:<hash>``                      hash    up to 16 files with this first line
+``…:log:days``                              zset    the days
+``…:log:key``                               string  name of the key function
+``…:log:file:<file>``                       hash    marks of the segments of a file, its first lines and its name
+``…:log:first:<hash>``                      zset    the latest 16 files with this first line
 ``…:log:files``                             zset    files by the time at which they were counted last
 ==========================================  ======  ==========================================================
 
@@ -50,15 +54,18 @@ See also: docs/components/aggregation.md; ``AGGREGATION`` in `core.sections` for
 
 from __future__ import annotations
 
-from django_redis_components.aggregation.aggregator import OTHER, FileReport, FileState, LogAggregator
+from django_redis_components.aggregation.aggregator import OTHER, FileState, LogAggregator
 from django_redis_components.aggregation.batches import PlaceKey
 from django_redis_components.aggregation.blocks import IpRange
+from django_redis_components.aggregation.counting import FileReport
 from django_redis_components.aggregation.country import country_of
 from django_redis_components.aggregation.exceptions import (
     AggregationError,
     DatabaseUnavailable,
     InvalidRange,
+    KeyMismatch,
     LogFileChanged,
+    NoRangesLoaded,
     RangesLoadExpired,
 )
 from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
@@ -76,9 +83,11 @@ __all__ = [
     "InvalidRange",
     "IpLookup",
     "IpRange",
+    "KeyMismatch",
     "LogAggregator",
     "LogEntry",
     "LogFileChanged",
+    "NoRangesLoaded",
     "Place",
     "PlaceKey",
     "RangesInfo",

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from itertools import count
+from functools import partial
 
-from django_redis_components.aggregation.batches import (
-    MAX_EXAMPLES,
-    EntryKey,
-    LogBatch,
-    PlaceKey,
-    flat,
-    key_name,
-    stamp,
-)
-from django_redis_components.aggregation.cursor import LineCursor, Parse
-from django_redis_components.aggregation.exceptions import LogFileChanged
+from django_redis_components.aggregation.batches import EntryKey, PlaceKey, key_name, name_of_key, stamp
+from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
+from django_redis_components.aggregation.identity import FileIdentity, identify
 from django_redis_components.aggregation.ip_lookup import IpLookup
-from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, OnRead
+from django_redis_components.aggregation.log_files import LogFile, OnRead
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
-from django_redis_components.aggregation.scripts import FLUSH
-from django_redis_components.core import conf, keys
+from django_redis_components.aggregation.scripts import DELETE, FORGET_FILE
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
-from django_redis_components.core.units import to_ms
+from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read, arun, run
 
 #: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
 OTHER = "__other__"
@@ -40,33 +30,10 @@ MAX_KEYS = 100_000
 MAX_TOP = 1_000
 #: Days that are read in one round trip.
 DAYS_AT_ONCE = 10
+#: Days, and files, that one call removes.
+DELETE_COUNT = 100
 #: The member that counts all keys. A key is never empty.
 _SUM = ""
-
-
-@dataclasses.dataclass(slots=True)
-class FileReport:
-    """What a call has counted of a file.
-
-    Attributes:
-        lines, bad: number of lines that were counted now, and of those that are no requests.
-        examples: offsets of the first bad lines, in the uncompressed text.
-        incomplete: bytes of a last line without a newline, which is counted once it is complete.
-        error: why the rest of the file cannot be read; "" if it can.
-    """
-
-    path: str
-    lines: int = 0
-    bad: int = 0
-    examples: list[int] = dataclasses.field(default_factory=list)
-    incomplete: int = 0
-    error: str = ""
-
-    def add(self, batch: LogBatch) -> None:
-        """Add a batch that was counted."""
-        self.lines += batch.lines
-        self.bad += batch.bad
-        self.examples = (self.examples + batch.examples)[:MAX_EXAMPLES]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +59,8 @@ class LogAggregator:
         name: name of the aggregator.
         key: what is counted: a function of a `LogEntry`, or a `PlaceKey`; None: the country of the address.
         max_keys: keys of a day, up to 100,000; further ones are counted under ``__other__``.
+        key_name: name of the key function that is stored with the counts: those of another one are refused. None: the
+            level of a `PlaceKey`, otherwise module and name of the function.
         using: connection alias.
 
     Raises:
@@ -99,7 +68,13 @@ class LogAggregator:
     """
 
     def __init__(
-        self, name: str, key: EntryKey | None = None, *, max_keys: int = 10_000, using: str = "default"
+        self,
+        name: str,
+        key: EntryKey | None = None,
+        *,
+        max_keys: int = 10_000,
+        key_name: str | None = None,
+        using: str = "default",
     ) -> None:
         self.name = keys.validate_name(name, "aggregator name")
         if key is not None and not callable(key):
@@ -110,6 +85,7 @@ class LogAggregator:
         if isinstance(self.key, PlaceKey) and self.key.lookup.using != using:
             raise ValueError(f"using={using!r}: expected that of the lookup, {self.key.lookup.using!r}.")
         self.max_keys = max_keys
+        self.key_name = name_of_key(self.key) if key_name is None else keys.validate_name(key_name, "key_name")
         self.using = using
 
     def __repr__(self) -> str:
@@ -121,28 +97,32 @@ class LogAggregator:
         *,
         format: LogFormat = "auto",
         segment: int | None = None,
+        accept_bad: bool = False,
         on_read: OnRead = lambda _: None,
     ) -> FileReport:
-        """Count the lines of a log file that were not counted before; also of a compressed one.
+        """Count the lines of a log file that were not counted before; also of one compressed with gzip or zstd.
 
         Each batch of lines is counted and marked in one step, so that a call that was interrupted is repeated, and
-        several processes may count one file. A file is recognized by its first line and inode, and a copy of it by the
-        line that was counted last.
+        several processes may count one file. A file is recognized by its first lines and inode, and a copy of it by
+        its first lines and the text that was counted last.
 
         Args:
             path: of the file.
             format: of its lines.
             segment: the only segment to count, of 16 MiB; None: all.
-            on_read: called with the number of bytes read, after each batch.
+            accept_bad: whether to count a file although most of its first lines are no requests. Otherwise they are not
+                marked as counted, because the format may be wrong.
+            on_read: called with the number of bytes read or skipped, after each batch.
 
         Raises:
-            LogFileChanged: the file is shorter than what was counted of it.
+            KeyMismatch: the aggregator has counts of another key function.
+            NoRangesLoaded: the key is a place, and there is no source of places.
+            LogFileChanged: the file lacks what was counted of it.
             OSError: it cannot be read.
+            ImportError: the package that reads zstd is not installed.
             redis.exceptions.RedisError: call it again to continue.
         """
-        parse = parser_for(format)
-        with LogFile(path) as log:
-            return run(connections.client(self.using), self._add_file(log, parse, segment, on_read))
+        return run(connections.client(self.using), self._add_file(path, format, segment, accept_bad, on_read))
 
     async def aadd_file(
         self,
@@ -150,12 +130,31 @@ class LogAggregator:
         *,
         format: LogFormat = "auto",
         segment: int | None = None,
+        accept_bad: bool = False,
         on_read: OnRead = lambda _: None,
     ) -> FileReport:
-        """See `add_file`. Reading and parsing a batch blocks the event loop for up to a second."""
-        parse = parser_for(format)
-        with LogFile(path) as log:
-            return await arun(connections.aclient(self.using), self._add_file(log, parse, segment, on_read))
+        """See `add_file`. The file is read, and the key function called, in a thread."""
+        return await arun(connections.aclient(self.using), self._add_file(path, format, segment, accept_bad, on_read))
+
+    def forget_file(self, path: str | os.PathLike[str]) -> None:
+        """Forget that a file, and those that it is a copy of, were counted. Its counts stay. May be repeated.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        run(connections.client(self.using), self._forget_file(path))
+
+    async def aforget_file(self, path: str | os.PathLike[str]) -> None:
+        """See `forget_file`."""
+        await arun(connections.aclient(self.using), self._forget_file(path))
+
+    def delete(self) -> None:
+        """Remove all counts, and the marks of all files. May be repeated."""
+        run(connections.client(self.using), self._delete())
+
+    async def adelete(self) -> None:
+        """See `delete`."""
+        await arun(connections.aclient(self.using), self._delete())
 
     def count(self, key: str | None, start: date, end: date | None = None) -> int:
         """Return the requests of a key from `start` to `end`, both included.
@@ -208,84 +207,44 @@ class LogAggregator:
     def _key(self, *parts: str) -> str:
         return keys.key("aggregation", self.name, "log", *parts)
 
-    def _add_file(self, log: LogFile, parse: Parse, segment: int | None, on_read: OnRead) -> Flow[FileReport]:
-        report = FileReport(str(log.path))
-        if log.first:
-            file = yield from self._identify(log)
-            cursor = LineCursor(log, parse)
-            numbers = [segment] if segment is not None else count() if log.is_gzip else range(log.segments())
-            for number in numbers:
-                yield from self._add_segment(cursor, file, number, report, on_read)
-                if cursor.is_at_end:
-                    break
-        report.error, report.incomplete = log.error, log.incomplete
-        return report
-
-    def _identify(self, log: LogFile) -> Flow[str]:
-        """Return the id under which the file is known: that of the file that it is a copy of, or its own."""
-        is_known, found = yield Batch(
-            [Read("EXISTS", self._key("file", log.id)), Read("HKEYS", self._key("first", log.first))]
-        )
-        if is_known:
-            return log.id
-        for file in map(bytes.decode, found):
-            mark = yield from self._mark(file, 0)
-            if mark is not None and log.has(mark):
-                return file
-        return log.id
-
-    def _mark(self, file: str, segment: int) -> Flow[Mark | None]:
-        stored = yield Read("HGET", self._key("file", file), f"mark:{segment}")
-        return None if stored is None else Mark.decode(stored)
-
-    def _add_segment(
-        self, cursor: LineCursor, file: str, segment: int, report: FileReport, on_read: OnRead
-    ) -> Flow[None]:
-        log = cursor.log
-        mark: Mark | None = yield from self._mark(file, segment)
-        cursor.start(segment, mark)
-        while True:
-            if mark is not None and not log.is_gzip and mark.offset > (size := log.size):
-                raise LogFileChanged(str(log.path), mark.offset, size)
-            batch = LogBatch(self.key)
-            position = log.position()
-            last = cursor.fill(batch, (segment + 1) * SEGMENT_BYTES)
-            if last is None:
-                on_read(log.position() - position)
-                return
-            last = last._replace(token=secrets.token_hex(4))
-            reply = yield from self._flush(log, file, segment, mark, last, batch)
-            on_read(log.position() - position)
-            if reply:
-                mark = last
-                report.add(batch)
-            else:  # another process has counted a batch of the segment
-                mark = yield from self._mark(file, segment)
-                if mark is None:  # and its marks were deleted since
-                    cursor.rewind()
-                cursor.start(segment, mark)
-
-    def _flush(
-        self, log: LogFile, file: str, segment: int, before: Mark | None, mark: Mark, batch: LogBatch
-    ) -> Flow[int]:
-        texts: dict[str, str] = {}
-        if isinstance(self.key, PlaceKey):
-            texts = yield from self.key.texts(address for _, address in batch.addresses)
-        reply: int = yield FLUSH(
+    def _add_file(
+        self,
+        path: str | os.PathLike[str],
+        format: LogFormat,
+        segment: int | None,
+        accept_bad: bool,
+        on_read: OnRead,
+    ) -> Flow[FileReport]:
+        options = CountOptions(
+            aggregator=self.name,
             base=self._key(),
-            file=file,
-            first=log.first,
-            name=str(log.path),
-            segment=segment,
-            before="" if before is None else before.offset,
-            mark=mark.encode(),
-            lines=batch.lines,
-            bad=batch.bad,
+            key=self.key,
+            key_name=self.key_name,
             max_keys=self.max_keys,
-            ttl_ms=to_ms(conf.settings().aggregation.ttl_s, "ttl_s"),
-            counts=flat(batch, texts),
+            parse=parser_for(format),
+            accept_bad=accept_bad,
+            on_read=on_read,
         )
-        return reply
+        if isinstance(self.key, PlaceKey):
+            yield from self.key.check()
+        log: LogFile = yield LocalIO(partial(LogFile, path))
+        try:
+            return (yield from FileCounter(log, options).flow(segment))
+        finally:
+            log.close()
+
+    def _forget_file(self, path: str | os.PathLike[str]) -> Flow[None]:
+        log: LogFile = yield LocalIO(partial(LogFile, path))
+        try:
+            identity: FileIdentity = yield from identify(self._key(), log)
+        finally:
+            log.close()
+        for file in (identity.id, *identity.family):
+            yield FORGET_FILE(base=self._key(), file=file, first=log.first)
+
+    def _delete(self) -> Flow[None]:
+        while (yield DELETE(base=self._key(), count=DELETE_COUNT)):
+            pass
 
     def _day(self, day: date) -> str:
         return self._key("day", stamp(day))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Literal
 
-from django_redis_components.aggregation.ip_lookup import IpLookup, places_flow
+from django_redis_components.aggregation.exceptions import NoRangesLoaded
+from django_redis_components.aggregation.ip_lookup import IpLookup, are_ranges_loaded, places_flow
 from django_redis_components.aggregation.log_lines import LogEntry
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
@@ -46,6 +47,7 @@ class PlaceKey:
         levels = ("country", "region", "city")
         if level not in levels:
             raise ValueError(f"level={level!r}: expected one of {', '.join(levels)}.")
+        self.level = level
         self.lookup = lookup or IpLookup()
         self._fields = levels.index(level) + 1
         self._texts: dict[str, str] = {}
@@ -60,6 +62,15 @@ class PlaceKey:
         if time.monotonic() > self._forget_at or len(self._texts) > MAX_REMEMBERED:
             self._texts, self._forget_at = {}, time.monotonic() + REMEMBER_S
         return self._texts
+
+    def check(self) -> Flow[None]:
+        """Check that there are places.
+
+        Raises:
+            NoRangesLoaded: there is no database file, and no ranges are loaded.
+        """
+        if self.lookup.mmdb_path() is None and not (yield from are_ranges_loaded(self.lookup)):
+            raise NoRangesLoaded(self.lookup.name)
 
     def texts(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:
         """Return the keys of addresses. They are remembered for 5 minutes."""
@@ -122,6 +133,14 @@ def flat(batch: LogBatch, texts: dict[str, str]) -> Sequence[str | int]:
     for (day, address), count in batch.addresses.items():
         merged[stamp(day), key_name(texts[address])] += count
     return [part for (day, key), count in sorted(merged.items()) for part in (day, key, count)]
+
+
+def name_of_key(key: EntryKey) -> str:
+    """Return the name of a key function, by which counts of two of them under one name are noticed."""
+    if isinstance(key, PlaceKey):
+        return key.level
+    named = key if hasattr(key, "__qualname__") else type(key)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def stamp(day: date) -> str:

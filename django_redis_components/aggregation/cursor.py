@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from django_redis_components.aggregation.batches import LogBatch
-from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, line_mark
+from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark
 from django_redis_components.aggregation.log_lines import LogEntry
 
 #: Parses a line; None if it is no request.
@@ -24,6 +24,8 @@ class LineCursor:
         self.log = log
         self._parse = parse
         self._lines: Iterator[tuple[int, bytes | None]]
+        self.offset: int
+        self.is_at_end: bool
         self.rewind()
 
     def start(self, segment: int, mark: Mark | None) -> None:
@@ -35,39 +37,37 @@ class LineCursor:
         start = segment * SEGMENT_BYTES
         if mark is not None:
             self._move_to(mark.offset)
-        elif self.offset < start:
+        elif self.offset >= start:
+            self._move_to(self.offset)  # the text may have been read elsewhere meanwhile
+        else:
             self._move_to(start - 1)  # the byte before decides whether a line begins at the start
             self._skip_to(start)
 
     def rewind(self) -> None:
         """Move to the first line of the file."""
-        self._lines, self.offset, self.is_at_end = self.log.lines(0), 0, False
+        self._move_to(0)
 
     def fill(self, batch: LogBatch, stop: int) -> Mark | None:
         """Add the lines that begin before an offset, until the batch is full; return the mark after the last one.
 
         None if there are no lines.
         """
-        offset, parse, last, length = self.offset, self._parse, None, 0
+        offset, parse = self.offset, self._parse
         while offset < stop and not batch.is_full():
             item = next(self._lines, None)
             if item is None:
                 self.is_at_end = True
                 break
-            end, last = item
-            length = end - offset
-            batch.add(None if last is None else parse(last), offset)
+            end, line = item
+            batch.add(None if line is None else parse(line), offset)
             offset = end
         if offset == self.offset:
             return None
         self.offset = offset
-        return line_mark(offset, length, last)
+        return self.log.mark(offset)
 
     def _move_to(self, offset: int) -> None:
-        if self.log.is_gzip and self.offset <= offset:
-            self._skip_to(offset)  # to seek in a compressed file means to read it
-        elif self.offset != offset:
-            self._lines, self.offset, self.is_at_end = self.log.lines(offset), offset, False
+        self._lines, self.offset, self.is_at_end = self.log.lines(offset), offset, False
 
     def _skip_to(self, offset: int) -> None:
         """Skip the lines that begin before an offset."""

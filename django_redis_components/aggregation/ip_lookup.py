@@ -9,16 +9,17 @@ import secrets
 from bisect import bisect_right
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
 from django_redis_components.aggregation.exceptions import RangesLoadExpired
 from django_redis_components.aggregation.mmdb import mmdb_file
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public
+from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public, public_address
 from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
 
 #: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
 CHUNK = 100
@@ -105,7 +106,7 @@ class IpLookup:
             redis.exceptions.RedisError: the ranges could not be read.
         """
         if (path := self.mmdb_path()) is not None:
-            return UNKNOWN if pack_public(ip) is None else mmdb_file(path).place(ip)
+            return _from_file(path, (ip,))[0]
         return run(connections.client(self.using), self._lookup((ip,)))[0]
 
     async def alookup(self, ip: Address) -> Place:
@@ -140,20 +141,12 @@ class IpLookup:
             InvalidRange: a range is not valid, or overlaps another one.
             RangesLoadExpired: the load paused for more than 15 minutes.
         """
-        client = connections.client(self.using)
-        generation, count = secrets.token_hex(8), [0, 0]
-        for chunk in _chunks(blocks(ranges), count):
-            run(client, self._load(generation, chunk))
-        return run(client, self._finish(generation, count, source))
+        return run(connections.client(self.using), self._load(ranges, source))
 
     async def aload(self, ranges: Iterable[IpRange] | AsyncIterable[IpRange], *, source: str = "") -> RangesInfo:
-        """See `load`. An asynchronous iterable is read whole before the load starts."""
-        client = connections.aclient(self.using)
-        generation, count = secrets.token_hex(8), [0, 0]
+        """See `load`. An iterable is read in a thread; an asynchronous one whole before the load starts."""
         known = [each async for each in ranges] if isinstance(ranges, AsyncIterable) else ranges
-        for chunk in _chunks(blocks(known), count):
-            await arun(client, self._load(generation, chunk))
-        return await arun(client, self._finish(generation, count, source))
+        return await arun(connections.aclient(self.using), self._load(known, source))
 
     def info(self) -> RangesInfo:
         """Return what is loaded in Redis."""
@@ -191,7 +184,7 @@ class IpLookup:
         return [found.get(each, UNKNOWN) for each in packed]
 
     def _warn_if_empty(self) -> Flow[None]:
-        if self._has_warned or (yield Read("EXISTS", self._base())):
+        if self._has_warned or (yield from are_ranges_loaded(self)):
             return
         self._has_warned = True
         logger.warning(
@@ -200,10 +193,11 @@ class IpLookup:
             self.name,
         )
 
-    def _load(self, generation: str, chunk: list[bytes]) -> Flow[None]:
-        yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
-
-    def _finish(self, generation: str, count: list[int], source: str) -> Flow[RangesInfo]:
+    def _load(self, ranges: Iterable[IpRange], source: str) -> Flow[RangesInfo]:
+        generation, count = secrets.token_hex(8), [0, 0]
+        chunks = _chunks(blocks(ranges), count)
+        while chunk := (yield LocalIO(partial(next, chunks, None))):
+            yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
         reply = yield SWAP_RANGES(
             base=self._base(),
             generation=generation,
@@ -248,6 +242,11 @@ def places_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
     return (yield from lookup._lookup(ips))
 
 
+def are_ranges_loaded(lookup: IpLookup) -> Flow[bool]:
+    """Return whether there are ranges in Redis."""
+    return bool((yield Read("EXISTS", lookup._base())))
+
+
 def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:
     """Return the flow of `IpLookup.info`, to run it with others."""
     return lookup._info()
@@ -255,7 +254,8 @@ def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:
 
 def _from_file(path: str, ips: Sequence[Address]) -> list[Place]:
     file = mmdb_file(path)
-    return [UNKNOWN if pack_public(ip) is None else file.place(ip) for ip in ips]
+    public = map(public_address, ips)
+    return [UNKNOWN if address is None else file.place(address) for address in public]
 
 
 def _chunks(source: Iterable[tuple[bytes, int]], count: list[int]) -> Iterator[list[bytes]]:

@@ -6,22 +6,23 @@ several processes can read one file, and each segment has its own mark of how fa
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
-import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
+from django_redis_components.aggregation.exceptions import LogDamaged
+from django_redis_components.aggregation.log_text import WINDOW_BYTES, LogText
+from django_redis_components.core.decompression import detect_codec
+
 #: Bytes of a segment. Part of what the marks of counted files mean: must not be changed.
 SEGMENT_BYTES = 16 * 1024 * 1024
-#: Bytes that are read at once.
-BLOCK_BYTES = 1024 * 1024
 #: Most bytes of a line; longer ones are counted as bad.
 MAX_LINE_BYTES = 65_536
-#: First bytes of a gzip file.
-GZIP_MAGIC = b"\x1f\x8b"
+#: First lines of a file that identify it, and characters of the digest of each.
+HEAD_LINES, HEAD_CHARS = 16, 8
 
 
 class Mark(NamedTuple):
@@ -29,7 +30,7 @@ class Mark(NamedTuple):
 
     Attributes:
         offset: after the last line that was counted, in the uncompressed text.
-        length, digest: of that line, to recognize a copy of the file.
+        length, digest: of the text before it, up to 4 KiB, by which the file and a copy of it are recognized.
         token: of the call that stored the mark.
     """
 
@@ -48,18 +49,25 @@ class Mark(NamedTuple):
         """Return the text that is stored."""
         return f"{self.offset} {self.length} {self.digest} {self.token}"
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it covers so little text that another file may begin in the same way."""
+        return self.length < WINDOW_BYTES
+
 
 class LogFile:
-    """An open log file, also one compressed with gzip, of several members.
+    """An open log file, also one compressed with gzip or zstd, of several members.
 
     It stays the same file while it is renamed.
 
     Raises:
         OSError: it cannot be read.
+        ImportError: it is compressed with zstd, and the package for it is not installed.
 
     Attributes:
-        is_gzip: whether it is compressed.
+        codec: "gzip", "zstd", or "".
         first: hash of the first line; "" if there is no complete line yet.
+        head: hashes of the first lines, one after the other.
         id: hash of the first line, and the inode.
         error: why the rest cannot be read; "" if it can.
         incomplete: bytes after the last newline, which are not counted yet.
@@ -68,13 +76,18 @@ class LogFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._raw: IO[bytes] = self.path.open("rb")
-        self.is_gzip = self._raw.read(2) == GZIP_MAGIC
-        self.inode = os.fstat(self._raw.fileno()).st_ino
-        self.error = ""
-        self.incomplete = 0
-        self._text = self._open()
-        first = next(self.lines(0), None)
-        self.first = "" if first is None else _digest(first[1] or b"")
+        try:
+            self.codec = detect_codec(self._raw.read(4))
+            self.inode = os.fstat(self._raw.fileno()).st_ino
+            self.error = ""
+            self.incomplete = 0
+            self._text = LogText(self._raw, self.codec)
+            head = [_digest(line or b"") for _, line in islice(self.lines(0), HEAD_LINES)]
+        except BaseException:
+            self._raw.close()
+            raise
+        self.first = head[0] if head else ""
+        self.head = "".join(each[:HEAD_CHARS] for each in head)
         self.id = f"{self.first}-{self.inode:x}"
 
     def __enter__(self) -> Self:
@@ -98,18 +111,32 @@ class LogFile:
 
     def segments(self) -> int:
         """Return the number of segments; that of a compressed file is not known, and 1 if it has any bytes."""
-        return min(1, self.size) if self.is_gzip else -(-self.size // SEGMENT_BYTES)
+        return min(1, self.size) if self.codec else -(-self.size // SEGMENT_BYTES)
+
+    def begins_like(self, head: str) -> bool:
+        """Return whether the first lines are those of another file, as far as both have them."""
+        length = min(len(head), len(self.head))
+        return head[:length] == self.head[:length]
 
     def has(self, mark: Mark) -> bool:
-        """Return whether the line that a mark ends with is in this file, at its place."""
-        if mark.length > MAX_LINE_BYTES:
+        """Return whether the text before a mark is in this file, at its place."""
+        if not self.codec and mark.offset > self.size:
             return False
         try:
-            self._seek(mark.offset - mark.length)
-            line = self._text.read(mark.length)
-        except (OSError, EOFError, zlib.error):
+            text = self._text.read_at(mark.offset - mark.length, mark.length)
+        except LogDamaged as exc:
+            self.error = str(exc)
             return False
-        return len(line) == mark.length and _digest(line.rstrip(b"\n")) == mark.digest
+        return len(text) == mark.length and _digest(text) == mark.digest
+
+    def ends_at(self, offset: int) -> bool:
+        """Return whether there is no line after an offset."""
+        return next(self.lines(offset), None) is None
+
+    def mark(self, offset: int) -> Mark:
+        """Return the mark of an offset after the line that was read last."""
+        text = self._text.tail(offset)
+        return Mark(offset, len(text), _digest(text))
 
     def lines(self, offset: int) -> Iterator[tuple[int, bytes | None]]:
         """Yield the lines from an offset: the offset after each, and its text; None for one that is too long.
@@ -134,41 +161,22 @@ class LogFile:
                 offset += len(line) + 1
                 yield offset, line if len(line) < MAX_LINE_BYTES else None
         length = skipped + len(head)
-        if length and self.is_gzip and not self.error:
+        if length and self.codec and not self.error:
             yield offset + length, None if length > MAX_LINE_BYTES else head
         else:
             self.incomplete = length
 
     def _blocks(self, offset: int) -> Iterator[bytes]:
+        self._text.seek(offset)
         try:
-            self._seek(offset)
-            while block := self._text.read(BLOCK_BYTES):
+            while block := self._text.read():
                 yield block
-        except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
+        except LogDamaged as exc:
             self.error = str(exc)
 
-    def _seek(self, offset: int) -> None:
-        if self.is_gzip and offset < self._text.tell():
-            self._text = self._open()
-        self._text.seek(offset)
 
-    def _open(self) -> IO[bytes]:
-        self._raw.seek(0)
-        return gzip.GzipFile(fileobj=self._raw) if self.is_gzip else self._raw  # type: ignore[return-value]
-
-
-def line_mark(offset: int, length: int, line: bytes | None) -> Mark:
-    """Return the mark after a line.
-
-    Args:
-        length: of the line with its newline.
-        line: its text; None if it is too long.
-    """
-    return Mark(offset, length, "-" if line is None else _digest(line))
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.blake2b(line, digest_size=8).hexdigest()
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
 #: Called with the growth of the position in a file, in bytes.

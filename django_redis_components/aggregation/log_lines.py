@@ -1,4 +1,4 @@
-"""Lines of access logs: the common and combined formats, JSON of nginx, and Caddy's JSON. Without Redis."""
+"""Lines of access logs: common, combined and vhost_combined, JSON of nginx, and Caddy's JSON. Without Redis."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from django.core.signals import setting_changed
 from django.utils.timezone import get_default_timezone, is_naive
 
 #: The format of lines. "auto" tells it from each line.
-LogFormat = Literal["auto", "common", "combined", "nginx-json", "caddy"]
-LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "common", "combined", "nginx-json", "caddy")
+LogFormat = Literal["auto", "common", "combined", "vhost_combined", "nginx-json", "caddy"]
+LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "common", "combined", "vhost_combined", "nginx-json", "caddy")
 
 #: Text in quotes with escapes. Possessive, so that a line of any length is matched in linear time.
 _QUOTED = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
+#: The virtual host of vhost_combined: an address follows it, and not the identity of the common format, which is "-".
+_VHOST = r"(?:\S++ (?=[\da-fA-F]*[.:][\da-fA-F.:]* ))?"
 _COMMON = re.compile(
-    rf"(\S+) \S+ .*?\[(\d\d/[A-Z][a-z]{{2}}/\d{{4}}:\d\d:\d\d:\d\d [+-]\d{{4}})\] {_QUOTED} (\d{{3}}) (?:\d+|-)"
+    rf"{_VHOST}(\S+) \S+ .*?\[(\d\d/[A-Z][a-z]{{2}}/\d{{4}}:\d\d:\d\d:\d\d [+-]\d{{4}})\] {_QUOTED} (\d{{3}}) (?:\d+|-)"
     rf"(?: {_QUOTED} {_QUOTED})?"
 )
 _MONTHS = {

@@ -40,6 +40,8 @@ class MmdbFile:
                 self._check_at = now + CHECK_EVERY_S
         try:
             record = self._reader.get(address)
+        except _library().InvalidDatabaseError as exc:
+            raise DatabaseUnavailable(self.path, str(exc)) from exc
         except ValueError as exc:
             if ":" in str(address):  # an IPv6 address, and a database of IPv4 only
                 return UNKNOWN

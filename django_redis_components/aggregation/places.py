@@ -66,6 +66,14 @@ def pack_public(address: object) -> bytes | None:
     return None if at >= 0 and packed <= _ENDS[at] else packed
 
 
+def public_address(address: Address) -> Address | None:
+    """Return an address as a database file has it, IPv4 also if it is IPv4-mapped IPv6; None if it is not public."""
+    packed = pack_public(address)
+    if packed is None:
+        return None
+    return unpacked(packed) if is_ipv4(packed) and ":" in str(address) else address
+
+
 def is_ipv4(packed: bytes) -> bool:
     """Return whether 16 bytes are an IPv4 address."""
     return packed.startswith(_IPV4_MAPPED)

@@ -1,10 +1,11 @@
-"""Ranges of addresses from the CSV files of DB-IP, IP2Location and MaxMind."""
+"""Ranges of addresses from the CSV files of DB-IP, IP2Location, MaxMind and IPinfo."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from pathlib import Path
@@ -16,8 +17,8 @@ from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
 from django_redis_components.aggregation.places import UNKNOWN, Address, Place
 
 #: The format of a file.
-RangeFormat = Literal["dbip", "ip2location", "geolite2"]
-RANGE_FORMATS: tuple[RangeFormat, ...] = ("dbip", "ip2location", "geolite2")
+RangeFormat = Literal["dbip", "ip2location", "geolite2", "ipinfo"]
+RANGE_FORMATS: tuple[RangeFormat, ...] = ("dbip", "ip2location", "geolite2", "ipinfo")
 #: First bytes of a gzip file.
 GZIP_MAGIC = b"\x1f\x8b"
 #: Most bytes of a line; longer ones are errors.
@@ -68,7 +69,7 @@ class RangeFile:
                     if _is_header(row):
                         continue
                 yield reader(row)
-        except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile) as exc:
+        except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as exc:
             self.line += isinstance(exc, csv.Error)  # the row after the last one
             raise InvalidRange("too few columns" if isinstance(exc, IndexError) else str(exc)) from exc
 
@@ -78,6 +79,8 @@ class RangeFile:
             return _dbip
         if name == "ip2location":
             return _ip2location
+        if name == "ipinfo":
+            return _ipinfo(row)
         if self._locations is None:
             raise ValueError("the file of blocks of GeoLite2 needs a file of locations: pass --locations")
         return _geolite2(row, self._locations)
@@ -110,14 +113,14 @@ def detect_format(row: Sequence[str]) -> RangeFormat:
         ValueError: it is not known.
     """
     if row and row[0] == "network":
-        return "geolite2"
+        return "ipinfo" if "country_code" in row else "geolite2"
     if len(row) >= 3 and row[0].isdecimal() and row[1].isdecimal():
         return "ip2location"
     if len(row) >= 3 and not _is_header(row):
         return "dbip"
     raise ValueError(
-        f"unknown columns {', '.join(row)[:100]!r}: expected a file of DB-IP Lite, IP2Location LITE, or blocks of"
-        " GeoLite2"
+        f"unknown columns {', '.join(row)[:100]!r}: expected a file of DB-IP Lite, IP2Location LITE, IPinfo"
+        " Lite, or blocks of GeoLite2"
     )
 
 
@@ -139,7 +142,7 @@ def read_locations(path: str) -> dict[str, Place]:
                 continue
             values = (row[columns[name]] if name in columns else "" for name in _LOCATION_COLUMNS)
             found[row[columns["geoname_id"]]] = _place(*values)
-    except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile) as exc:
+    except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as exc:
         reason = "too few columns" if isinstance(exc, IndexError) else str(exc)
         raise InvalidRange(f"{path}, line {number or 1}: {reason}.") from exc
     return found
@@ -190,6 +193,16 @@ def _geolite2(header: Sequence[str], locations: dict[str, Place]) -> RowReader:
         if row[column] and row[column] not in locations:
             raise ValueError(f"unknown location {row[column]!r}")
         return IpRange(*ends, locations.get(row[column], UNKNOWN))
+
+    return read
+
+
+def _ipinfo(header: Sequence[str]) -> RowReader:
+    column = header.index("country_code")
+
+    def read(row: Sequence[str]) -> IpRange:
+        network = ip_network(row[0])
+        return IpRange(network[0], network[-1], _place(row[column]))
 
     return read
 

@@ -20,6 +20,11 @@ FLUSH = LuaScript(
     "aggregation",
     "flush",
     keys=("base",),
-    args=("file", "first", "name", "segment", "before", "mark", "lines", "bad", "max_keys", "ttl_ms", "counts*"),
+    args=(
+        "file", "first", "head", "name", "key_name", "segment", "before", "mark", "lines", "bad", "max_keys", "ttl_ms",
+        "counts*",
+    ),
     idempotent=True,
-)
+)  # fmt: skip
+FORGET_FILE = LuaScript("aggregation", "forget_file", keys=("base",), args=("file", "first"), idempotent=True)
+DELETE = LuaScript("aggregation", "delete", keys=("base",), args=("count",), idempotent=True)

@@ -10,13 +10,14 @@ Guarantees:
 - Each named consumer gets each file at least once, also if it is killed, until it calls `done`. Reading continues at
   the last `checkpoint`.
 - A consumer never gets a short or damaged file: missing chunks and other checksums are errors.
+- All producers have one limit: one with another limit is refused while the channel has files.
 - A file is removed when all consumers are done or when its TTL ends; the server keeps nothing of an empty channel.
 
 Keys, all in the slot of ``{name}``; all have a TTL from the TTL of the files:
 
 ===============================================  ======  ==================================================
-``<prefix>:files:{<name>}:bytes``                string  reserved bytes
-``…:sizes``                                      hash    file -> reserved bytes, number of chunks
+``<prefix>:files:{<name>}:bytes``, ``…:limit``   string  reserved bytes, and their limit
+``…:sizes``                                      hash    file -> reserved bytes, number of chunks, name, consumers
 ``…:deadlines``                                  zset    file -> when its upload or the file expires
 ``…:pending:<consumer>``                         zset    files that a consumer is not done with, in order
 ``…:wakeup:<consumer>``, ``…:room:<file>``       list    wakeups of a consumer, of a waiting producer
@@ -60,6 +61,7 @@ from django_redis_components.files.exceptions import (
     FileChannelError,
     FileTooLarge,
     FileUnavailable,
+    LimitMismatch,
     LineTooLong,
     UploadExpired,
 )
@@ -80,6 +82,7 @@ __all__ = [
     "FileInfo",
     "FileTooLarge",
     "FileUnavailable",
+    "LimitMismatch",
     "LineTooLong",
     "PublishedFile",
     "RemoteFile",

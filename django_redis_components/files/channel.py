@@ -11,14 +11,14 @@ from pathlib import Path
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
+from django_redis_components.core.decompression import CODECS
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.files.consumer import FileConsumer
-from django_redis_components.files.decompression import CODECS
 from django_redis_components.files.info import MAX_FILES, ChannelInfo, read_info
 from django_redis_components.files.manifest import PublishedFile, check_file_name
 from django_redis_components.files.publishing import ChannelOptions, Upload
-from django_redis_components.files.scripts import REMOVE
+from django_redis_components.files.scripts import REMOVE, SET_LIMIT
 
 #: Bytes of a chunk: 64 below 512 KiB, so that the string with its header takes 512 KiB of the allocator and not 640.
 CHUNK_BYTES = 512 * 1024 - 64
@@ -35,7 +35,8 @@ class FileChannel:
         name: name of the channel.
         consumers: names of all consumers, 1 to 100. A file is removed when all of them are done with it. The names are
             stored with each file; a consumer that is added later gets the files that are published from then on.
-        limit_bytes: most bytes of all files in the channel, over all producers. A file must not be larger.
+        limit_bytes: most bytes of all files in the channel, over all producers. A file must not be larger. It is stored
+            while the channel has files, and producers with another limit are refused meanwhile; see `set_limit`.
         chunk_bytes: size of the chunks, 1 KiB to 16 MiB.
         ttl: seconds after which a file is removed even if consumers are not done, from the start of its publishing.
         lease: seconds after which a producer that stopped in the middle counts as dead; its file is removed.
@@ -97,8 +98,10 @@ class FileChannel:
         Raises:
             FileTooLarge: the file is larger than `limit_bytes`, or has more than 20,000 chunks.
             ChannelFull: there was no room in time.
+            LimitMismatch: the channel has files under another limit.
             FileChanged: the file vanished or changed meanwhile.
-            UploadExpired: this process paused for longer than `lease`, or publishing took longer than `ttl`.
+            UploadExpired: this process paused for longer than `lease`, publishing took longer than `ttl`, or another
+                process removed the file.
             OSError: the file cannot be read.
             ValueError, TypeError: an argument is not accepted, or the path is not that of a regular file.
             redis.exceptions.RedisError: Redis is unavailable. If only the last reply was lost, consumers may have got
@@ -147,6 +150,20 @@ class FileChannel:
     async def aremove(self, file_id: str) -> None:
         """See `remove`."""
         await arun(connections.aclient(self.using), self._remove(file_id))
+
+    def set_limit(self) -> None:
+        """Have the limit of this object replace that of a channel that has files. May be repeated.
+
+        Lowering it removes nothing. Producers with the former limit are refused from then on.
+        """
+        run(connections.client(self.using), self._set_limit())
+
+    async def aset_limit(self) -> None:
+        """See `set_limit`."""
+        await arun(connections.aclient(self.using), self._set_limit())
+
+    def _set_limit(self) -> Flow[None]:
+        yield SET_LIMIT(base=self._options().base, limit=self.limit_bytes)
 
     def _options(self) -> ChannelOptions:
         return ChannelOptions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 
@@ -13,6 +14,8 @@ from django_redis_components.files.manifest import Manifest
 from django_redis_components.files.publishing import REAP_COUNT, ChannelOptions, log_reaped
 from django_redis_components.files.remote_file import RemoteFile
 from django_redis_components.files.scripts import NEXT, REAP
+
+logger = logging.getLogger("django_redis_components.files")
 
 #: Longest wait before the state is read again, in seconds: a wakeup may be lost.
 LOOK_AGAIN_S = 60.0
@@ -77,6 +80,9 @@ class FileConsumer:
                 [REAP(base=base, count=REAP_COUNT), NEXT(base=base, consumer=self.name, after=after)]
             )
             expires_s = log_reaped(self.channel, reaped)
+            if len(reply) == 1:
+                logger.warning("Removed %r from channel %r: it had expired.", _text(reply[0]), self.channel)
+                continue
             if reply:
                 return self._file(reply), reply[1].decode()
             left_s = LOOK_AGAIN_S if wait_s is None else wait_s - (time.monotonic() - started_at)

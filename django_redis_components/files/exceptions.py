@@ -40,6 +40,24 @@ class ChannelFull(FileChannelError):
         self.pending = pending
 
 
+class LimitMismatch(FileChannelError):
+    """Raised when a channel has files under another limit than that of this producer. Nothing was published.
+
+    Attributes:
+        limit: of this producer.
+        stored: of the channel.
+    """
+
+    def __init__(self, channel: str, limit: int, stored: int) -> None:
+        super().__init__(
+            f"Channel {channel!r} has limit_bytes={stored:,}; this producer has limit_bytes={limit:,}. Nothing was"
+            " published. Use one limit in all producers: another one applies once the channel is empty, or after"
+            " set_limit()."
+        )
+        self.limit = limit
+        self.stored = stored
+
+
 class FileChanged(FileChannelError):
     """Raised when a file vanished or changed while it was published. Nothing was published."""
 
@@ -51,13 +69,14 @@ class FileChanged(FileChannelError):
 class UploadExpired(FileChannelError):
     """Raised when a producer paused for longer than its lease, or took longer than the TTL of the file.
 
-    The file was removed. Nothing was published.
+    Or another process has removed the file meanwhile. Nothing was published.
     """
 
     def __init__(self, channel: str, name: str, lease_s: float, ttl_s: float) -> None:
         super().__init__(
             f"The upload of {name!r} to channel {channel!r} was removed: it paused for more than its lease of"
-            f" {lease_s:g} s, or took longer than the ttl of {ttl_s:g} s. Nothing was published."
+            f" {lease_s:g} s, took longer than the ttl of {ttl_s:g} s, or another process removed it. Nothing was"
+            " published."
         )
 
 

@@ -53,7 +53,7 @@ class ChannelInfo:
     """The state of a channel.
 
     Attributes:
-        limit_bytes: byte budget.
+        limit_bytes: byte budget: that of the channel while it has files, otherwise that of this process.
         reserved_bytes: bytes of the files in the channel, also of those that are being published.
         file_count: number of these files.
         waiting: producers that wait for room.
@@ -79,9 +79,10 @@ def read_info(
         max_files, max_consumers: how many are described; None: all.
     """
     base, consumers = options.base, options.consumers[:max_consumers]
-    reserved, count, waiting, ids, *pending = yield Batch(
+    reserved, limit, count, waiting, ids, *pending = yield Batch(
         [
             Read("GET", f"{base}:bytes"),
+            Read("GET", f"{base}:limit"),
             Read("HLEN", f"{base}:sizes"),
             Read("ZCARD", f"{base}:waiting"),
             Read("ZRANGE", f"{base}:deadlines", 0, max_files - 1),
@@ -90,7 +91,7 @@ def read_info(
     )
     return ChannelInfo(
         name=options.name,
-        limit_bytes=options.limit_bytes,
+        limit_bytes=int(limit or options.limit_bytes),
         reserved_bytes=int(reserved or 0),
         file_count=count,
         waiting=waiting,

@@ -15,11 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Wait
-from django_redis_components.files.decompression import detect_codec
-from django_redis_components.files.exceptions import ChannelFull, FileChanged, FileTooLarge, UploadExpired
+from django_redis_components.core.decompression import detect_codec
+from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Sleep, Wait
+from django_redis_components.files.exceptions import (
+    ChannelFull,
+    FileChanged,
+    FileTooLarge,
+    LimitMismatch,
+    UploadExpired,
+)
 from django_redis_components.files.manifest import PublishedFile
 from django_redis_components.files.scripts import ANNOUNCE, REAP, REMOVE, RENEW, RESERVE, WRITE
 
@@ -31,6 +37,10 @@ MAX_CHUNKS = 20_000
 MAX_FILES = 10_000
 #: Seconds after which a producer that waits for room counts as dead. It asks again after a third of this time.
 WAITING_S = 15.0
+#: Calls that announce a file while replies are lost, and the pause after the first in seconds; it doubles.
+ANNOUNCE_ATTEMPTS, ANNOUNCE_PAUSE_S = 4, 0.05
+#: The reply of `announce` if there is no such file.
+_MISSING = -1
 #: Dead or expired files that one call removes.
 REAP_COUNT = 10
 
@@ -77,7 +87,9 @@ class LocalFile:
         return os.pread(self._file.fileno(), 4, 0)
 
     def check_unchanged(self) -> None:
-        """Compare size, time of modification and inode with those at the start.
+        """Compare size, inode, and times of modification and of change with those at the start.
+
+        A program may set the time of modification back, but not that of change.
 
         Raises:
             FileChanged: the file was removed, replaced or written to.
@@ -91,7 +103,7 @@ class LocalFile:
             raise FileChanged(self.path, "was replaced")
         if now.st_size != before.st_size:
             raise FileChanged(self.path, f"changed its size from {before.st_size:,} to {now.st_size:,} bytes")
-        if now.st_mtime_ns != before.st_mtime_ns:
+        if (now.st_mtime_ns, now.st_ctime_ns) != (before.st_mtime_ns, before.st_ctime_ns):
             raise FileChanged(self.path, "was modified")
 
     def close(self) -> None:
@@ -189,9 +201,11 @@ class Upload:
                 waiting_ms=int(WAITING_S * 1_000),
                 fields=[part for field in fields.items() for part in field],
             )
-            reaped, (is_reserved, reserved, _) = yield Batch([REAP(base=options.base, count=REAP_COUNT), reserve])
+            reaped, (reply, reserved, _) = yield Batch([REAP(base=options.base, count=REAP_COUNT), reserve])
             expires_s = log_reaped(options.name, reaped)
-            if is_reserved:
+            if reply < 0:
+                raise LimitMismatch(options.name, options.limit_bytes, int(reserved))
+            if reply:
                 return
             waited_s = time.monotonic() - started_at
             left_s = float("inf") if self._wait_s is None else self._wait_s - waited_s
@@ -237,19 +251,28 @@ class Upload:
         return digest.hexdigest()
 
     def _announce(self, local: LocalFile, sha256: str) -> Flow[None]:
-        """Announce the file, unless it has changed.
-
-        A repeated call after a lost reply finds no file if all consumers are done already. That it was not removed as
-        that of a dead producer is known from the time: its lease cannot have expired.
-        """
+        """Announce the file, unless it has changed."""
         started_at = time.monotonic()
         self._check_lease(
             (yield RENEW(base=self._options.base, id=self._id, lease_ms=self._options.lease_ms)), started_at
         )
         yield LocalIO(local.check_unchanged)
-        reply = yield ANNOUNCE(base=self._options.base, id=self._id, sha256=sha256)
-        if reply < 0 and time.monotonic() - self._renewed_at >= self._options.lease_ms / 1_000:
-            self._check_lease(reply, started_at)
+        reply, was_lost = yield from self._send_announcement(sha256)
+        if reply == _MISSING and was_lost and time.monotonic() - self._renewed_at < self._options.lease_ms / 1_000:
+            # The call whose reply was lost has announced it, and all consumers are done: its lease has not expired.
+            return
+        self._check_lease(reply, started_at)
+
+    def _send_announcement(self, sha256: str) -> Flow[tuple[int, bool]]:
+        """Return the reply, and whether an earlier one was lost."""
+        for attempt in range(ANNOUNCE_ATTEMPTS):
+            try:
+                return (yield ANNOUNCE(base=self._options.base, id=self._id, sha256=sha256)), attempt > 0
+            except (ConnectionError, TimeoutError):
+                if attempt == ANNOUNCE_ATTEMPTS - 1:
+                    raise
+            yield Sleep(ANNOUNCE_PAUSE_S * 2**attempt)
+        raise AssertionError("The loop returns or raises.")
 
     def _check_lease(self, reply: int, sent_at: float) -> None:
         if reply < 0:

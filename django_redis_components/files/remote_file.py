@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.decompression import Decompressor
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.files.chunk_reader import ChunkReader
-from django_redis_components.files.decompression import Decompressor
+from django_redis_components.files.exceptions import DecompressionFailed
 from django_redis_components.files.lines import MAX_LINE_BYTES, LineSplitter
 from django_redis_components.files.manifest import Manifest
 from django_redis_components.files.saving import save_flow
@@ -52,7 +54,7 @@ class RemoteFile:
         self._kind = "raw"
         self._offset = 0
         self._reader = ChunkReader(base, channel, consumer, manifest, 0)
-        self._decompressor = Decompressor(self.name, "")
+        self._decompressor = self._new_decompressor("")
         self._blocks: Iterator[bytes] = iter(())
         #: Decompressed bytes that were processed before the last checkpoint.
         self._skip = 0
@@ -213,6 +215,9 @@ class RemoteFile:
     def _reader_at(self, offset: int) -> ChunkReader:
         return ChunkReader(self._base, self._channel, self._consumer, self._manifest, offset)
 
+    def _new_decompressor(self, codec: str) -> Decompressor:
+        return Decompressor(codec, partial(DecompressionFailed, self.name, codec))
+
     def _start(self, way: str, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         """Start to read the file by one of the methods, or continue."""
         if self._way == way:
@@ -220,7 +225,7 @@ class RemoteFile:
         if self._way:
             raise ValueError(f"{self.name!r} is being read by {self._way}(): call seek(0) before {way}().")
         self._kind = "raw" if way == "read" or not self.codec else "data"
-        decompressor = Decompressor(self.name, self.codec if self._kind == "data" else "")
+        decompressor = self._new_decompressor(self.codec if self._kind == "data" else "")
         self._way, self._offset = way, self._starts[self._kind]
         self._reader = self._reader_at(self._offset if self._kind == "raw" else 0)
         self._decompressor, self._blocks = decompressor, iter(())

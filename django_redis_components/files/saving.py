@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,11 +14,13 @@ from pathlib import Path
 
 from django_redis_components.core.protocol import Flow, LocalIO
 from django_redis_components.files.chunk_reader import ChunkReader
-from django_redis_components.files.exceptions import ChecksumMismatch
+from django_redis_components.files.exceptions import ChecksumMismatch, FileUnavailable
 from django_redis_components.files.manifest import Manifest
 
 #: Bytes that are read at once of a file that is continued.
 BLOCK_BYTES = 1024 * 1024
+#: What follows the name of a path in that of a part.
+_PART_NAME = re.compile(r"\.[0-9a-f]{16}\.part")
 
 
 class PartFile:
@@ -37,6 +41,7 @@ class PartFile:
         self._digest = hashlib.sha256()
         self._file = self._part.open("a+b")
         self._lock()
+        self._remove_others()
         self._file.seek(0)
         self.size = 0
 
@@ -63,6 +68,15 @@ class PartFile:
             self._file.close()
             raise BlockingIOError(f"{str(self._part)!r} is being written by another process or thread.")
 
+    def _remove_others(self) -> None:
+        """Remove parts of other files for the same path, which expired meanwhile, unless a process writes them."""
+        for other in self._part.parent.glob(f"{glob.escape(self._path.name)}.*.part"):
+            if other == self._part or not _PART_NAME.fullmatch(other.name.removeprefix(self._path.name)):
+                continue
+            with suppress(OSError), other.open("a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                other.unlink()
+
     def write(self, data: bytes) -> None:
         """Append bytes."""
         self._file.write(data)
@@ -84,6 +98,16 @@ class PartFile:
             text = f"the SHA-256 of {str(self._part)!r} was {found}; it was removed, so that the next call starts over"
             raise ChecksumMismatch(channel, self._manifest.name, text)
         self._part.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # otherwise a power failure after `done` may undo the renaming
+        finally:
+            os.close(directory)
+
+    def discard(self) -> None:
+        """Remove the part: the file cannot be completed."""
+        with suppress(FileNotFoundError):
+            self._part.unlink()
 
     def close(self) -> None:
         """Close the file."""
@@ -108,5 +132,8 @@ def save_flow(
             if progress is not None:
                 progress(len(chunk))
         yield LocalIO(partial(part.finish, reader.channel))
+    except FileUnavailable:
+        yield LocalIO(part.discard)
+        raise
     finally:
         part.close()

@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
-#: Advances a bar by a number.
-Advance = Callable[[int], object]
+#: Most characters of a name beside a bar, the last ones.
+NAME_CHARS = 30
+
+
+class Advance(Protocol):
+    """Advances a bar by a number of units, and shows the name of what is being done, if any."""
+
+    def __call__(self, count: int, name: str = "") -> object: ...
 
 
 @contextlib.contextmanager
@@ -18,28 +24,40 @@ def progress(name: str, total: Callable[[], int], unit: str) -> Iterator[Advance
     Args:
         total: returns the number of units; it is called only if the bar is shown.
     """
-    is_shown = sys.stderr.isatty()
-    with _bar(desc=name, total=total() if is_shown else None, unit=f" {unit}") as advance:
+    with _bar(total, desc=name, unit=f" {unit}") as advance:
         yield advance
 
 
 @contextlib.contextmanager
-def byte_progress(name: str, total: int) -> Iterator[Advance]:
+def byte_progress(name: str, total: Callable[[], int] | None) -> Iterator[Advance]:
     """Show a progress bar in bytes, and give the function that advances it.
 
     Args:
-        total: bytes.
+        total: returns the bytes; it is called only if the bar is shown. None if they are not known.
     """
-    with _bar(desc=name, total=total, unit="B", unit_scale=True) as advance:
+    with _bar(total, desc=name, unit="B", unit_scale=True, unit_divisor=1024) as advance:
         yield advance
 
 
 @contextlib.contextmanager
-def _bar(**options: Any) -> Iterator[Advance]:
+def _bar(total: Callable[[], int] | None, **options: Any) -> Iterator[Advance]:
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
     try:
         from tqdm import tqdm
     except ImportError:
-        yield lambda count: None
+        yield _ignore
         return
-    with tqdm(disable=None, file=sys.stderr, **options) as bar:
-        yield bar.update
+    with tqdm(total=None if total is None else total(), file=sys.stderr, **options) as bar:
+
+        def advance(count: int, name: str = "") -> None:
+            if name:
+                bar.set_description(name[-NAME_CHARS:], refresh=False)
+            bar.update(count)
+
+        yield advance
+
+
+def _ignore(count: int, name: str = "") -> None:
+    """Show nothing."""

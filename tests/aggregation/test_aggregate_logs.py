@@ -18,7 +18,8 @@ import psutil
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, Place
+from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, LogEntry, Place
+from django_redis_components.core.decompression import zstd_module
 from tests.aggregation.logs import DAYS, plain_count, write_log
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
@@ -150,16 +151,122 @@ def test_file_that_cannot_be_read_to_its_end_is_exit_code_1(
     torn = tmp_path / "torn.gz"
     torn.write_bytes(gzip.compress(write_log(tmp_path / "other.log", 20_000, 1).read_bytes())[:-500])
 
-    with pytest.raises(CommandError, match=r"torn.gz: Compressed file ended .*The lines before were counted") as raised:
+    with pytest.raises(CommandError, match=r"torn.gz: the data end before .*The lines before were counted") as raised:
         aggregate(torn, log, "--by", "path", "--processes", processes)
 
     assert raised.value.returncode == 1
     assert visits().count(None, *DAYS[::2]) > plain_count(log.read_text()).total()
 
 
-def test_wrong_format_is_reported(redis_server: Store, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="more than half of the lines are no requests; is the format right"):
-        aggregate(write_log(tmp_path / "access.log", 50), "--format", "caddy")
+def test_wrong_format_is_reported_and_its_lines_are_counted_by_the_next_run(
+    redis_server: Store, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+
+    with pytest.raises(CommandError, match=r"nothing was counted, because more than half of the first 50 lines are no"):
+        aggregate(log, "--by", "path", "--format", "caddy")
+
+    aggregate(log, "--by", "path")
+    assert counted() == plain_count(log.read_text())
+
+
+def test_single_bad_line_is_no_failure(redis_server: Store, tmp_path: Path) -> None:
+    log, new = write_log(tmp_path / "access.log", 50), tmp_path / "new.log"
+    new.write_text("junk\n")
+    aggregate(log, "--by", "path")
+    with log.open("a") as file:
+        file.write("junk\n")
+
+    result, errors = aggregate(log, new, "--by", "path")
+
+    assert [(each["bad"], each["uncounted"]) for each in result["files"]] == [(1, 0), (0, 1)]
+    assert "new.log: 1 lines are not counted yet, because most of them are no requests" in errors
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_file_with_a_problem_does_not_stop_the_others(processes: int, redis_server: Store, tmp_path: Path) -> None:
+    changed, good = write_log(tmp_path / "changed.log", 50), write_log(tmp_path / "good.log", 50, 1)
+    aggregate(changed, "--by", "path")
+    os.truncate(changed, 1_000)
+
+    with pytest.raises(CommandError) as raised:
+        aggregate(tmp_path / "missing.log", changed, good, "--by", "path", "--processes", processes)
+
+    assert raised.value.returncode == 1
+    assert re.search(r"missing.log: No such file or directory\. \S+changed.log: The log file", str(raised.value))
+    lines = {Path(each.name).name: each.lines for each in visits().files()}
+    assert lines["good.log"] == plain_count(good.read_text()).total()
+
+
+def failing_key(entry: LogEntry) -> str:
+    raise ValueError("é" * 1_000)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_error_of_the_key_function_is_reported_with_its_text(
+    processes: int, redis_server: Store, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+
+    with pytest.raises(CommandError, match=f"access.log: ValueError: {'é' * 1_000}$") as raised:
+        aggregate(log, "--by", f"{__name__}.failing_key", "--processes", processes)
+
+    assert raised.value.returncode == 1
+
+
+def test_more_jobs_than_a_pipe_holds_are_counted(
+    redis_server: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("log_files", "cursor", "counting"):
+        monkeypatch.setattr(f"django_redis_components.aggregation.{module}.SEGMENT_BYTES", 20)
+    log = write_log(tmp_path / "access.log", 300)
+
+    result, _ = aggregate(*[log] * 2, "--by", "path", "--processes", "2")
+
+    assert log.stat().st_size / 20 > 1_500
+    assert result["files"][0]["lines"] == plain_count(log.read_text()).total()
+    assert counted() == plain_count(log.read_text())
+
+
+def test_zstd_files_are_counted(redis_server: Store, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 300)
+    text = log.read_text()
+    log.write_bytes(zstd_module().compress(text[:5_000].encode()) + zstd_module().compress(text[5_000:].encode()))
+
+    aggregate(log, "--by", "path")
+
+    assert counted() == plain_count(text)
+
+
+def test_other_key_under_the_same_name_is_refused(redis_server: Store, tmp_path: Path) -> None:
+    aggregate(write_log(tmp_path / "access.log", 50), "--by", "path")
+
+    with pytest.raises(CommandError, match=r"counts by 'LogEntry.path', and not by 'LogEntry.status'. Nothing was"):
+        aggregate(write_log(tmp_path / "other.log", 50, 1), "--by", "status")
+
+
+def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: Store, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+    aggregate(log, "--by", "path")
+
+    assert aggregate(log, "--by", "path", "--forget")[0] == {"forgotten": 1}
+    aggregate(log, "--by", "path")
+    assert counted().total() == 2 * plain_count(log.read_text()).total()
+    with pytest.raises(CommandError, match=r"Nothing was removed. No terminal to ask for confirmation; pass --yes."):
+        aggregate("--delete")
+    aggregate("--delete", "--yes")
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.contract
+def test_command_counts_in_processes_on_every_store(store: Store, tmp_path: Path) -> None:
+    logs = [write_log(tmp_path / f"{seed}.log", 500, seed) for seed in range(3)]
+
+    aggregate(*logs, "--by", "path", "--processes", "2")
+    aggregate(*logs, "--by", "path", "--processes", "2")
+
+    assert counted() == plain_count(*(log.read_text() for log in logs))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +275,9 @@ def test_wrong_format_is_reported(redis_server: Store, tmp_path: Path) -> None:
         (["x", "--by", "town"], "--by town: expected country, region, city, path,", 2),
         (["x", "--by", "no.such.function"], "No module named 'no'", 2),
         (["x", "--name", "a{b"], "a{b", 2),
-        (["/no/file"], "Cannot read /no/file: No such file or directory.", 1),
+        (["/no/file", "--by", "path"], "/no/file: No such file or directory.", 1),
+        ([], "Expected files, or --delete without files.", 2),
+        (["x", "--delete"], "Expected files, or --delete without files.", 2),
     ],
 )
 def test_arguments_are_checked(args: list[str], error: str, code: int) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
+import threading
 from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,12 +18,15 @@ from redis.exceptions import ConnectionError
 from django_redis_components.aggregation import (
     IpLookup,
     IpRange,
+    KeyMismatch,
     LogAggregator,
     LogEntry,
     LogFileChanged,
+    NoRangesLoaded,
     Place,
     PlaceKey,
 )
+from django_redis_components.core.decompression import zstd_module
 from tests.aggregation.logs import DAYS, by_path, lines, plain_count, write_log
 from tests.support import Proxy, Store, run_async, run_together
 
@@ -29,10 +34,13 @@ from tests.support import Proxy, Store, run_async, run_together
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments, blocks and batches of a few lines, so that short files have many of each."""
-    for module in ("log_files", "cursor", "aggregator"):
+    for module in ("log_files", "cursor", "counting"):
         monkeypatch.setattr(f"django_redis_components.aggregation.{module}.SEGMENT_BYTES", 3_000)
-    monkeypatch.setattr("django_redis_components.aggregation.log_files.BLOCK_BYTES", 700)
+    monkeypatch.setattr("django_redis_components.aggregation.log_text.BLOCK_BYTES", 700)
+    monkeypatch.setattr("django_redis_components.aggregation.log_text.COMPRESSED_BLOCK_BYTES", 100)
     monkeypatch.setattr("django_redis_components.aggregation.batches.MAX_LINES", 7)
+    for module in ("log_text", "log_files"):
+        monkeypatch.setattr(f"django_redis_components.aggregation.{module}.WINDOW_BYTES", 300)
 
 
 @pytest.fixture
@@ -230,12 +238,224 @@ def test_torn_gzip_is_reported_and_its_lines_before_are_counted(
 
     torn = visits.add_file(path)
 
-    assert "Compressed file ended before the end-of-stream marker" in torn.error
+    assert torn.error == "the data end before the end of the stream"
     assert 0 < torn.lines < 300
     with path.open("r+b") as file:  # the rest arrives
         file.write(data)
     assert visits.add_file(path).error == ""
     assert counted(visits) == plain_count(text)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_torn_file_loses_no_complete_line_of_its_last_block(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, codec: str
+) -> None:
+    text = "".join(f"{line}\n" for line in lines(4_000))
+    data = (gzip if codec == "gzip" else zstd_module()).compress(text.encode())
+    path = tmp_path / "access.log.gz"
+    path.write_bytes(data[:-20])
+
+    torn = visits.add_file(path)
+
+    assert torn.error == "the data end before the end of the stream"
+    if codec == "gzip":  # a frame of zstd is decompressed in blocks of 128 KiB
+        assert torn.lines + torn.bad > 3_900
+    path.write_bytes(data)
+    assert visits.add_file(path).error == ""
+    assert counted(visits) == plain_count(text)
+
+
+def test_logs_of_two_hosts_with_the_same_first_lines_are_counted_apart(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    probes = "".join(f"{line}\n" for line in lines(12, seed=9))
+    first, second = tmp_path / "a.log", tmp_path / "b.log"
+    first.write_text(probes)
+    visits.add_file(first)
+    second.write_text(probes + "".join(f"{line}\n" for line in lines(100, seed=1)))
+    visits.add_file(second)
+    append(first, "".join(f"{line}\n" for line in lines(110, seed=2)))
+
+    again = [visits.add_file(log) for log in (first, second)]
+
+    assert [report.lines + report.bad for report in again] == [110, 0]
+    assert counted(visits) == plain_count(first.read_text(), second.read_text())
+
+
+@pytest.mark.parametrize("counted_lines", [5, 100])
+def test_rotated_and_compressed_log_is_recognized_whatever_was_counted_of_it(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, counted_lines: int
+) -> None:
+    log = write_log(tmp_path / "access.log", counted_lines)
+    visits.add_file(log)
+    append(log, "".join(f"{line}\n" for line in lines(20, seed=1)))
+    text = log.read_text()
+    (tmp_path / "access.log.1.gz").write_bytes(gzip.compress(text.encode()))
+    log.unlink()
+
+    reports = [visits.add_file(tmp_path / "access.log.1.gz") for _ in range(2)]
+
+    assert [report.lines + report.bad for report in reports] == [20, 0]
+    assert counted(visits) == plain_count(text)
+
+
+def test_copy_that_was_counted_further_than_its_original_is_not_counted_again(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 100)
+    visits.add_file(log)
+    append(log, "".join(f"{line}\n" for line in lines(50, seed=1)))
+    visits.add_file(shutil.copy(log, tmp_path / "backup.log"))
+    append(log, "".join(f"{line}\n" for line in lines(7, seed=2)))
+
+    report = visits.add_file(log)
+
+    assert report.lines + report.bad == 7
+    assert counted(visits) == plain_count(log.read_text())
+
+
+def test_rewritten_file_raises_and_is_counted_after_it_was_forgotten(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    first_lines = list(lines(40))
+    log = tmp_path / "access.log"
+    log.write_text("".join(f"{line}\n" for line in first_lines))
+    visits.add_file(log)
+    text = "".join(f"{line}\n" for line in [*first_lines[:20], *lines(100, seed=5)])
+    log.write_text(text)
+
+    with pytest.raises(LogFileChanged, match="truncated or rewritten with the same first lines"):
+        visits.add_file(log)
+    visits.forget_file(log)
+
+    report = visits.add_file(log)
+    assert report.lines + report.bad == 120
+
+
+def test_new_log_with_the_banner_and_inode_of_a_removed_one_is_another_file(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log, texts = tmp_path / "access.log", []
+    for seed in range(3):
+        texts.append("# access log\n" + "".join(f"{line}\n" for line in lines(60 - 20 * seed, seed=seed)))
+        log.write_text(texts[-1])  # the same inode
+        visits.add_file(log)
+
+    assert counted(visits) == plain_count(*texts)
+
+
+def test_copies_are_recognized_after_many_rotations_with_one_banner(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    texts = ["# access log\n" + "".join(f"{line}\n" for line in lines(10, seed=seed)) for seed in range(20)]
+    for number, text in enumerate(texts):
+        log = tmp_path / f"access.log.{number}"
+        log.write_text(text)
+        visits.add_file(log)
+        compressed = tmp_path / f"access.log.{number}.gz"
+        compressed.write_bytes(gzip.compress(text.encode()))
+        log.unlink()
+        visits.add_file(compressed)
+
+    for number in range(20):
+        visits.add_file(tmp_path / f"access.log.{number}.gz")
+
+    assert counted(visits) == plain_count(*texts)
+
+
+def test_lines_of_a_wrong_format_are_not_marked_as_counted(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+
+    wrong = visits.add_file(log, format="caddy")
+
+    assert (wrong.lines, wrong.bad, wrong.uncounted) == (0, 0, 50)
+    assert redis_server.keys() == []
+    visits.add_file(log)
+    assert counted(visits) == plain_count(log.read_text())
+
+
+def test_file_of_mostly_bad_lines_is_counted_if_that_is_accepted_or_others_were_counted_before(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log, known = tmp_path / "junk.log", write_log(tmp_path / "access.log", 50)
+    log.write_text("junk\n" * 30 + f"{next(lines(1))}\n")
+    visits.add_file(known)
+    append(known, "junk\n" * 30)
+
+    reports = [visits.add_file(log, accept_bad=True), visits.add_file(known)]
+
+    assert [(report.lines, report.bad, report.uncounted) for report in reports] == [(1, 30, 0), (0, 30, 0)]
+
+
+@pytest.mark.contract
+def test_delete_removes_all_keys(store: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    for seed in range(3):
+        visits.add_file(write_log(tmp_path / f"{seed}.log", 50, seed))
+
+    visits.delete()
+
+    assert store.keys() == []
+    visits.delete()
+
+
+def test_places_are_not_counted_without_ranges(redis_server: Store, tmp_path: Path) -> None:
+    visits, log = LogAggregator("places"), write_log(tmp_path / "access.log", 50)
+
+    with pytest.raises(NoRangesLoaded, match=r"^No ranges 'default' are loaded: all places would be unknown"):
+        visits.add_file(log)
+
+    assert redis_server.keys() == []
+
+
+def test_counts_of_another_key_are_refused(redis_server: Store, visits: LogAggregator, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+    visits.add_file(log)
+    append(log, f"{next(lines(1))}\n")
+    problem = (
+        "The aggregator 'visits' counts by 'tests.aggregation.logs.by_path', and not by 'status'. Nothing was counted."
+        " Use another name, or key_name='tests.aggregation.logs.by_path' if the function was only renamed, or delete"
+        " the counts."
+    )
+
+    with pytest.raises(KeyMismatch, match=f"^{re.escape(problem)}$"):
+        LogAggregator("visits", lambda entry: str(entry.status), key_name="status").add_file(log)
+
+    renamed = LogAggregator("visits", lambda entry: entry.path, key_name="tests.aggregation.logs.by_path")
+    assert renamed.add_file(log).lines == 1
+
+
+def test_async_counting_reads_the_file_outside_of_the_event_loop(redis_server: Store, tmp_path: Path) -> None:
+    threads = set()
+
+    def key_of_a_thread(entry: LogEntry) -> str:
+        threads.add(threading.current_thread())
+        return entry.path
+
+    async def scene() -> None:
+        await LogAggregator("visits", key_of_a_thread).aadd_file(write_log(tmp_path / "access.log", 50))
+        assert threading.current_thread() not in threads
+
+    run_async(scene)
+    assert threads
+
+
+@pytest.mark.parametrize("is_gzip", [False, True])
+def test_skipped_bytes_are_reported_as_read(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, is_gzip: bool
+) -> None:
+    log = write_log(tmp_path / "access.log", 100)
+    if is_gzip:
+        log.write_bytes(gzip.compress(log.read_bytes()))
+    sums = []
+
+    for _ in range(2):
+        counts: list[int] = []
+        visits.add_file(log, on_read=counts.append)
+        sums.append(sum(counts))
+
+    assert sums == [log.stat().st_size] * 2
 
 
 def test_bad_lines_are_counted_and_named_by_their_offsets(
@@ -244,15 +464,15 @@ def test_bad_lines_are_counted_and_named_by_their_offsets(
     good = '8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1'
     log = tmp_path / "access.log"
     log.write_bytes(
-        b"\n".join([good.encode(), b"junk", b"x" * 100_000, b"\xff" * 3_000_000, good.encode(), b"", b"cut"])
+        b"\n".join([good.encode(), b"junk", b"x" * 100_000, b"\xff" * 3_000_000, *[good.encode()] * 4, b"", b"cut"])
     )
 
     report = visits.add_file(log)
 
     start = len(good) + 1
-    assert (report.lines, report.bad, report.incomplete) == (2, 4, 3)
+    assert (report.lines, report.bad, report.incomplete) == (5, 4, 3)
     assert report.examples == [start, start + 5, start + 100_006]
-    assert counted(visits) == {(DAYS[0], "/"): 2}
+    assert counted(visits) == {(DAYS[0], "/"): 5}
     assert visits.files()[0].bad == 4
 
 
@@ -274,7 +494,7 @@ def test_truncated_file_and_missing_file_raise(redis_server: Store, visits: LogA
     visits.add_file(log)
     os.truncate(log, 2_000)
 
-    with pytest.raises(LogFileChanged, match=r"access.log' has 2,000 bytes, but [\d,]+ were counted: it was truncated"):
+    with pytest.raises(LogFileChanged, match=r"access.log' has 2,000 bytes, and lacks the text up to byte [\d,]+"):
         visits.add_file(log)
     with pytest.raises(FileNotFoundError):
         visits.add_file(tmp_path / "no.log")

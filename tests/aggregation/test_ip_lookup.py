@@ -6,6 +6,7 @@ import functools
 import ipaddress
 import random
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -313,6 +314,9 @@ def test_database_file_is_read_without_redis(tmp_path: Path, no_dns: None) -> No
     asked = ["8.8.8.8", "90.1.1.1", "2001:4860::8888", "91.0.0.1", "9.9.9.9", "10.0.0.1"]
 
     assert places.lookup_many(asked) == [US, FR, Place("US"), UNKNOWN, UNKNOWN, UNKNOWN]
+    mapped = ["::ffff:8.8.8.8", ipaddress.IPv6Address("::ffff:90.1.1.1"), "::ffff:10.0.0.1"]
+    assert places.lookup_many(mapped) == [US, FR, UNKNOWN]
+    assert places.lookup(mapped[0]) == US
     assert run_async(lambda: places.alookup("8.8.8.8")) == US
 
 
@@ -337,6 +341,32 @@ def test_missing_or_damaged_database_file_is_named(tmp_path: Path, content: byte
 
     with pytest.raises(DatabaseUnavailable, match=r"The database of places '.*city.mmdb' cannot be read: "):
         IpLookup(mmdb=path).lookup("8.8.8.8")
+
+
+def test_damaged_records_of_a_database_file_are_an_error_that_names_it(tmp_path: Path) -> None:
+    path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
+    data = bytearray(path.read_bytes())
+    start = data.index(b"iso_code") - 20
+    data[start : start + 200] = b"\xff" * 200
+    path.write_bytes(data)
+
+    with pytest.raises(DatabaseUnavailable, match=r"The database of places '.*city.mmdb' cannot be read: "):
+        IpLookup(mmdb=path).lookup_many(["8.8.8.8", "90.1.1.1", "2001:4860::1"])
+
+
+@pytest.mark.contract
+def test_ranges_are_read_outside_of_the_event_loop(store: Store) -> None:
+    threads = set()
+
+    def ranges() -> Iterator[IpRange]:
+        threads.add(threading.current_thread())
+        yield IpRange("8.0.0.0", "8.0.0.255", Place("US"))
+
+    async def scene() -> None:
+        assert (await IpLookup(source="ranges").aload(ranges())).ranges == 1
+        assert threading.current_thread() not in threads
+
+    run_async(scene)
 
 
 def test_country_of_uses_the_file_of_the_settings(tmp_path: Path, settings: Any) -> None:

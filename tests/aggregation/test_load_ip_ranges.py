@@ -35,6 +35,12 @@ IP2LOCATION_CITY = (
     '"42541956101370907050197289607612071936","42541956180599069564460627201556021247",'
     '"US","USA","California","Mountain View"\n'
 )
+IPINFO = (
+    "network,country,country_code,continent,continent_code,asn,as_name,as_domain\n"
+    "8.8.8.0/24,United States,US,North America,NA,AS15169,Google LLC,google.com\n"
+    "90.1.1.1,France,FR,Europe,EU,AS3215,Orange S.A.,orange.com\n"
+    "2001:4860::/32,United States,US,North America,NA,AS15169,Google LLC,google.com\n"
+)
 GEOLITE_BLOCKS_IPV4 = (
     "network,geoname_id,registered_country_geoname_id,represented_country_geoname_id\n"
     "8.8.8.0/24,5375480,6252001,\n8.8.9.0/24,,6252001,\n90.0.0.0/8,2988507,3017382,\n"
@@ -81,10 +87,11 @@ def load(*args: Any) -> dict[str, Any]:
         (DBIP_COUNTRY, [Place("US"), Place("FR"), UNKNOWN, Place("US")]),
         (DBIP_CITY, [CITY_US, CITY_FR, UNKNOWN, CITY_US]),
         (IP2LOCATION, [Place("US"), Place("FR"), UNKNOWN, UNKNOWN]),
+        (IPINFO, [Place("US"), Place("FR"), UNKNOWN, Place("US")]),
         (IP2LOCATION_CITY, [CITY_US, CITY_FR, UNKNOWN, CITY_US]),
         ("\ufeffstart,end,country\n" + DBIP_COUNTRY, None),
     ],
-    ids=["dbip-country", "dbip-city", "ip2location-ipv4", "ip2location-ipv6-city", "unknown-header"],
+    ids=["dbip-country", "dbip-city", "ip2location-ipv4", "ipinfo", "ip2location-ipv6-city", "unknown-header"],
 )
 def test_formats_of_providers_are_recognized(
     content: str, expected: list[Place] | None, is_gzip: bool, places: IpLookup, tmp_path: Path
@@ -133,6 +140,17 @@ def test_line_that_is_not_valid_is_named_and_nothing_changes(
 
     assert raised.value.returncode == 1
     assert places.lookup("8.8.8.8") == CITY_US
+
+
+def test_damaged_gzip_is_an_error(places: IpLookup, tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(DBIP_CITY.encode() * 50))
+    data[20:40] = b"\xff" * 20
+    [path] = write(tmp_path, bytes(data))
+
+    with refused("0.csv, line 1: Error -3 while decompressing data"):
+        load(path)
+    with refused("0.csv, line 1: Error -3 while decompressing data"):
+        load(path, "--locations", path)
 
 
 def test_torn_gzip_and_missing_file_are_errors(places: IpLookup, tmp_path: Path) -> None:

@@ -39,6 +39,16 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
         (COMMON.replace("frank", "frank [x] y") + ' "-" "a \\"b\\" \\\\"', FULL._replace(agent='a \\"b\\" \\\\')),
         (COMMON.replace("GET /a?b HTTP/1.1", "") + ' "-" "x"', FULL._replace(method="", path="")),
         (COMMON.replace("200 2326", "304 -") + ' "-" "x"', FULL._replace(status=304)),
+        (f'www.example.com:443 {COMMON} "-" "x"', FULL),
+        (
+            f'www.example.com:443 {COMMON.replace("8.8.8.8", "2001:db8::1")} "-" "x"',
+            FULL._replace(address="2001:db8::1"),
+        ),
+        (f'www.example.com:443 {COMMON.replace("8.8.8.8", "::1")} "-" "x"', FULL._replace(address="::1")),
+        (
+            COMMON.replace("8.8.8.8 -", "host.example.com -"),
+            FULL._replace(address="host.example.com", referrer="", agent=""),
+        ),
         (json.dumps(NGINX), FULL),
         (json.dumps(NGINX | {"time_iso8601": "", "msec": "1791640536.123"}), FULL),
         (json.dumps(NGINX | {"time_iso8601": None, "time_local": "10/Oct/2026:13:55:36 +0000"}), FULL),
@@ -98,7 +108,7 @@ def test_format_that_was_chosen_refuses_other_lines() -> None:
 
     for name, parse in ((name, parser_for(name)) for name in lines):  # type: ignore[arg-type]
         assert [other for other, line in lines.items() if parse(line.encode())] == [name]
-    with pytest.raises(ValueError, match=r"format='w3c': expected one of auto, common, combined, nginx-json, caddy\."):
+    with pytest.raises(ValueError, match=r"format='w3c': expected one of auto, common, combined, vhost_combined,"):
         parser_for("w3c")  # type: ignore[arg-type]
 
 

@@ -115,7 +115,7 @@ WITHOUT = {
     ),
     "zstd": (
         "backports.zstd",
-        "from django_redis_components.files.decompression import Decompressor as D; D('x', 'zstd')",
+        "from django_redis_components.core.decompression import Decompressor as D; D('zstd', ValueError)",
     ),
     "geoip": (
         "maxminddb",

@@ -85,7 +85,7 @@ def test_aggregators_are_those_of_the_settings(
 
 
 def test_panel_sends_few_commands_in_two_round_trips(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
-    LogAggregator("visits").add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
+    LogAggregator("visits", lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
 
     cost = viewer.get(MESSAGING, {"format": "json"}).json()["cost"]
 

@@ -89,3 +89,29 @@ def save_slowly(consumer: str, path: str) -> None:
         time.sleep(600)
 
     next(channel().consumer(consumer).files()).save_to(path, stop)
+
+
+def memory_of_publishing(small: str, large: str) -> int:
+    """Publish a small file, then a large one; return by how many bytes the second has increased the peak of memory."""
+    memory = FileChannel("memory", ["one"])
+    memory.publish(small)
+    before = peak_bytes()
+    memory.publish(large)
+    return peak_bytes() - before
+
+
+def memory_of_reading() -> int:
+    """Read a small file, then a large one; return by how many bytes the second has increased the peak of memory."""
+    small, large = FileChannel("memory", ["one"]).consumer("one").files(timeout=0)
+    for _ in small.blocks():
+        pass
+    before = peak_bytes()
+    for _ in large.blocks():
+        pass
+    return peak_bytes() - before
+
+
+def peak_bytes() -> int:
+    """Return the peak of memory of this process; that of getrusage includes its parent's."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024

@@ -125,6 +125,25 @@ def test_file_expires_after_its_ttl(store: Store, tmp_path: Path, caplog: pytest
     assert log.levelname == "WARNING"
 
 
+@pytest.mark.contract
+def test_files_whose_records_expired_are_reported_as_expired_and_not_as_evicted(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs, path = new_channel(["a", "b"]), write(tmp_path / "x", b"x" * 3_000)
+    for _ in range(25):  # more than one call removes
+        published = logs.publish(path)
+        base = f"{store.prefix}:files:{{logs}}"
+        store.raw.delete(f"{base}:file:{published.id}")
+        store.raw.zadd(f"{base}:deadlines", {published.id: 1})
+    last = logs.publish(path, name="last")
+
+    assert [file.name for file in logs.consumer("b").files(timeout=0)] == ["last"]
+
+    assert "Removed 'x' from channel 'logs': it expired before these consumers were done: a, b." in caplog.text
+    logs.remove(last.id)
+    assert store.keys() == []
+
+
 def test_async_consumers_wait_while_producers_publish(redis_server: Store, tmp_path: Path) -> None:
     names = ["a", "b", "c"]
     logs = new_channel(names, limit_bytes=20_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,20 @@ def test_killed_copy_is_continued(redis_server: Store, children: Children, tmp_p
 
     assert copy.read_bytes() == source.read_bytes()
     assert [each.name for each in tmp_path.iterdir()] == ["x", "copy"] or not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_both_sides_does_not_grow_with_the_file(
+    redis_server: Store, children: Children, tmp_path: Path
+) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    for path, mib in ((small, 4), (large, 64)):
+        with path.open("wb") as file:
+            file.truncate(mib * 1024**2)
+
+    growth = [
+        children.call("tests.files.processes:memory_of_publishing", str(small), str(large)).result(),
+        children.call("tests.files.processes:memory_of_reading").result(),
+    ]
+
+    assert max(growth) < 12 * 1024**2, growth

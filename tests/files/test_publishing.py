@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from django_redis_components.files import (
     ChannelFull,
     FileChanged,
     FileTooLarge,
+    LimitMismatch,
     UploadExpired,
 )
+from django_redis_components.files.publishing import LocalFile
 from tests.files.support import chunk_keys, new_channel, write
 from tests.support import Store, eventually, run_async
 from tests.support.proxy import Proxy
@@ -136,6 +139,13 @@ def test_file_of_too_many_chunks_is_refused(
     assert redis_server.keys() == []
 
 
+def rewrite_with_the_same_time(path: Path) -> None:
+    stat = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"changed")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -143,9 +153,10 @@ def test_file_of_too_many_chunks_is_refused(
         (lambda path: path.write_bytes(bytes(100_000)), "changed its size from 8,192 to 100,000 bytes"),
         (lambda path: os.truncate(path, 5_000), "changed its size from 8,192 to "),
         (lambda path: os.utime(path, ns=(1, 1)), "was modified"),
+        (rewrite_with_the_same_time, "was modified"),
         (lambda path: (path.rename(path.with_suffix(".1")), path.write_bytes(bytes(8_192))), "was replaced"),
     ],
-    ids=["vanished", "grown", "truncated", "modified", "replaced"],
+    ids=["vanished", "grown", "truncated", "modified", "modified-back", "replaced"],
 )
 def test_file_that_changes_while_it_is_published_is_refused(
     redis_server: Store, tmp_path: Path, change: Callable[[Path], object], text: str
@@ -215,6 +226,65 @@ def test_cancelled_async_producers_leave_nothing(store: Store, tmp_path: Path) -
     assert store.keys() == []
 
 
+def test_upload_that_outlasts_its_ttl_is_an_error(redis_server: Store, tmp_path: Path) -> None:
+    logs, progress = new_channel(ttl=0.1), []
+
+    def wait_for_the_end(count: int) -> None:
+        progress.append(count)
+        if sum(progress) == 9_000:
+            ends_at = time.monotonic() + 0.15
+            eventually(lambda: time.monotonic() > ends_at)
+
+    with pytest.raises(UploadExpired, match=r"took longer than the ttl of 0.1 s"):
+        logs.publish(write(tmp_path / "x", bytes(9_000)), progress=wait_for_the_end)
+
+    assert redis_server.keys() == []
+
+
+def test_file_that_is_removed_before_its_announcement_is_an_error(
+    redis_server: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = new_channel()
+    check_unchanged = LocalFile.check_unchanged
+
+    def remove(local: LocalFile) -> None:
+        check_unchanged(local)
+        redis_server.delete_keys()
+
+    monkeypatch.setattr(LocalFile, "check_unchanged", remove)
+
+    with pytest.raises(UploadExpired, match="or another process removed it"):
+        logs.publish(write(tmp_path / "x", bytes(9_000)))
+
+
+@pytest.mark.contract
+def test_producer_with_another_limit_is_refused_until_it_is_set(store: Store, tmp_path: Path) -> None:
+    small, large = new_channel(limit_bytes=10_000), new_channel(limit_bytes=20_000)
+    small.publish(write(tmp_path / "x", bytes(9_000)))
+    problem = (
+        "Channel 'logs' has limit_bytes=10,000; this producer has limit_bytes=20,000. Nothing was published. Use one"
+        " limit in all producers: another one applies once the channel is empty, or after set_limit()."
+    )
+
+    with pytest.raises(LimitMismatch, match=f"^{re.escape(problem)}$"):
+        large.publish(tmp_path / "x")
+    assert large.info().limit_bytes == 10_000
+    large.set_limit()
+    large.publish(tmp_path / "x")
+
+    with pytest.raises(LimitMismatch):
+        small.publish(tmp_path / "x", timeout=0)
+    keys = store.keys()
+    assert all(store.raw.pttl(key) > 0 for key in keys)
+    for file in large.consumer("a").files(timeout=0):
+        file.done()
+    run_async(small.aset_limit)
+    small.publish(tmp_path / "x")
+    [file] = small.consumer("a").files(timeout=0)
+    file.done()
+    assert store.keys() == []
+
+
 def test_producer_that_pauses_for_longer_than_its_lease_gets_an_error(
     redis_server: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,8 +294,8 @@ def test_producer_that_pauses_for_longer_than_its_lease_gets_an_error(
         eventually(lambda: list(other.consumer("a").files(timeout=0)) == [] and redis_server.keys() == [])
 
     problem = (
-        "The upload of 'x' to channel 'logs' was removed: it paused for more than its lease of 0.05 s, or took longer"
-        " than the ttl of 86400 s. Nothing was published."
+        "The upload of 'x' to channel 'logs' was removed: it paused for more than its lease of 0.05 s, took longer than"
+        " the ttl of 86400 s, or another process removed it. Nothing was published."
     )
     with pytest.raises(UploadExpired, match=f"^{re.escape(problem)}$"):
         logs.publish(write(tmp_path / "x", bytes(9_000)), progress=pause)

@@ -274,6 +274,32 @@ def test_damaged_part_of_a_copy_is_removed(redis_server: Store, tmp_path: Path) 
     assert (tmp_path / "copy").read_bytes() == data
 
 
+def test_part_of_a_file_that_was_removed_is_removed(redis_server: Store, tmp_path: Path) -> None:
+    logs = new_channel()
+    published = logs.publish(write(tmp_path / "x", os.urandom(9_000)))
+    [file] = logs.consumer("a").files(timeout=0)
+    logs.remove(published.id)
+
+    with pytest.raises(FileUnavailable):
+        file.save_to(tmp_path / "copy")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_parts_of_expired_files_for_the_same_path_are_removed(redis_server: Store, tmp_path: Path) -> None:
+    logs = new_channel()
+    logs.publish(write(tmp_path / "x", b"data"))
+    [file] = logs.consumer("a").files(timeout=0)
+    for name in ("copy.0123456789abcdef.part", "copy.old.part", "copy.b.0123456789abcdef.part"):
+        write(tmp_path / name, b"left")
+
+    file.save_to(tmp_path / "copy")
+
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == [
+        "copy", "copy.b.0123456789abcdef.part", "copy.old.part",
+    ]  # fmt: skip
+
+
 def test_copy_that_another_process_writes_is_refused(redis_server: Store, tmp_path: Path) -> None:
     logs, target = new_channel(), tmp_path / "copy"
     logs.publish(write(tmp_path / "x", bytes(9_000)))

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_redis_components.management import file_distribution
+
 
 def run_command(*words: str, code: int = 0) -> str:
     """Run a command; return its standard output. It must end with this exit code, without an error message."""
@@ -33,3 +35,9 @@ def refusal(*words: str, code: int = 1) -> str:
         call_command(*words, stdout=io.StringIO(), stderr=io.StringIO())
     assert raised.value.returncode == code
     return str(raised.value)
+
+
+def receive_files(directory: str, consumer: str) -> None:
+    """Run distribute_files, which tries again after a tenth of a second, until a signal ends it."""
+    file_distribution.RETRY_S = 0.1
+    call_command("distribute_files", "logs", "--receive", directory, "--consumer", consumer, "--json")

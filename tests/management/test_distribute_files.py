@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,39 @@ def test_name_below_the_directory_is_accepted(tmp_path: Path) -> None:
     assert safe_path(tmp_path, "a/b..c") == tmp_path.resolve() / "a" / "b..c"
 
 
+def test_failure_is_printed_at_once_and_the_file_is_tried_again(
+    redis_server: Store, children: Children, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    (target / "x").mkdir(parents=True)  # a directory in the place of the file
+    (tmp_path / "x").write_text("x")
+    channel = FileChannel("logs", ["one"])
+    channel.publish(tmp_path / "x")
+    waiting = children.call("tests.management.support:receive_files", str(target), "one")
+    eventually(lambda: "x was not received, and is tried again: [Errno 21] Is a directory" in waiting.output)
+
+    (target / "x").rmdir()
+    eventually(lambda: channel.info().file_count == 0)
+    waiting.signal(signal.SIGTERM)
+
+    assert waiting.wait() == 0
+    assert (target / "x").read_text() == "x"
+    assert waiting.output.count("is tried again") == 1
+    assert '"failed_count": 0' in waiting.output
+
+
+def test_options_of_the_channel_reach_it(redis_server: Store, tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"x"))
+    options = ("--consumers", "one", "--chunk-bytes", "1024", "--lease", "5", "--codec", "none")
+
+    run_command("distribute_files", "logs", str(tmp_path / "x.gz"), *options)
+
+    [file] = FileChannel("logs", ["one"]).consumer("one").files(timeout=0)
+    assert file.codec == ""
+    [record] = [key for key in redis_server.keys() if re.search(rb":file:\w+$", key)]  # noqa: SIM118
+    assert redis_server.raw.hget(record, "chunk_bytes") == b"1024"
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -155,7 +191,10 @@ def test_killed_command_continues(redis_server: Store, children: Children, sourc
     assert channel.info().file_count == 0
 
 
-def test_ctrl_c_ends_the_command_with_its_result(redis_server: Store, children: Children, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_command_with_its_result(
+    redis_server: Store, children: Children, tmp_path: Path, number: signal.Signals
+) -> None:
     (tmp_path / "x").write_text("x")
     target = tmp_path / "target"
     target.mkdir()
@@ -164,7 +203,7 @@ def test_ctrl_c_ends_the_command_with_its_result(redis_server: Store, children: 
     waiting = children.manage("distribute_files", "logs", "--receive", str(target), "--consumer", "one")
     eventually(lambda: channel.info().file_count == 0)
 
-    waiting.signal(2)
+    waiting.signal(number)
 
     assert waiting.wait() == 0
     assert "1 files with 1 bytes were received." in waiting.output

@@ -1,7 +1,7 @@
 -- Mark a file as done by a consumer; remove the file when all of its consumers are done.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the channel
--- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
+-- DERIVED base:bytes base:limit base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
 -- DERIVED base:file:<id>:<number> base:file:<id>:done base:pending:<consumer> base:wakeup:<consumer>
 -- ARGV[1] id  of the file
 -- ARGV[2] consumer  name

@@ -1,12 +1,13 @@
 -- Find the next file that a consumer is not done with, in the order of their announcement.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the channel
--- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
+-- DERIVED base:bytes base:limit base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
 -- DERIVED base:file:<id>:<number> base:file:<id>:progress base:pending:<consumer> base:wakeup:<consumer>
 -- ARGV[1] consumer  name
 -- ARGV[2] after  order of the last file that is skipped; 0 for none
 -- Returns {id, order, fields}: the file; the fields as HGETALL replies them
 -- Returns {id, order}: the record of the file is missing: the server evicted it; the consumer is not asked again
+-- Returns {id}: the file has expired, and is removed: ask again
 -- Returns {}: there is none; the next one writes the wakeup key
 -- Cost: O(log(files)); O(chunks) of a file without a record
 -- @include channel
@@ -24,8 +25,12 @@ end
 local key = file_key(base, id)
 local fields = redis.call("HGETALL", key)
 if #fields == 0 then
+  local deadline_ms = tonumber(redis.call("ZSCORE", base .. ":deadlines", id) or now_ms + 1)
   redis.call("ZREM", pending, id)
   remove_file(base, id, now_ms)
+  if deadline_ms <= now_ms then
+    return { id }
+  end
   return { id, found[2] }
 end
 for _, kind in ipairs({ "raw", "data" }) do

@@ -1,11 +1,11 @@
 -- Remove the files of producers that died, producers that died while they waited, and expired files.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the channel
--- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
+-- DERIVED base:bytes base:limit base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
 -- DERIVED base:file:<id>:<number> base:pending:<consumer> base:wakeup:<consumer>
 -- ARGV[1] count  most files
 -- Returns {wait_ms, state, name, consumers, ...}: milliseconds until the next file expires, -1 without files; then for
--- each file its state ("publishing", "ready", "lost" without a record), name, and the consumers not done, by newlines
+-- each file its state ("publishing" or "ready"), name, and the consumers not done, by newlines
 -- Cost: O(chunks) of the files
 -- @include channel
 local base = KEYS[1]
@@ -14,16 +14,15 @@ local count = tonumber(ARGV[1])
 local now_ms = read_clock()
 local deadlines, found = base .. ":deadlines", { -1 }
 for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "LIMIT", 0, count)) do
-  local key = file_key(base, id)
-  local state, name, names = unpack(redis.call("HMGET", key, "state", "name", "consumers"))
+  local _, _, name, consumers = reservation(base, id)
   local left = {}
-  for _, consumer in ipairs(consumers_of(names)) do
-    if redis.call("SISMEMBER", key .. ":done", consumer) == 0 then
+  for _, consumer in ipairs(consumers) do
+    if redis.call("ZSCORE", pending_key(base, consumer), id) then
       left[#left + 1] = consumer
     end
   end
-  found[#found + 1] = state or "lost"
-  found[#found + 1] = name or ""
+  found[#found + 1] = redis.call("HGET", file_key(base, id), "state") or "ready" -- the record may have expired
+  found[#found + 1] = name
   found[#found + 1] = table.concat(left, "\n")
   remove_file(base, id, now_ms)
 end

@@ -1,7 +1,7 @@
 -- Remove a file, and its producer from the queue of those that wait.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the channel
--- DERIVED base:bytes base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
+-- DERIVED base:bytes base:limit base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
 -- DERIVED base:file:<id>:<number> base:pending:<consumer> base:wakeup:<consumer>
 -- ARGV[1] id  of the file
 -- Returns 1: there is no such file now

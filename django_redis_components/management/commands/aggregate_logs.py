@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -11,8 +13,8 @@ from django.utils.module_loading import import_string
 from django_redis_components.aggregation import LOG_FORMATS, FileReport, IpLookup, LogAggregator, LogEntry, PlaceKey
 from django_redis_components.aggregation.batches import EntryKey
 from django_redis_components.management.arguments import whole_number
-from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
-from django_redis_components.management.log_aggregation import LogCounter, jobs_of
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common, add_yes
+from django_redis_components.management.log_aggregation import LogCounter, total_bytes
 from django_redis_components.management.progress import byte_progress
 from django_redis_components.management.tables import Table
 
@@ -20,20 +22,25 @@ from django_redis_components.management.tables import Table
 PLACES = ("country", "region", "city")
 FIELDS = ("path", "status", "method", "referrer", "agent", "address")
 
+#: Lines of a file that were not counted, from which on this is a failure: a new log may begin with a bad line.
+MANY_UNCOUNTED = 10
+#: Bad lines of a file whose format is known, from which on they are a failure if they are the most.
+MANY_BAD = 100
+
 
 class Command(OperatorCommand):
     """Count the requests of access logs by day and place, or another key."""
 
     help = (
         "Count the requests of access logs by day and place, or another key. Each line is counted once, also if the"
-        " command is killed and run again, or if a file was renamed, copied or compressed since. Formats: common and"
-        " combined, JSON of nginx, and Caddy. Exit codes: 0 done; 1 not or only partly done: a file cannot be read, or"
-        " more than half of its lines are no requests; 2 invalid arguments; 3 Redis is unavailable."
+        " command is killed and run again, or if a file was renamed, copied or compressed since. Formats: common,"
+        " combined, vhost_combined, JSON of nginx, and Caddy. Exit codes: 0 done; 1 not or only partly done: a file"
+        " cannot be read, or most of its lines are no requests; 2 invalid arguments; 3 Redis is unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("files", nargs="+", metavar="FILE", help="log files, also compressed with gzip")
+        parser.add_argument("files", nargs="*", metavar="FILE", help="log files, also compressed with gzip or zstd")
         parser.add_argument("--name", default="visits", help="name of the aggregator (default: visits)")
         parser.add_argument(
             "--by",
@@ -42,26 +49,60 @@ class Command(OperatorCommand):
             help=f"{', '.join(PLACES + FIELDS)}, or the dotted path of a function of a LogEntry (default: country)",
         )
         parser.add_argument("--format", default="auto", choices=LOG_FORMATS, help="of the lines (default: auto)")
+        parser.add_argument(
+            "--accept-bad",
+            action="store_true",
+            help="also count a file of which most of the first lines are no requests",
+        )
         parser.add_argument("--processes", type=whole_number(1, 256), default=1, help="default: 1")
         parser.add_argument(
             "--max-keys", type=whole_number(1, 100_000), default=10_000, help="of a day (default: 10000)"
         )
+        parser.add_argument(
+            "--forget",
+            action="store_true",
+            help="forget that the files were counted, instead of counting them; their counts stay",
+        )
+        parser.add_argument("--delete", action="store_true", help="remove all counts and marks of --name instead")
+        add_yes(parser)
         add_common(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Count the files."""
+        """Count the files, forget them, or remove the counts."""
+        if options["delete"] == bool(options["files"]) or (options["delete"] and options["forget"]):
+            text = "Expected files, or --delete without files."
+            raise CommandError(text, returncode=ExitCode.INVALID_ARGUMENTS)
         try:
             key = _key(options["by"], options["using"])
             aggregator = LogAggregator(options["name"], key, max_keys=options["max_keys"], using=options["using"])
         except (ValueError, TypeError, ImportError) as exc:
             raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
+        if options["delete"]:
+            return self._delete(aggregator, is_confirmed=options["yes"])
         paths = list(dict.fromkeys(options["files"]))
-        try:
-            with byte_progress("aggregate", jobs_of(paths)[1]) as advance:
-                reports = LogCounter(aggregator, options["format"], advance).count(paths, options["processes"])
-        except OSError as exc:
-            raise CommandError(f"Cannot read {exc.filename}: {exc.strerror}.", returncode=ExitCode.FAILED) from exc
+        if options["forget"]:
+            return _forget(aggregator, paths)
+        with byte_progress("aggregate", partial(total_bytes, paths)) as advance:
+            counter = LogCounter(aggregator, options["format"], options["accept_bad"], advance)
+            reports = counter.count(paths, options["processes"])
         return _result(list(reports.values()))
+
+    def _delete(self, aggregator: LogAggregator, *, is_confirmed: bool) -> CommandResult:
+        if not is_confirmed:
+            self.ask(f'Remove all counts of "{aggregator.name}"?', "Nothing was removed.")
+        aggregator.delete()
+        return CommandResult({"name": aggregator.name}, f'The counts of "{aggregator.name}" are removed.')
+
+
+def _forget(aggregator: LogAggregator, paths: list[str]) -> CommandResult:
+    problems = []
+    for path in paths:
+        try:
+            aggregator.forget_file(path)
+        except OSError as exc:
+            problems.append(f"{path}: {exc.strerror}.")
+    text = f"{len(paths) - len(problems):,} files are forgotten: the next run counts them from their start."
+    return CommandResult({"forgotten": len(paths) - len(problems)}, text, problem=" ".join(problems))
 
 
 def _key(by: str, using: str) -> EntryKey:
@@ -80,6 +121,7 @@ class _Field:
 
     def __init__(self, name: str) -> None:
         self._index = LogEntry._fields.index(name)
+        self.__module__, self.__qualname__ = "LogEntry", name
 
     def __call__(self, entry: LogEntry) -> str:
         return str(entry[self._index])
@@ -88,19 +130,34 @@ class _Field:
 def _result(reports: list[FileReport]) -> CommandResult:
     rows = [(each.path, f"{each.lines:,}", f"{each.bad:,}", str(each.incomplete or "")) for each in reports]
     table = Table(("FILE", "LINES", "BAD LINES", "INCOMPLETE"), rows, frozenset({"LINES", "BAD LINES", "INCOMPLETE"}))
-    notes = [
-        f"{each.path}: {each.bad:,} lines are no requests and are not counted; the first begin at the offsets"
-        f" {', '.join(f'{offset:,}' for offset in each.examples)}."
-        for each in reports
-        if each.bad
-    ]
-    problems = [
-        f"{each.path}: {each.error.rstrip('.')}. The lines before were counted." for each in reports if each.error
-    ]
-    problems += [
-        f"{each.path}: more than half of the lines are no requests; is the format right?"
-        for each in reports
-        if each.bad > each.lines
-    ]
+    notes = [note for each in reports for note in _notes(each)]
+    problems = [problem for each in reports for problem in _problems(each)]
     data = {"files": [dataclasses.asdict(each) for each in reports]}
-    return CommandResult(data, table=table, note="\n".join(notes), problem="\n".join(problems))
+    return CommandResult(data, table=table, note="\n".join(notes), problem=" ".join(problems))
+
+
+def _notes(report: FileReport) -> Iterator[str]:
+    offsets = ", ".join(f"{offset:,}" for offset in report.examples)
+    if report.bad:
+        yield (
+            f"{report.path}: {report.bad:,} lines are no requests and are not counted; the first begin at the offsets"
+            f" {offsets}."
+        )
+    if 0 < report.uncounted < MANY_UNCOUNTED:
+        yield (
+            f"{report.path}: {report.uncounted:,} lines are not counted yet, because most of them are no requests, as"
+            f" at the offsets {offsets}."
+        )
+
+
+def _problems(report: FileReport) -> Iterator[str]:
+    if report.error:
+        counted = " The lines before were counted." if report.lines else ""
+        yield f"{report.path}: {report.error.rstrip('.')}.{counted}"
+    if report.uncounted >= MANY_UNCOUNTED:
+        yield (
+            f"{report.path}: nothing was counted, because more than half of the first {report.uncounted:,} lines are no"
+            " requests; is the format right? --accept-bad counts them."
+        )
+    elif report.bad > report.lines and report.bad >= MANY_BAD:
+        yield f"{report.path}: more than half of the lines are no requests; has the format changed?"

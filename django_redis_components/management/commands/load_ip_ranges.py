@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -11,7 +11,8 @@ from django.core.management.base import CommandError, CommandParser
 from django_redis_components.aggregation import IpLookup, RangesInfo
 from django_redis_components.aggregation.range_files import RANGE_FORMATS, RangeFile, load_files, read_locations
 from django_redis_components.management.base import EXIT_CODES, CommandResult, ExitCode, OperatorCommand, add_common
-from django_redis_components.management.progress import byte_progress
+from django_redis_components.management.log_aggregation import total_bytes
+from django_redis_components.management.progress import Advance, byte_progress
 from django_redis_components.management.tables import Table
 
 
@@ -19,8 +20,8 @@ class Command(OperatorCommand):
     """Load the ranges of IP addresses of places to Redis."""
 
     help = (
-        "Replace the ranges of IP addresses in Redis with those of CSV files: DB-IP Lite, IP2Location LITE, or blocks"
-        f" of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. {EXIT_CODES}"
+        "Replace the ranges of IP addresses in Redis with those of CSV files: DB-IP Lite, IP2Location LITE,"
+        f" IPinfo Lite, or blocks of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. {EXIT_CODES}"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -54,16 +55,15 @@ class Command(OperatorCommand):
 def _load(lookup: IpLookup, options: dict[str, Any]) -> RangesInfo:
     paths: list[str] = options["files"]
     try:
-        total = sum(Path(path).stat().st_size for path in paths)
         locations = None if options["locations"] is None else read_locations(options["locations"])
-        with byte_progress("load", total) as advance:
+        with byte_progress("load", partial(total_bytes, paths)) as advance:
             files = [RangeFile(path, locations, options["format"], _growth(advance)) for path in paths]
             return load_files(lookup, files)
     except OSError as exc:
         raise CommandError(f"Cannot read {exc.filename}: {exc.strerror}.", returncode=ExitCode.FAILED) from exc
 
 
-def _growth(advance: Callable[[int], object]) -> Callable[[int], None]:
+def _growth(advance: Advance) -> Callable[[int], None]:
     """Return a function that takes positions in a file, and passes on by how much they grow."""
     last = 0
 

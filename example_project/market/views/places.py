@@ -10,17 +10,21 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
+from redis.exceptions import RedisError
 
 from example_project.market import tasks
 from example_project.market.content.visitors import RANGES
-from example_project.market.places import DAYS, LEVELS, report
+from example_project.market.places import DAYS, LEVELS, Report, report
 from example_project.paths import ACCESS_LOG, ROOT
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def places(request: HttpRequest) -> HttpResponse:
-    """Show the requests by country, region or city (``by``); send made-up visitors with POST."""
+    """Show the requests by country, region or city (``by``); send made-up visitors with POST.
+
+    While Redis is unavailable the page has no numbers.
+    """
     if request.method == "POST":
         tasks.send_visitors.using(unique=True).enqueue()
         text = _("%d made-up visitors are on their way. Reload this page in a few seconds.")
@@ -29,7 +33,7 @@ def places(request: HttpRequest) -> HttpResponse:
     asked = request.GET.get("by", "")
     level = asked if asked in LEVELS else "country"
     context = {
-        "report": report(level),
+        "report": _report(level),
         "level": level,
         "level_name": LEVELS[level],
         "levels": LEVELS.items(),
@@ -39,6 +43,13 @@ def places(request: HttpRequest) -> HttpResponse:
         "ranges_file": _short(RANGES),
     }
     return render(request, "market/places.html", context)
+
+
+def _report(level: str) -> Report | None:
+    try:
+        return report(level)
+    except RedisError:
+        return None
 
 
 def _short(path: Path) -> Path:

@@ -1,5 +1,6 @@
--- Keys of a channel: base:bytes (reserved bytes), base:sizes (hash: file -> "<bytes> <chunks>"), base:deadlines (zset:
--- file -> milliseconds at which its upload or the file expires), base:waiting (zset: producer's file -> arrival) and
+-- Keys of a channel: base:bytes (reserved bytes), base:limit (most bytes), base:sizes (hash: file -> "<bytes> <chunks>",
+-- its name and its consumers, separated by newlines, which outlives the record), base:deadlines (zset: file ->
+-- milliseconds at which its upload or the file expires), base:waiting (zset: producer's file -> arrival) and
 -- base:waiting_until (zset: file -> milliseconds at which the waiting producer counts as dead).
 -- Keys of a file: base:file:<id> (hash), :crc, :done, :progress and :<number> (chunks).
 -- Keys of a consumer: base:pending:<consumer> (zset: file -> order), base:wakeup:<consumer> (list).
@@ -55,6 +56,16 @@ local function consumers_of(text)
   return names
 end
 
+-- Return the bytes, number of chunks, name and consumers of a file, also if its record has expired.
+local function reservation(base, id)
+  local text = redis.call("HGET", base .. ":sizes", id)
+  if text then
+    local size, chunks, name, names = string.match(text, "^(%d+) (%d+)\n([^\n]*)\n(.*)$")
+    return tonumber(size), tonumber(chunks), name, consumers_of(names)
+  end
+  return 0, 0, "", consumers_of(redis.call("HGET", file_key(base, id), "consumers"))
+end
+
 -- Remove the producers from the head of the queue that died while they waited; return the first that lives.
 local function first_waiter(base, now_ms)
   local waiting, waiting_until = base .. ":waiting", base .. ":waiting_until"
@@ -90,9 +101,7 @@ end
 -- Remove a file with its chunks, and release its bytes.
 local function remove_file(base, id, now_ms)
   local key, sizes, bytes = file_key(base, id), base .. ":sizes", base .. ":bytes"
-  local size, chunks = string.match(redis.call("HGET", sizes, id) or "0 0", "(%d+) (%d+)")
-  chunks = tonumber(chunks)
-  local consumers = consumers_of(redis.call("HGET", key, "consumers"))
+  local size, chunks, _, consumers = reservation(base, id)
   for first = 0, chunks - 1, UNLINK_KEYS do
     local names = {}
     for number = first, math.min(first + UNLINK_KEYS, chunks) - 1 do
@@ -110,6 +119,9 @@ local function remove_file(base, id, now_ms)
   redis.call("ZREM", base .. ":deadlines", id)
   if redis.call("HDEL", sizes, id) == 1 and redis.call("DECRBY", bytes, size) <= 0 then
     redis.call("UNLINK", bytes)
+  end
+  if redis.call("EXISTS", sizes) == 0 then
+    redis.call("UNLINK", base .. ":limit")
   end
   notify_waiter(base, now_ms)
 end

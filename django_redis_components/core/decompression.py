@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from django_redis_components.core.exceptions import missing_extra
-from django_redis_components.files.exceptions import DecompressionFailed
 
 #: Bytes that a stream starts with.
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -35,16 +34,16 @@ class Decompressor:
     """Decompresses a stream. Feed it all of its bytes, then call `finish`.
 
     Args:
-        name: name of the file, for errors.
         codec: "", "gzip" or "zstd".
+        failed: returns the exception to raise for data that are not valid, from the reason.
 
     Raises:
         ImportError: the package for zstd is not installed.
     """
 
-    def __init__(self, name: str, codec: str) -> None:
-        self._name = name
+    def __init__(self, codec: str, failed: Callable[[str], Exception]) -> None:
         self._codec = codec
+        self._failed = failed
         self._member: Member | None = None
         self._has_members = False
         self._errors: type[Exception] = zlib.error
@@ -57,7 +56,7 @@ class Decompressor:
         """Yield the decompressed blocks of further bytes, of at most 512 KiB each.
 
         Raises:
-            DecompressionFailed: the data are not valid.
+            Exception: the data are not valid; see `failed`.
         """
         if not self._codec:
             yield data
@@ -85,10 +84,10 @@ class Decompressor:
         """Check that the stream is complete.
 
         Raises:
-            DecompressionFailed: it ends in the middle of a member.
+            Exception: it ends in the middle of a member; see `failed`.
         """
         if self._member is not None:
-            raise DecompressionFailed(self._name, self._codec, "the data end before the end of the stream")
+            raise self._failed("the data end before the end of the stream")
 
     def _drain(self, member: Member) -> Iterator[bytes]:
         while not member.eof:
@@ -102,7 +101,7 @@ class Decompressor:
         try:
             return member.decompress(data, BLOCK_BYTES)
         except self._errors as exc:
-            raise DecompressionFailed(self._name, self._codec, str(exc)) from exc
+            raise self._failed(str(exc)) from exc
 
 
 class _GzipMember:
