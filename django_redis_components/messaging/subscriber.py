@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import logging
 import os
+import random
 import select
 import socket
 import threading
@@ -30,7 +31,8 @@ from django_redis_components.core.exceptions import ConfigurationError, RedisCom
 
 #: Seconds without a waiter after which the thread ends and closes its connections.
 LINGER_S = 5.0
-#: Seconds before the next attempt to connect: the first, and the longest.
+#: Seconds before the next attempt to connect: the first, and the longest. Each is shortened at random by up to a half,
+#: so that the processes of a site do not connect all at once.
 MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 #: Payloads that a listener keeps until they are read; the oldest are dropped.
 MAX_PAYLOADS = 1_000
@@ -109,12 +111,18 @@ class ChannelListener:
 
 
 class _Link:
-    """A connection with subscriptions."""
+    """A connection with subscriptions.
+
+    Attributes:
+        leaving: unsubscriptions of each channel that the server has not confirmed. What arrives on the channel before
+            that belongs to an earlier subscription.
+    """
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.received_at = time.monotonic()
         self.is_pinged = False
+        self.leaving: Counter[str] = Counter()
 
 
 class ChannelSubscriber:
@@ -126,10 +134,9 @@ class ChannelSubscriber:
         self._listeners: dict[str, set[ChannelListener]] = {}
         self._thread: threading.Thread | None = None
         self._is_stopped = False
-        #: Channels that the server has confirmed; channels that were asked for; unsubscriptions without a reply.
+        #: Channels that the server has confirmed; channels that were asked for.
         self._confirmed: set[str] = set()
         self._requested: dict[str, _Link] = {}
-        self._leaving: Counter[str] = Counter()
         self._links: dict[Any, _Link] = {}
         self._wakeup, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -145,13 +152,18 @@ class ChannelSubscriber:
             self.remove(listener)
 
     def add(self, listener: ChannelListener) -> None:
-        """Notify a listener from now on."""
+        """Notify a listener from now on.
+
+        Raises:
+            RuntimeError: the system can start no more threads.
+        """
         with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._run, name=f"messages-{self._alias}", daemon=True)
+                thread.start()  # it waits for the lock, so it finds the listener
+                self._thread = thread
             self._listeners.setdefault(listener.channel, set()).add(listener)
             is_confirmed = listener.channel in self._confirmed
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"messages-{self._alias}", daemon=True)
-                self._thread.start()
         if is_confirmed:
             listener.is_subscribed = True
             listener.notify()
@@ -180,20 +192,27 @@ class ChannelSubscriber:
     def _run(self) -> None:
         pause_s = MIN_PAUSE_S
         while self._has_work():
-            started_at = time.monotonic()
+            started_at, has_failed = time.monotonic(), True
             try:
                 self._serve()
+                has_failed = False
             except (RedisError, RedisComponentsError, OSError) as exc:
                 logger.warning("Waiting for messages is interrupted: %s", exc)
+            except Exception:  # without the thread, no waiter of the process would be woken any more
+                logger.exception("Waiting for messages is interrupted by an error.")
+            finally:
                 self._disconnect()
+            if has_failed:
                 if time.monotonic() - started_at > MAX_PAUSE_S:
                     pause_s = MIN_PAUSE_S
-                time.sleep(pause_s)
+                time.sleep(pause_s * random.uniform(0.5, 1))
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
-        self._disconnect()
 
     def _has_work(self) -> bool:
-        """Return whether there are listeners; without any the thread ends."""
+        """Return whether there are listeners; without any the thread ends.
+
+        It has closed its connections then: the next waiter starts another thread, at any moment from now on.
+        """
         with self._lock:
             if self._listeners and not self._is_stopped:
                 return True
@@ -218,14 +237,14 @@ class ChannelSubscriber:
             unused = self._requested.keys() - self._listeners.keys()
             self._confirmed -= unused
         for channel in unused:
-            self._leaving[channel] += 1
-            self._requested.pop(channel).connection.send("SUNSUBSCRIBE", channel)
+            link = self._requested.pop(channel)
+            link.leaving[channel] += 1
+            link.connection.send("SUNSUBSCRIBE", channel)
         for channel in missing:
             pool = client.pool_for(channel)
-            link = self._links.get(pool)
-            if link is None:
-                link = self._links[pool] = _Link(pool.open())
-            self._requested[channel] = link
+            if pool not in self._links:
+                self._links[pool] = _Link(pool.open())
+            link = self._requested[channel] = self._links[pool]
             link.connection.send("SSUBSCRIBE", channel)
 
     def _poll(self, ping_s: float) -> None:
@@ -246,7 +265,7 @@ class ChannelSubscriber:
     def _read(self, link: _Link) -> None:
         is_readable = True
         while is_readable:
-            self._receive(link.connection.read())
+            self._receive(link, link.connection.read())
             is_readable = link.connection.is_readable()
         link.received_at, link.is_pinged = time.monotonic(), False
 
@@ -256,22 +275,24 @@ class ChannelSubscriber:
         link.connection.send("PING")
         link.received_at, link.is_pinged = time.monotonic(), True
 
-    def _receive(self, reply: Any) -> None:
+    def _receive(self, link: _Link, reply: Any) -> None:
         """Notify the listeners of a message."""
         if not isinstance(reply, list) or len(reply) < 3:  # the reply to PING
             return
         kind, channel = bytes(reply[0]), reply[1].decode()
-        if kind == b"ssubscribe":
+        if kind == b"sunsubscribe":
+            if not link.leaving[channel]:
+                raise ConnectionError(f"The server has ended the subscription to {channel}: its slot was moved.")
+            link.leaving[channel] -= 1
+            link.leaving += Counter()  # forget channels with a count of 0
+        elif link.leaving[channel]:
+            return
+        elif kind == b"ssubscribe":
             with self._lock:
                 self._confirmed.add(channel)
             self._notify(channel)
         elif kind == b"smessage":
             self._notify(channel, reply[2])
-        elif kind == b"sunsubscribe":
-            if not self._leaving[channel]:
-                raise ConnectionError(f"The server has ended the subscription to {channel}: its slot was moved.")
-            self._leaving[channel] -= 1
-            self._leaving += Counter()  # forget channels with a count of 0
 
     def _notify(self, channel: str, payload: bytes | None = None) -> None:
         with self._lock:
@@ -286,7 +307,6 @@ class ChannelSubscriber:
             link.connection.close()
         self._links.clear()
         self._requested.clear()
-        self._leaving.clear()
         with contextlib.suppress(ConfigurationError):  # the alias is gone
             connections.client(self._alias).reset_topology()
         with self._lock:
