@@ -81,7 +81,7 @@ class Subscription:
 
     def __init__(self, broadcast: Broadcast) -> None:
         self._broadcast = broadcast
-        self._listener = ChannelListener(broadcast.key)
+        self._listener = ChannelListener(broadcast.key, keeps_payloads=True)
 
     @property
     def dropped(self) -> int:

@@ -43,14 +43,19 @@ logger = logging.getLogger("django_redis_components.messaging")
 class ChannelListener:
     """One waiter for notifications on a channel.
 
+    Args:
+        channel: the channel.
+        keeps_payloads: whether payloads are kept for `pop`.
+
     Attributes:
         channel: the channel.
         is_subscribed: whether the channel has been subscribed.
         dropped: payloads that were dropped because too many were not read.
     """
 
-    def __init__(self, channel: str) -> None:
+    def __init__(self, channel: str, *, keeps_payloads: bool = False) -> None:
         self.channel = channel
+        self._keeps_payloads = keeps_payloads
         self.is_subscribed = False
         self.dropped = 0
         self._payloads: deque[bytes] = deque()
@@ -61,7 +66,7 @@ class ChannelListener:
     def notify(self, payload: bytes | None = None) -> None:
         """Wake the waiter. None: the channel was subscribed, or the connection was lost."""
         with self._lock:
-            if payload is not None:
+            if payload is not None and self._keeps_payloads:
                 self._payloads.append(payload)
                 if len(self._payloads) > MAX_PAYLOADS:
                     self._payloads.popleft()
@@ -76,14 +81,18 @@ class ChannelListener:
         with self._lock:
             return self._payloads.popleft() if self._payloads else None
 
-    def wait(self, seconds: float) -> None:
-        """Wait in this thread until there was a notification since the last wait, or the time has passed."""
+    def wait(self, seconds: float) -> bool:
+        """Wait in this thread until there was a notification since the last wait, or the time has passed.
+
+        Returns:
+            Whether there was a notification.
+        """
         event = threading.Event()
         if not self._arm(event.set):
             event.wait(max(0.0, seconds))
-        self._disarm()
+        return self._disarm()
 
-    async def await_notification(self, seconds: float) -> None:
+    async def await_notification(self, seconds: float) -> bool:
         """Wait in this task; see `wait`."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
 
@@ -96,8 +105,10 @@ class ChannelListener:
                 with contextlib.suppress(builtins.TimeoutError):
                     async with asyncio.timeout(max(0.0, seconds)):
                         await event.wait()
-        finally:
+        except BaseException:
             self._disarm()
+            raise
+        return self._disarm()
 
     def _arm(self, wake: Callable[[], object]) -> bool:
         """Set the function that wakes the waiter. Return whether it was notified already."""
@@ -105,9 +116,12 @@ class ChannelListener:
             self._wake = wake
             return self._is_notified
 
-    def _disarm(self) -> None:
+    def _disarm(self) -> bool:
+        """Forget the function. Return whether the waiter was notified."""
         with self._lock:
+            is_notified = self._is_notified
             self._wake, self._is_notified = None, False
+            return is_notified
 
 
 class _Link:

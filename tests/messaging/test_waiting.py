@@ -133,6 +133,23 @@ def test_wait_does_not_return_for_a_deleted_message(redis_server: Store) -> None
 
 
 @pytest.mark.contract
+def test_wait_with_a_revision_returns_when_a_message_is_edited_or_deleted(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    waiters = [
+        Waiter(lambda: chat.wait("b", TIMEOUT_S, after=1, revision=0)),
+        Waiter(lambda: run_async(chat.await_, "b", TIMEOUT_S, 1, 0)),
+    ]
+    eventually(lambda: subscriptions(store) == 1)
+
+    chat.edit_message("a", 1, "edited")
+
+    assert [waiter.outcome() for waiter in waiters] == [True, True]
+    assert chat.wait("b", 0, after=1, revision=1) is False
+    chat.delete_message("a", 1)
+    assert (chat.wait("b", 0, after=1, revision=1), chat.wait("b", 0, after=1)) == (True, False)
+
+
+@pytest.mark.contract
 def test_wait_ends_with_the_membership(store: Store) -> None:
     chat = Chat.create("a", [], 1)
     waiter = Waiter(lambda: chat.wait("a", TIMEOUT_S, after=1))
