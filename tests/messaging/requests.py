@@ -74,7 +74,11 @@ class AsgiRequest:
         self._to_site.put_nowait({"type": "http.request", "body": b"", "more_body": False})
         site = get_asgi_application()
         self._task = asyncio.ensure_future(site(self._scope, self._to_site.get, self._from_site.put))
-        start = await self._receive()
+        try:
+            start = await self._receive()
+        except asyncio.CancelledError:
+            await self._disconnect()
+            raise
         self.status = start["status"]
         self.headers = {name.decode().lower(): text.decode() for name, text in start["headers"]}
         return self
@@ -82,9 +86,7 @@ class AsgiRequest:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._to_site.put_nowait({"type": "http.disconnect"})
-        async with asyncio.timeout(TIMEOUT_S):
-            await self._task
+        await self._disconnect()
 
     async def event(self) -> str:
         """Return the next event or comment of the response; "" after the last one."""
@@ -94,6 +96,11 @@ class AsgiRequest:
             self._is_complete = not part.get("more_body")
         event, _, self._text = self._text.partition("\n\n")
         return event
+
+    async def _disconnect(self) -> None:
+        self._to_site.put_nowait({"type": "http.disconnect"})
+        async with asyncio.timeout(TIMEOUT_S):
+            await self._task
 
     async def _receive(self) -> dict[str, Any]:
         async with asyncio.timeout(TIMEOUT_S):

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import iscoroutinefunction
 
+from django_redis_components import async_urls, urls
 from django_redis_components.messaging import Chat, event_stream, views
 from django_redis_components.messaging.subscriber import stop_all
 from tests.messaging.requests import AsgiRequest, request
@@ -234,6 +236,40 @@ def test_stream_that_is_opened_while_redis_is_unavailable_makes_the_browser_conn
     retry, comment = events[0].splitlines()
     assert 2_500 <= int(retry.removeprefix("retry: ")) <= 5_000
     assert comment == ": Redis is unavailable"
+
+
+def test_long_poll_under_asgi_ends_with_the_connection_of_its_browser(redis_server: Store, settings: Any) -> None:
+    settings.ROOT_URLCONF = "django_redis_components.async_urls"
+    chat = Chat.create("other", [7], "hi", "room")
+
+    async def poll() -> list[Any]:
+        async with AsgiRequest("/chats/room/messages/", "after=1&wait=25") as response:
+            return [row["body"] for row in json.loads(await response.event())["messages"]]
+
+    async def leave() -> None:
+        leaving = asyncio.ensure_future(poll())
+        await asyncio.to_thread(eventually, lambda: subscriptions(redis_server) == 1)
+        leaving.cancel()
+        async with asyncio.timeout(views.MAX_WAIT_S / 2):
+            await asyncio.wait([leaving])
+
+    async def stay() -> list[list[Any]]:
+        polls = [asyncio.ensure_future(poll()) for _ in range(20)]
+        await asyncio.to_thread(eventually, lambda: subscriptions(redis_server) == 1)
+        await chat.asend("other", "new")
+        return await asyncio.gather(*polls)
+
+    run_async(leave)
+    eventually(lambda: subscriptions(redis_server) == 0)
+    assert run_async(stay) == [["new"]] * 20
+
+
+def test_urls_for_asgi_have_the_same_names_and_paths() -> None:
+    assert [(each.name, str(each.pattern)) for each in async_urls.urlpatterns] == [
+        (each.name, str(each.pattern)) for each in urls.urlpatterns
+    ]
+    waiting = [each for each in async_urls.urlpatterns if each.name not in ("metrics", "healthz")]
+    assert [each.name for each in waiting if not iscoroutinefunction(each.callback)] == []
 
 
 def test_strangers_get_a_403_through_asgi(redis_server: Store) -> None:
