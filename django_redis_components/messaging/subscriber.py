@@ -194,9 +194,17 @@ class ChannelSubscriber:
         self._interrupt()
 
     def stop(self) -> None:
-        """End the thread."""
-        self._is_stopped = True
+        """End the thread, which closes the subscriber."""
+        with self._lock:
+            self._is_stopped = True
+            if self._thread is None or not self._thread.is_alive():
+                self.close()
         self._interrupt()
+
+    def close(self) -> None:
+        """Close the sockets that wake the thread. There must be no thread."""
+        self._wakeup.close()
+        self._waker.close()
 
     def _interrupt(self) -> None:
         """Have the thread look at the listeners."""
@@ -231,6 +239,8 @@ class ChannelSubscriber:
             if self._listeners and not self._is_stopped:
                 return True
             self._thread = None
+            if self._is_stopped:
+                self.close()
             return False
 
     def _serve(self) -> None:
@@ -238,10 +248,12 @@ class ChannelSubscriber:
         client = connections.client(self._alias)
         ping_s = blocking_timeout_s(client.endpoint.settings)
         used_at = time.monotonic()
-        while not self._is_stopped and time.monotonic() - used_at < LINGER_S:
+        while not self._is_stopped:
             self._update(client)
             if self._requested:
                 used_at = time.monotonic()
+            elif time.monotonic() - used_at >= LINGER_S:
+                return
             self._poll(ping_s)
 
     def _update(self, client: connections.SyncClient) -> None:
@@ -355,6 +367,8 @@ def _after_fork() -> None:
     """Begin anew: a forked child has neither the parent's thread nor its connections."""
     global _mutex
     _mutex = threading.Lock()
+    for each in _subscribers.values():
+        each.close()
     _subscribers.clear()
 
 

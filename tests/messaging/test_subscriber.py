@@ -87,6 +87,17 @@ def test_waiters_that_arrive_while_the_thread_ends_are_served(
         assert [waiters[0].outcome(), messages.get(TIMEOUT_S)] == ["x", "x"]
 
 
+def test_silence_does_not_end_the_connection_of_a_subscriber(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "LINGER_S", 0.005)
+
+    with Broadcast("news", using="proxied").subscribe() as messages:
+        accepted = proxy.accepted
+        assert messages.get(0.1) is None
+        assert proxy.accepted == accepted
+
+
 def test_a_thread_that_could_not_be_started_is_started_by_the_next_waiter(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
