@@ -8,12 +8,14 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from example_project.market.views import entrance
+from example_project.market.views import chats, entrance
 
 urlpatterns = [
     path("", include("example_project.market.urls")),
     # In front of the package's own page, which has no limit.
     path("redis/autocomplete/<str:name>/", entrance.suggestions),
+    # In front of the package's own page, which accepts any body.
+    path("redis/chats/<str:chat_id>/messages/", chats.json_messages),
     path("redis/", include("django_redis_components.urls")),
     path("admin/", admin.site.urls),
     # The admin's pages name no icon, so browsers ask for this one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -80,7 +81,7 @@ class Subscription:
 
     def __init__(self, broadcast: Broadcast) -> None:
         self._broadcast = broadcast
-        self._listener = ChannelListener(broadcast.key)
+        self._listener = ChannelListener(broadcast.key, keeps_payloads=True)
 
     @property
     def dropped(self) -> int:
@@ -108,11 +109,11 @@ class Subscription:
             await self._listener.await_notification(remaining)
 
     def __enter__(self) -> Self:
-        deadline = self._open()
-        while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
-            self._listener.wait(remaining)
-        self._check()
-        run(connections.client(self._broadcast.using), self._index())
+        with self._opening() as deadline:
+            while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
+                self._listener.wait(remaining)
+            self._check()
+            run(connections.client(self._broadcast.using), self._index())
         return self
 
     def __exit__(
@@ -121,15 +122,11 @@ class Subscription:
         subscriber(self._broadcast.using).remove(self._listener)
 
     async def __aenter__(self) -> Self:
-        deadline = self._open()
-        try:
+        with self._opening() as deadline:
             while not self._listener.is_subscribed and (remaining := deadline - time.monotonic()) > 0:
                 await self._listener.await_notification(remaining)
-        except BaseException:
-            subscriber(self._broadcast.using).remove(self._listener)
-            raise
-        self._check()
-        await arun(connections.aclient(self._broadcast.using), self._index())
+            self._check()
+            await arun(connections.aclient(self._broadcast.using), self._index())
         return self
 
     async def __aexit__(
@@ -149,17 +146,22 @@ class Subscription:
                 yield found[0]
             await self._listener.await_notification(WAIT_S)
 
-    def _open(self) -> float:
-        """Subscribe. Return the time at which the server must have confirmed it, by the monotonic clock."""
-        subscriber(self._broadcast.using).add(self._listener)
-        return time.monotonic() + connections.endpoint(self._broadcast.using).settings.socket_timeout_s
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[float]:
+        """Subscribe, unless the block fails. Yield when the server must have confirmed it, by the monotonic clock."""
+        channels = subscriber(self._broadcast.using)
+        try:
+            channels.add(self._listener)
+            yield time.monotonic() + connections.endpoint(self._broadcast.using).settings.socket_timeout_s
+        except BaseException:
+            channels.remove(self._listener)
+            raise
 
     def _index(self) -> Flow[None]:
         yield from user_index.index_name("broadcasts", self._broadcast.channel)
 
     def _check(self) -> None:
         if not self._listener.is_subscribed:
-            subscriber(self._broadcast.using).remove(self._listener)
             raise SubscriptionFailed(self._broadcast.channel)
 
     def _next(self) -> tuple[Any] | None:

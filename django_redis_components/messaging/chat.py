@@ -182,8 +182,8 @@ class Chat:
         """See `state`."""
         return await arun(connections.aclient(self.using), self._state(user))
 
-    def wait(self, user: User, timeout: Seconds, after: int | None = None) -> bool:
-        """Wait until there is a message after a cursor. Return whether there is one.
+    def wait(self, user: User, timeout: Seconds, after: int | None = None, revision: int | None = None) -> bool:
+        """Wait until there is a message after a cursor, or the revision is another one. Return whether it is so.
 
         All waiters of a process share one connection, and Redis is not polled.
 
@@ -191,16 +191,23 @@ class Chat:
             user: a member.
             timeout: seconds, or a timedelta.
             after: as for `fetch`.
+            revision: `Messages.revision` of the last fetch; None: edits and deletions do not end the wait.
 
         Raises:
             ChatNotFound: there is no such chat.
             NotMember: the user is not a member.
         """
-        return run(connections.client(self.using), self._wait(user, timeout, after))
+        return run(connections.client(self.using), self._wait(user, timeout, after, revision))
 
-    async def await_(self, user: User, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
+    async def await_(
+        self,
+        user: User,
+        timeout: Seconds,  # noqa: ASYNC109
+        after: int | None = None,
+        revision: int | None = None,
+    ) -> bool:
         """See `wait`."""
-        return await arun(connections.aclient(self.using), self._wait(user, timeout, after))
+        return await arun(connections.aclient(self.using), self._wait(user, timeout, after, revision))
 
     def join(self, user: User, history: int = 0) -> None:
         """Add a member, who sees what is sent from now on. Nothing changes for a user who is a member already.
@@ -324,12 +331,12 @@ class Chat:
         reply = yield UNREAD(chat=self._key, user=name)
         return state_of(self._checked(reply, name))
 
-    def _wait(self, user: User, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
+    def _wait(self, user: User, timeout: Seconds, after: int | None, revision: int | None) -> Generator[Any, Any, bool]:
         name, timeout_s = check_user(user), to_seconds(timeout, "timeout", zero=True)
 
         def check() -> Flow[bool]:
             messages = yield from self._fetch(name, after, 1)
-            return bool(messages)
+            return bool(messages) or revision not in (None, messages.revision)
 
         return (yield from wait_until(self.using, keyspace.chat_key(self.id, "wakeup"), check, timeout_s))
 

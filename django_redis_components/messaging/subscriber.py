@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import logging
 import os
+import random
 import select
 import socket
 import threading
@@ -30,7 +31,8 @@ from django_redis_components.core.exceptions import ConfigurationError, RedisCom
 
 #: Seconds without a waiter after which the thread ends and closes its connections.
 LINGER_S = 5.0
-#: Seconds before the next attempt to connect: the first, and the longest.
+#: Seconds before the next attempt to connect: the first, and the longest. Each is shortened at random by up to a half,
+#: so that the processes of a site do not connect all at once.
 MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 #: Payloads that a listener keeps until they are read; the oldest are dropped.
 MAX_PAYLOADS = 1_000
@@ -41,14 +43,19 @@ logger = logging.getLogger("django_redis_components.messaging")
 class ChannelListener:
     """One waiter for notifications on a channel.
 
+    Args:
+        channel: the channel.
+        keeps_payloads: whether payloads are kept for `pop`.
+
     Attributes:
         channel: the channel.
         is_subscribed: whether the channel has been subscribed.
         dropped: payloads that were dropped because too many were not read.
     """
 
-    def __init__(self, channel: str) -> None:
+    def __init__(self, channel: str, *, keeps_payloads: bool = False) -> None:
         self.channel = channel
+        self._keeps_payloads = keeps_payloads
         self.is_subscribed = False
         self.dropped = 0
         self._payloads: deque[bytes] = deque()
@@ -59,7 +66,7 @@ class ChannelListener:
     def notify(self, payload: bytes | None = None) -> None:
         """Wake the waiter. None: the channel was subscribed, or the connection was lost."""
         with self._lock:
-            if payload is not None:
+            if payload is not None and self._keeps_payloads:
                 self._payloads.append(payload)
                 if len(self._payloads) > MAX_PAYLOADS:
                     self._payloads.popleft()
@@ -74,14 +81,18 @@ class ChannelListener:
         with self._lock:
             return self._payloads.popleft() if self._payloads else None
 
-    def wait(self, seconds: float) -> None:
-        """Wait in this thread until there was a notification since the last wait, or the time has passed."""
+    def wait(self, seconds: float) -> bool:
+        """Wait in this thread until there was a notification since the last wait, or the time has passed.
+
+        Returns:
+            Whether there was a notification.
+        """
         event = threading.Event()
         if not self._arm(event.set):
             event.wait(max(0.0, seconds))
-        self._disarm()
+        return self._disarm()
 
-    async def await_notification(self, seconds: float) -> None:
+    async def await_notification(self, seconds: float) -> bool:
         """Wait in this task; see `wait`."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
 
@@ -94,8 +105,10 @@ class ChannelListener:
                 with contextlib.suppress(builtins.TimeoutError):
                     async with asyncio.timeout(max(0.0, seconds)):
                         await event.wait()
-        finally:
+        except BaseException:
             self._disarm()
+            raise
+        return self._disarm()
 
     def _arm(self, wake: Callable[[], object]) -> bool:
         """Set the function that wakes the waiter. Return whether it was notified already."""
@@ -103,18 +116,27 @@ class ChannelListener:
             self._wake = wake
             return self._is_notified
 
-    def _disarm(self) -> None:
+    def _disarm(self) -> bool:
+        """Forget the function. Return whether the waiter was notified."""
         with self._lock:
+            is_notified = self._is_notified
             self._wake, self._is_notified = None, False
+            return is_notified
 
 
 class _Link:
-    """A connection with subscriptions."""
+    """A connection with subscriptions.
+
+    Attributes:
+        leaving: unsubscriptions of each channel that the server has not confirmed. What arrives on the channel before
+            that belongs to an earlier subscription.
+    """
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.received_at = time.monotonic()
         self.is_pinged = False
+        self.leaving: Counter[str] = Counter()
 
 
 class ChannelSubscriber:
@@ -126,10 +148,9 @@ class ChannelSubscriber:
         self._listeners: dict[str, set[ChannelListener]] = {}
         self._thread: threading.Thread | None = None
         self._is_stopped = False
-        #: Channels that the server has confirmed; channels that were asked for; unsubscriptions without a reply.
+        #: Channels that the server has confirmed; channels that were asked for.
         self._confirmed: set[str] = set()
         self._requested: dict[str, _Link] = {}
-        self._leaving: Counter[str] = Counter()
         self._links: dict[Any, _Link] = {}
         self._wakeup, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -145,13 +166,18 @@ class ChannelSubscriber:
             self.remove(listener)
 
     def add(self, listener: ChannelListener) -> None:
-        """Notify a listener from now on."""
+        """Notify a listener from now on.
+
+        Raises:
+            RuntimeError: the system can start no more threads.
+        """
         with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._run, name=f"messages-{self._alias}", daemon=True)
+                thread.start()  # it waits for the lock, so it finds the listener
+                self._thread = thread
             self._listeners.setdefault(listener.channel, set()).add(listener)
             is_confirmed = listener.channel in self._confirmed
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"messages-{self._alias}", daemon=True)
-                self._thread.start()
         if is_confirmed:
             listener.is_subscribed = True
             listener.notify()
@@ -168,9 +194,17 @@ class ChannelSubscriber:
         self._interrupt()
 
     def stop(self) -> None:
-        """End the thread."""
-        self._is_stopped = True
+        """End the thread, which closes the subscriber."""
+        with self._lock:
+            self._is_stopped = True
+            if self._thread is None or not self._thread.is_alive():
+                self.close()
         self._interrupt()
+
+    def close(self) -> None:
+        """Close the sockets that wake the thread. There must be no thread."""
+        self._wakeup.close()
+        self._waker.close()
 
     def _interrupt(self) -> None:
         """Have the thread look at the listeners."""
@@ -180,24 +214,33 @@ class ChannelSubscriber:
     def _run(self) -> None:
         pause_s = MIN_PAUSE_S
         while self._has_work():
-            started_at = time.monotonic()
+            started_at, has_failed = time.monotonic(), True
             try:
                 self._serve()
+                has_failed = False
             except (RedisError, RedisComponentsError, OSError) as exc:
                 logger.warning("Waiting for messages is interrupted: %s", exc)
+            except Exception:  # without the thread, no waiter of the process would be woken any more
+                logger.exception("Waiting for messages is interrupted by an error.")
+            finally:
                 self._disconnect()
+            if has_failed:
                 if time.monotonic() - started_at > MAX_PAUSE_S:
                     pause_s = MIN_PAUSE_S
-                time.sleep(pause_s)
+                time.sleep(pause_s * random.uniform(0.5, 1))
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
-        self._disconnect()
 
     def _has_work(self) -> bool:
-        """Return whether there are listeners; without any the thread ends."""
+        """Return whether there are listeners; without any the thread ends.
+
+        It has closed its connections then: the next waiter starts another thread, at any moment from now on.
+        """
         with self._lock:
             if self._listeners and not self._is_stopped:
                 return True
             self._thread = None
+            if self._is_stopped:
+                self.close()
             return False
 
     def _serve(self) -> None:
@@ -205,10 +248,12 @@ class ChannelSubscriber:
         client = connections.client(self._alias)
         ping_s = blocking_timeout_s(client.endpoint.settings)
         used_at = time.monotonic()
-        while not self._is_stopped and time.monotonic() - used_at < LINGER_S:
+        while not self._is_stopped:
             self._update(client)
             if self._requested:
                 used_at = time.monotonic()
+            elif time.monotonic() - used_at >= LINGER_S:
+                return
             self._poll(ping_s)
 
     def _update(self, client: connections.SyncClient) -> None:
@@ -218,14 +263,14 @@ class ChannelSubscriber:
             unused = self._requested.keys() - self._listeners.keys()
             self._confirmed -= unused
         for channel in unused:
-            self._leaving[channel] += 1
-            self._requested.pop(channel).connection.send("SUNSUBSCRIBE", channel)
+            link = self._requested.pop(channel)
+            link.leaving[channel] += 1
+            link.connection.send("SUNSUBSCRIBE", channel)
         for channel in missing:
             pool = client.pool_for(channel)
-            link = self._links.get(pool)
-            if link is None:
-                link = self._links[pool] = _Link(pool.open())
-            self._requested[channel] = link
+            if pool not in self._links:
+                self._links[pool] = _Link(pool.open())
+            link = self._requested[channel] = self._links[pool]
             link.connection.send("SSUBSCRIBE", channel)
 
     def _poll(self, ping_s: float) -> None:
@@ -246,7 +291,7 @@ class ChannelSubscriber:
     def _read(self, link: _Link) -> None:
         is_readable = True
         while is_readable:
-            self._receive(link.connection.read())
+            self._receive(link, link.connection.read())
             is_readable = link.connection.is_readable()
         link.received_at, link.is_pinged = time.monotonic(), False
 
@@ -256,22 +301,24 @@ class ChannelSubscriber:
         link.connection.send("PING")
         link.received_at, link.is_pinged = time.monotonic(), True
 
-    def _receive(self, reply: Any) -> None:
+    def _receive(self, link: _Link, reply: Any) -> None:
         """Notify the listeners of a message."""
         if not isinstance(reply, list) or len(reply) < 3:  # the reply to PING
             return
         kind, channel = bytes(reply[0]), reply[1].decode()
-        if kind == b"ssubscribe":
+        if kind == b"sunsubscribe":
+            if not link.leaving[channel]:
+                raise ConnectionError(f"The server has ended the subscription to {channel}: its slot was moved.")
+            link.leaving[channel] -= 1
+            link.leaving += Counter()  # forget channels with a count of 0
+        elif link.leaving[channel]:
+            return
+        elif kind == b"ssubscribe":
             with self._lock:
                 self._confirmed.add(channel)
             self._notify(channel)
         elif kind == b"smessage":
             self._notify(channel, reply[2])
-        elif kind == b"sunsubscribe":
-            if not self._leaving[channel]:
-                raise ConnectionError(f"The server has ended the subscription to {channel}: its slot was moved.")
-            self._leaving[channel] -= 1
-            self._leaving += Counter()  # forget channels with a count of 0
 
     def _notify(self, channel: str, payload: bytes | None = None) -> None:
         with self._lock:
@@ -286,7 +333,6 @@ class ChannelSubscriber:
             link.connection.close()
         self._links.clear()
         self._requested.clear()
-        self._leaving.clear()
         with contextlib.suppress(ConfigurationError):  # the alias is gone
             connections.client(self._alias).reset_topology()
         with self._lock:
@@ -321,6 +367,8 @@ def _after_fork() -> None:
     """Begin anew: a forked child has neither the parent's thread nor its connections."""
     global _mutex
     _mutex = threading.Lock()
+    for each in _subscribers.values():
+        each.close()
     _subscribers.clear()
 
 

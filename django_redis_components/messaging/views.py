@@ -7,13 +7,10 @@ The user is the signed-in one, by primary key; the permission is the membership.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import dataclasses
 import json
 import logging
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
+import re
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
@@ -28,18 +25,13 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_state import ChatState
+from django_redis_components.messaging.event_stream import Position, chat_event_stream, message_row, unavailable_stream
 from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
-from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.message import Messages
 from django_redis_components.messaging.user_chats import aunread_counts, unread_counts
 
 #: Longest wait of a long poll, in seconds. Proxies close silent connections, many after 30 s.
 MAX_WAIT_S = 25
-#: Seconds of silence after which an event stream sends a comment.
-KEEP_ALIVE_S = 15.0
-#: Seconds after which an event stream ends; the browser opens the next one, and is authenticated again.
-MAX_STREAM_S = 600.0
-#: Messages of one step of an event stream.
-STREAM_CHUNK = 100
 #: `Retry-After` in seconds while Redis is unavailable.
 RETRY_AFTER_S = 5
 
@@ -48,7 +40,7 @@ _Response = TypeVar("_Response", bound=HttpResponseBase)
 logger = logging.getLogger(__name__)
 
 #: What a view asks of its chat: a method and its arguments. The reply is the result.
-_Steps = Generator[tuple[str, tuple[Any, ...]], Any, HttpResponse]
+_Steps = Generator[tuple[str, dict[str, Any]], Any, HttpResponse]
 
 
 class MessagingRequestError(Exception):
@@ -65,8 +57,10 @@ def chat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
     """Fetch the messages of a chat, or send one.
 
     GET: ``after`` (id; the last seen one by default), ``limit`` (1 to 1,000; 50), ``wait`` (seconds to wait for a
-    message, 25 at most). Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated",
-    "last_id", "last_seen", "revision"}`` with an ETag; 304 if nothing has changed since ``If-None-Match``.
+    message, an edit or a deletion, 25 at most), ``revision`` (that the client has; by default that of its ETag); or
+    ``before`` (id) with ``limit``, for the messages before one.
+    Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated", "last_id", "last_seen",
+    "revision", "epoch"}``, without ``before`` with an ETag; 304 if nothing has changed since ``If-None-Match``.
     POST: JSON ``{"body": …, "key": str?}``. Response: ``{"id": int}`` with 201.
     """
     return _respond(request, chat_id, _messages_steps)
@@ -112,57 +106,37 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
     """Stream the messages of a chat as server-sent events, for ASGI; 501 under WSGI.
 
     The stream starts after ``Last-Event-ID``, ``after``, or the last seen id. Events: ``message`` (JSON as in
-    `chat_messages`), ``truncated`` (messages are missing before the next one), ``closed`` (the user is no member any
-    more). It ends after 10 minutes; browsers then open the next one.
+    `chat_messages`), ``changed`` (``{"revision": int}``: messages were edited or deleted since the revision that the
+    client has, by ``Last-Event-ID`` or ``revision``), ``truncated`` (messages are missing before the next one),
+    ``closed`` (the user is no member any more). It ends after 10 minutes; browsers then open the next one. While Redis
+    is unavailable an open stream stays open, and a new one ends at once with a ``retry`` time.
     """
     try:
         _check_method(request, ("GET",))
         if not isinstance(request, ASGIRequest):
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
         user, chat = _user_of(await request.auser()), _chat(chat_id)
-        state = await chat.astate(user)
-        given = request.headers.get("Last-Event-ID") or request.GET.get("after")
-        after = state.last_seen if given is None else _number(given, "after", 0, MAX_ID)
-    except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
+        position = _position(request, await chat.astate(user))
+    except RedisError as exc:
+        logger.warning("An event stream was refused for now: %s", exc)
+        return _private(HttpResponse(unavailable_stream(), content_type="text/event-stream"))
+    except (MessagingRequestError, RedisComponentsError) as exc:
         return _private(_error(exc))
-    response = StreamingHttpResponse(_events(chat, user, after), content_type="text/event-stream")
+    response = StreamingHttpResponse(chat_event_stream(chat, user, position), content_type="text/event-stream")
     response["X-Accel-Buffering"] = "no"
     return _private(response)
 
 
-async def _events(chat: Chat, user: str, after: int) -> AsyncIterator[str]:
-    ends_at = time.monotonic() + MAX_STREAM_S
-    try:
-        while time.monotonic() < ends_at:
-            messages = await chat.afetch(user, after, STREAM_CHUNK)
-            if messages.truncated:
-                yield "event: truncated\ndata: {}\n\n"
-            for message in messages:
-                yield f"id: {message.id}\nevent: message\ndata: {json.dumps(_row(message))}\n\n"
-            if messages:
-                after = messages[-1].id
-            elif messages.truncated:
-                after = messages.last_id
-            else:
-                waiting = chat.await_(user, max(0.0, ends_at - time.monotonic()), after)
-                async with contextlib.aclosing(_keep_alive(waiting)) as comments:
-                    async for comment in comments:
-                        yield comment
-    except (ChatNotFound, NotMember):
-        yield "event: closed\ndata: {}\n\n"
-    except (RedisError, RedisComponentsError) as exc:  # the browser connects again
-        logger.warning("The event stream of chat %r has ended: %s", chat.id, exc)
-
-
-async def _keep_alive(waiting: Coroutine[Any, Any, bool]) -> AsyncGenerator[str]:
-    """Yield a comment after each silence until the wait has ended. Nothing is asked of the server meanwhile."""
-    task = asyncio.ensure_future(waiting)
-    try:
-        while not (await asyncio.wait([task], timeout=KEEP_ALIVE_S))[0]:
-            yield ": keep-alive\n\n"
-        await task
-    finally:
-        task.cancel()
+def _position(request: HttpRequest, state: ChatState) -> Position:
+    """Return where a stream starts."""
+    given = request.headers.get("Last-Event-ID")
+    if given is not None:
+        position = Position.parse(given)
+        if position is None:
+            raise MessagingRequestError(400, gettext("Last-Event-ID is not the id of an event."))
+        return position
+    after = _number(request.GET.get("after", str(state.last_seen)), "after", 0, MAX_ID)
+    return Position(after, _number(request.GET.get("revision", str(state.revision)), "revision", 0, MAX_ID))
 
 
 def _messages_steps(request: HttpRequest, user: str) -> _Steps:
@@ -170,30 +144,42 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
         data = _json(request)
         if "body" not in data:
             raise MessagingRequestError(400, gettext("The request has no body."))
-        message_id = yield "send", (user, data["body"], data.get("key"))
+        message_id = yield "send", {"sender": user, "body": data["body"], "key": data.get("key")}
         return JsonResponse({"id": message_id}, status=201)
-    after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
     limit = _number(request.GET.get("limit", "50"), "limit", 1, MAX_FETCH)
+    if "before" in request.GET:
+        before = _number(request.GET["before"], "before", 1, MAX_ID)
+        messages: Messages = yield "fetch", {"user": user, "before": before, "limit": limit}
+        return JsonResponse(_fetched(messages))
+    after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
     wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)
-    state: ChatState = yield "state", (user,)
+    known_revision = _known_revision(request)
+    state: ChatState = yield "state", {"user": user}
     etag = _etag(state, state.last_id)
-    is_known = _has_etag(request, etag)
-    if is_known or state.last_id <= (state.last_seen if after is None else after):
-        has_arrived = wait_s > 0 and (yield "wait", (user, wait_s, state.last_id))
-        if is_known and not has_arrived:
+    is_edited = known_revision not in (None, state.revision)
+    is_known = _has_etag(request, etag) and not is_edited
+    is_newer = state.last_id > (state.last_seen if after is None else after)
+    if is_known or not (is_newer or is_edited):
+        known = {"after": state.last_id, "revision": state.revision}
+        has_changed = wait_s > 0 and (yield "wait", {"user": user, "timeout": wait_s, **known})
+        if is_known and not has_changed:
             return HttpResponse(status=304, headers={"ETag": etag})
-    messages: Messages = yield "fetch", (user, after, limit)
-    data = {name: getattr(messages, name) for name in ("truncated", "last_id", "last_seen", "revision")}
+    messages = yield "fetch", {"user": user, "after": after, "limit": limit}
     # The client sends the ETag with its next cursor. After a response that the limit cut it must not match, because a
     # 304 would withhold the rest.
     is_cut = len(messages) == limit and messages[-1].id < messages.last_id
     etag = _etag(messages, messages[-1].id if is_cut else messages.last_id)
-    return JsonResponse({"messages": [_row(one) for one in messages], **data}, headers={"ETag": etag})
+    return JsonResponse(_fetched(messages), headers={"ETag": etag})
+
+
+def _fetched(messages: Messages) -> dict[str, Any]:
+    names = ("truncated", "last_id", "last_seen", "revision", "epoch")
+    return {"messages": [message_row(one) for one in messages], **{name: getattr(messages, name) for name in names}}
 
 
 def _ack_steps(request: HttpRequest, user: str) -> _Steps:
-    yield "ack", (user, _json(request).get("id"))
-    state = yield "state", (user,)
+    yield "ack", {"user": user, "id": _json(request).get("id")}
+    state = yield "state", {"user": user}
     return JsonResponse({"unread": state.unread, "last_seen": state.last_seen})
 
 
@@ -203,7 +189,7 @@ def _respond(request: HttpRequest, chat_id: str, steps_of: Callable[[HttpRequest
         reply = None
         while True:
             name, args = steps.send(reply)
-            reply = getattr(chat, name)(*args)
+            reply = getattr(chat, name)(**args)
     except StopIteration as stop:
         response: HttpResponse = stop.value
         return _private(response)
@@ -222,7 +208,7 @@ async def _arespond(
             name, args = _next_step(steps, reply)
             if isinstance(args, HttpResponse):
                 return _private(args)
-            reply = await getattr(chat, "await_" if name == "wait" else f"a{name}")(*args)
+            reply = await getattr(chat, "await_" if name == "wait" else f"a{name}")(**args)
     except (MessagingRequestError, RedisError, RedisComponentsError, TypeError, ValueError) as exc:
         return _private(_error(exc))
 
@@ -247,15 +233,21 @@ def _etag(state: ChatState | Messages, last_id: int) -> str:
     return f'"{state.epoch}-{last_id}-{state.last_seen}-{state.revision}"'
 
 
+def _given_etag(request: HttpRequest) -> str:
+    """Return the ETag of the response that the client has. Compression makes it a weak one."""
+    return request.headers.get("If-None-Match", "").removeprefix("W/")
+
+
 def _has_etag(request: HttpRequest, etag: str) -> bool:
-    """Return whether the client has this response. Compression makes its ETag a weak one."""
-    return request.headers.get("If-None-Match", "").removeprefix("W/") == etag
+    return _given_etag(request) == etag
 
 
-def _row(message: Message) -> dict[str, Any]:
-    row = dataclasses.asdict(message)
-    edited_at = message.edited_at.isoformat() if message.edited_at else None
-    return row | {"sent_at": message.sent_at.isoformat(), "edited_at": edited_at}
+def _known_revision(request: HttpRequest) -> int | None:
+    """Return the revision that the client has, by its query or the last number of its ETag; None if it says nothing."""
+    if "revision" in request.GET:
+        return _number(request.GET["revision"], "revision", 0, MAX_ID)
+    found = re.search(r'-(\d{1,16})"$', _given_etag(request), re.ASCII)
+    return int(found[1]) if found else None
 
 
 def _chat(chat_id: str) -> Chat:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django_redis_components.autocomplete import AutocompleteModelField, AutocompleteMultipleChoiceField
 from example_project.market import contacts
 from example_project.market.models import Item
+from example_project.market.sale_chats import MAX_TEXT
 
 #: Durations of a sale in seconds. The short ones let a visitor watch a sale end.
 DURATIONS = [
@@ -53,7 +54,9 @@ class LetterForm(forms.Form):
 class ChatMessageForm(forms.Form):
     """Write a message in a chat. The key makes a form that is sent twice one message."""
 
-    text = forms.CharField(label=_("Message"), max_length=2000, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    text = forms.CharField(
+        label=_("Message"), max_length=MAX_TEXT, widget=forms.TextInput(attrs={"autocomplete": "off"})
+    )
     key = forms.CharField(max_length=36, initial=uuid.uuid4, widget=forms.HiddenInput)
 
 

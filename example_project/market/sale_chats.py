@@ -1,12 +1,13 @@
 """The group chat of each sale: its seller, its buyer, and the members whom they add.
 
 A message is ``{"text": …}`` or an event, ``{"event": "sold" | "added" | "left", "member": id}``. Members may also send
-with the package's JSON view, so a body can be any JSON value.
+texts with the package's JSON view, behind `is_text`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ from example_project.market.models import Item, Member
 
 #: Messages that a page shows, besides the unread ones.
 SHOWN = 100
+
+#: Characters of a text at most.
+MAX_TEXT = 2_000
 
 #: Messages that a page shows at most: as many as one fetch returns.
 SHOWN_AT_MOST = 1_000
@@ -99,8 +103,19 @@ def is_member(item_id: int, user: Member) -> bool:
     return True
 
 
-def read(item_id: int, user: Member) -> list[ChatLine]:
-    """Return the newest messages and all unread ones, in order, and mark them as read.
+def is_text(request_body: bytes) -> bool:
+    """Return whether the request of a member to the package's JSON view sends a text, and nothing else."""
+    try:
+        data = json.loads(request_body)
+    except ValueError:
+        return False
+    body = data.get("body") if isinstance(data, dict) else None
+    text = body.get("text") if isinstance(body, dict) and len(body) == 1 else None
+    return isinstance(text, str) and 0 < len(text.strip()) <= len(text) <= MAX_TEXT
+
+
+def read(item_id: int, user: Member) -> tuple[list[ChatLine], int]:
+    """Return the newest messages and all unread ones, in order, and the revision. Mark the messages as read.
 
     Raises:
         ChatNotFound: the chat does not exist, or all members have left.
@@ -113,7 +128,7 @@ def read(item_id: int, user: Member) -> list[ChatLine]:
     if messages:
         chat.ack(user.pk, messages[-1].id)
     names = _names_in(messages)
-    return [_line(message, user, names) for message in messages]
+    return [_line(message, user, names) for message in messages], messages.revision
 
 
 def send(item_id: int, user: Member, text: str, form_key: str) -> None:

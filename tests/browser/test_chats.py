@@ -83,6 +83,31 @@ def test_a_message_appears_in_the_other_browser_within_a_second(join, demo, sale
     eventually(lambda: unread(demo, BUYER, sale) == unread(demo, SELLER, sale) == 0)
 
 
+def test_edits_and_deletions_are_shown_without_reloading(join, demo, sale, children):
+    for text in ("Rendered by the site", "Stays"):
+        demo.visitor(BUYER).post(f"/chats/{sale}/", text=text, key=text)
+    seller = join(SELLER)
+    buyer = join(BUYER)
+    write(buyer, "Shown by the script")
+    line(seller, "Shown by the script").wait_for()
+
+    def change(id: int, body: object) -> None:
+        env = demo_environment(demo.directory)
+        children.call("tests.example.acts:change_in_chat", sale, BUYER, id, body, env=env).result()
+
+    change(2, {"text": "Edited"})
+    line(seller, "Edited").wait_for()
+    change(4, None)
+    expect(line(seller, "Shown by the script")).to_have_count(0)
+    change(2, None)
+    expect(line(seller, "Edited")).to_have_count(0)
+
+    write(buyer, "Afterwards")
+    line(seller, "Afterwards").wait_for(timeout=DELAY_MS)
+    assert texts(seller) == texts(buyer) == ["Stays", "Afterwards"]
+    expect(seller.locator(".event")).to_have_count(1)
+
+
 def test_a_browser_that_was_offline_shows_all_messages_in_order(join, complaints):
     seller, buyer = join(SELLER), join(BUYER)
     complaints.expect_offline()

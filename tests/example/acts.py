@@ -229,6 +229,19 @@ def send_to_chat(item: int, sender: str, bodies: list[object]) -> None:
         Chat(sale_chats.chat_id(item)).send(member.pk, body)
 
 
+def change_in_chat(item: int, sender: str, id: int, body: object) -> None:
+    """Edit a message in the chat of a sale, or delete it (None)."""
+    from django_redis_components.messaging import Chat
+    from example_project.market import sale_chats
+    from example_project.market.models import Member
+
+    chat, member = Chat(sale_chats.chat_id(item)), Member.objects.get(username=sender)
+    if body is None:
+        chat.delete_message(member.pk, id)
+    else:
+        chat.edit_message(member.pk, id, body)
+
+
 def chat_members_after_the_task(item: int) -> list[list[str]]:
     """Return the members of a chat that was not created on commit, before and after the seller is notified."""
     from django_redis_components.messaging import Chat

@@ -132,6 +132,24 @@ def test_bodies_of_any_shape_are_rendered_as_text(demo: Demo, sell: Callable[[st
     assert "Siobhán O&#x27;Connor added A former member." in shown
 
 
+@pytest.mark.parametrize(
+    "body", [*ODD_BODIES[:-1], {"event": "sold"}, {"text": "", "event": "left"}, {"text": "x" * 2001}]
+)
+def test_the_json_view_accepts_no_events_and_no_odd_bodies(
+    demo: Demo, sell: Callable[[str], int], body: object
+) -> None:
+    pk = sell("Lamp of the forger")
+    buyer = demo.visitor(BUYER)
+    path = f"/redis/chats/sale-{pk}/messages/"
+
+    refused = buyer.post_json(path, {"body": body})
+    sent = buyer.post_json(path, {"body": {"text": "A message"}, "key": "k"})
+
+    assert (refused.status, json.loads(refused.text)) == (400, {"error": "Only texts can be sent."})
+    assert sent.status == 201
+    assert lines(buyer.get(f"/chats/{pk}/"))[1:] == ["A message"]
+
+
 def test_strangers_get_a_404(demo, sell):
     pk = sell("Lamp of the private")
     stranger, anonymous = demo.visitor(STRANGER), demo.visitor()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
-from django.test import AsyncRequestFactory, Client
+from django.test import Client
 from django.urls import reverse
 
 from django_redis_components.messaging import Chat, views
 from django_redis_components.messaging.subscriber import stop_all
 from tests.conftest import components_settings
-from tests.support import Store, run_async
-from tests.support.waiting import TIMEOUT_S
+from tests.messaging.requests import request
+from tests.messaging.waiters import subscriptions
+from tests.support import Store, eventually, run_async
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 
@@ -47,6 +49,18 @@ def post(client: Client, view: str, data: Any) -> Any:
     return client.post(url(view, "room"), json.dumps(data), content_type="application/json")
 
 
+def test_older_messages_are_fetched_before_an_id(client: Client, chat: Chat) -> None:
+    for number in range(2, 6):
+        chat.send("other", number)
+
+    pages = [client.get(url("chat_messages", "room"), {"before": before, "limit": 2}) for before in (6, 4, 2, 1)]
+    refused = client.get(url("chat_messages", "room"), {"before": 0})
+
+    assert [[row["id"] for row in page.json()["messages"]] for page in pages] == [[4, 5], [2, 3], [1], []]
+    assert "ETag" not in pages[0]
+    assert (refused.status_code, refused.json()["error"][:6]) == (400, "before")
+
+
 def test_messages_are_fetched_sent_and_acknowledged(client: Client, chat: Chat, user: User) -> None:
     sent = post(client, "chat_messages", {"body": {"text": "hello"}, "key": "k"})
     again = post(client, "chat_messages", {"body": {"text": "hello"}, "key": "k"})
@@ -57,7 +71,8 @@ def test_messages_are_fetched_sent_and_acknowledged(client: Client, chat: Chat, 
     data = fetched.json()
     rows = [(row["id"], row["sender"], row["body"], row["edited_at"]) for row in data.pop("messages")]
     assert rows == [(1, "other", "hi", None), (2, str(user.pk), {"text": "hello"}, None)]
-    assert data == {"truncated": False, "last_id": 2, "last_seen": 0, "revision": 0}
+    epoch = chat.fetch(user.pk).epoch
+    assert data == {"truncated": False, "last_id": 2, "last_seen": 0, "revision": 0, "epoch": epoch}
     assert acknowledged.json() == {"unread": 0, "last_seen": 2}
     for response in (sent, fetched, acknowledged):
         assert {"private", "no-cache"} <= set(response["Cache-Control"].split(", "))
@@ -181,23 +196,6 @@ def test_without_redis_the_answer_is_503(client: Client, chat: Chat, redis_serve
         assert (response.status_code, response["Retry-After"]) == (503, "5")
 
 
-class FakeUser(AnonymousUser):
-    """A user who is signed in, without a database."""
-
-    is_authenticated = True  # type: ignore[assignment]
-    pk = 7
-
-
-def request(path: str = "/", user: Any = None, **options: Any) -> Any:
-    made = AsyncRequestFactory().generic(options.pop("method", "GET"), path, **options)
-
-    async def auser() -> Any:
-        return user or FakeUser()
-
-    made.auser = auser
-    return made
-
-
 def test_async_views_answer_like_the_sync_ones(redis_server: Store) -> None:
     Chat.create("other", [7], "hi", "room")
 
@@ -235,73 +233,47 @@ def test_long_poll_is_answered_by_the_next_message(redis_server: Store) -> None:
     assert [row["body"] for row in run_async(scene)["messages"]] == ["new"]
 
 
-def test_event_stream_sends_messages_until_the_user_is_no_member(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], {"text": "hi\n"}, "room")
-
-    async def scene() -> tuple[Any, list[str]]:
-        response = await views.chat_events(request("/?after=0"), "room")
-        events: list[str] = []
-        async with asyncio.timeout(TIMEOUT_S):
-            async for chunk in response.streaming_content:  # type: ignore[attr-defined]
-                events.append(chunk.decode())
-                if len(events) == 1:
-                    await chat.asend("other", "new")
-                elif len(events) == 2:
-                    await chat.aleave(7)
-        return response, events
-
-    response, events = run_async(scene, timeout_s=TIMEOUT_S)
-
-    assert response["Content-Type"] == "text/event-stream"
-    assert {"private", "no-cache"} <= set(response["Cache-Control"].split(", "))
-    assert [event.splitlines()[:2] for event in events[:2]] == [
-        ["id: 1", "event: message"],
-        ["id: 2", "event: message"],
-    ]
-    assert json.loads(events[0].splitlines()[2].removeprefix("data: "))["body"] == {"text": "hi\n"}
-    assert events[2:] == ["event: closed\ndata: {}\n\n"]
+CHANGES: dict[str, Callable[[Chat], None]] = {
+    "edit": lambda chat: chat.edit_message("other", 1, "edited"),
+    "deletion": lambda chat: chat.delete_message("other", 1),
+}
 
 
-def test_event_stream_continues_after_the_last_event(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], 1, "room")
-    chat.send("other", 2)
-
-    async def scene() -> str:
-        response = await views.chat_events(request(headers={"Last-Event-ID": "1"}), "room")
-        stream = aiter(response.streaming_content)  # type: ignore[attr-defined]
-        first = (await anext(stream)).decode()
-        await stream.aclose()
-        return str(first)
-
-    assert run_async(scene).startswith("id: 2\n")
-
-
-def test_silent_event_stream_asks_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "KEEP_ALIVE_S", 0.05)
+@pytest.mark.parametrize("is_known", [True, False], ids=["etag", "first poll"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_long_poll_is_answered_by_a_change_of_a_message(
+    redis_server: Store, change: Callable[[Chat], None], is_known: bool
+) -> None:
     chat = Chat.create("other", [7], "hi", "room")
 
-    def commands() -> int:
-        return int(redis_server.raw.info("stats")["total_commands_processed"])
+    async def scene() -> Any:
+        etag = (await views.achat_messages(request("/?after=1"), "room"))["ETag"]
+        headers = {"If-None-Match": etag} if is_known else {}
+        polling = asyncio.ensure_future(views.achat_messages(request("/?after=1&wait=25", headers=headers), "room"))
+        await asyncio.to_thread(eventually, lambda: subscriptions(redis_server) == 1)
+        await asyncio.to_thread(change, chat)
+        async with asyncio.timeout(views.MAX_WAIT_S / 2):
+            response = await polling
+        return response.status_code, response["ETag"] == etag, json.loads(response.content)
 
-    async def scene() -> tuple[list[bytes], int, bytes]:
-        response = await views.chat_events(request("/?after=1"), "room")
-        stream = aiter(response.streaming_content)  # type: ignore[attr-defined]
-        async with asyncio.timeout(TIMEOUT_S):
-            comments = [await anext(stream) for _ in range(10)]
-            before = commands()
-            comments += [await anext(stream) for _ in range(10)]
-            sent = commands() - before - 1
-            await chat.asend("other", "new")
-            while (event := await anext(stream)) in comments:
-                pass
-        await stream.aclose()
-        return comments, sent, event
+    status, is_same_etag, data = run_async(scene)
 
-    comments, sent, event = run_async(scene, timeout_s=TIMEOUT_S)
+    assert (status, is_same_etag, data["messages"], data["revision"]) == (200, False, [], 1)
 
-    assert set(comments) == {b": keep-alive\n\n"}
-    assert sent == 0
-    assert event.startswith(b"id: 2\n")
+
+@pytest.mark.parametrize("knows_by", ["etag", "query"])
+def test_long_poll_of_a_client_that_missed_a_change_is_answered_at_once(
+    client: Client, chat: Chat, knows_by: str
+) -> None:
+    etag = client.get(url("chat_messages", "room"), {"after": 1})["ETag"]
+    chat.edit_message("other", 1, "edited")
+    query = {"after": 1, "wait": 25} | ({"revision": 0} if knows_by == "query" else {})
+
+    started_at = time.monotonic()
+    response = client.get(url("chat_messages", "room"), query, HTTP_IF_NONE_MATCH=etag if knows_by == "etag" else "")
+
+    assert (response.status_code, response.json()["revision"]) == (200, 1)
+    assert time.monotonic() - started_at < views.MAX_WAIT_S / 2
 
 
 def test_event_stream_needs_asgi(client: Client, chat: Chat) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from django_redis_components.messaging import Broadcast, Chat, ChatNotFound, Mailbox, NotMember, SubscriptionFailed
 from django_redis_components.messaging.subscriber import stop_all
+from tests.messaging.waiters import Waiter, subscriptions
 from tests.support import Proxy, Store, eventually, run_async
 from tests.support.waiting import TIMEOUT_S
 
@@ -21,34 +21,6 @@ from tests.support.waiting import TIMEOUT_S
 def _stopped() -> Iterator[None]:
     yield
     stop_all()
-
-
-class Waiter:
-    """Runs a wait in a thread."""
-
-    def __init__(self, wait: Callable[[], Any]) -> None:
-        self._outcomes: list[Any] = []
-        self._thread = threading.Thread(target=self._run, args=(wait,))
-        self._thread.start()
-
-    def _run(self, wait: Callable[[], Any]) -> None:
-        try:
-            self._outcomes.append(wait())
-        except Exception as exc:  # noqa: BLE001 - the test looks at it
-            self._outcomes.append(exc)
-
-    def outcome(self) -> Any:
-        self._thread.join(TIMEOUT_S)
-        return self._outcomes[0]
-
-
-def subscriptions(store: Store) -> int:
-    """Return the subscribed channels of all nodes that belong to the test."""
-    pattern = f"{store.prefix}:*"
-    if not store.is_cluster:
-        return len(store.raw.execute_command("PUBSUB", "SHARDCHANNELS", pattern))
-    nodes = store.raw.get_primaries()
-    return sum(len(store.raw.execute_command("PUBSUB SHARDCHANNELS", pattern, target_nodes=node)) for node in nodes)
 
 
 async def subscribed(store: Store, count: int) -> None:
@@ -158,6 +130,23 @@ def test_wait_does_not_return_for_a_deleted_message(redis_server: Store) -> None
     chat.delete_message("a", 2)
 
     assert chat.wait("a", 0.02, after=1) is False
+
+
+@pytest.mark.contract
+def test_wait_with_a_revision_returns_when_a_message_is_edited_or_deleted(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    waiters = [
+        Waiter(lambda: chat.wait("b", TIMEOUT_S, after=1, revision=0)),
+        Waiter(lambda: run_async(chat.await_, "b", TIMEOUT_S, 1, 0)),
+    ]
+    eventually(lambda: subscriptions(store) == 1)
+
+    chat.edit_message("a", 1, "edited")
+
+    assert [waiter.outcome() for waiter in waiters] == [True, True]
+    assert chat.wait("b", 0, after=1, revision=1) is False
+    chat.delete_message("a", 1)
+    assert (chat.wait("b", 0, after=1, revision=1), chat.wait("b", 0, after=1)) == (True, False)
 
 
 @pytest.mark.contract

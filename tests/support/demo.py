@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import sys
@@ -78,6 +79,11 @@ class Visitor:
         token = next((cookie.value for cookie in self.cookies if cookie.name == "csrftoken"), "")
         body = urlencode({"csrfmiddlewaretoken": token, **data}).encode()
         return self._open(Request(self.base + path, data=body))
+
+    def post_json(self, path: str, data: object) -> Reply:
+        token = next((cookie.value for cookie in self.cookies if cookie.name == "csrftoken"), "")
+        headers = {"Content-Type": "application/json", "X-CSRFToken": token}
+        return self._open(Request(self.base + path, data=json.dumps(data).encode(), headers=headers))
 
     def _open(self, request: Request) -> Reply:
         try:

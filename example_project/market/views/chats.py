@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.generic import FormView, TemplateView, View
 
 from django_redis_components.messaging import ChatFull, ChatNotFound, NotMember
+from django_redis_components.messaging.views import chat_messages
 from example_project.market import sale_chats
 from example_project.market.forms import ChatMemberForm, ChatMessageForm
 from example_project.market.models import Item
@@ -45,12 +46,13 @@ class ChatView(MembersOnlyMixin, FormView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         pk, user = self.kwargs["pk"], self.request.user
-        lines = sale_chats.read(pk, user)
+        lines, revision = sale_chats.read(pk, user)
         return super().get_context_data(
             item=get_object_or_404(Item.objects.select_related("seller", "buyer"), pk=pk),
             chat_id=sale_chats.chat_id(pk),
             lines=lines,
             cursor=lines[-1].id if lines else 0,
+            revision=revision,
             members=sale_chats.member_names(pk, user).values(),
             member_form=ChatMemberForm(),
             events={name: str(text) for name, text in sale_chats.EVENTS.items()},
@@ -60,6 +62,16 @@ class ChatView(MembersOnlyMixin, FormView):
     def form_valid(self, form: ChatMessageForm) -> HttpResponse:
         sale_chats.send(self.kwargs["pk"], self.request.user, form.cleaned_data["text"], form.cleaned_data["key"])
         return redirect("chat", self.kwargs["pk"])
+
+
+def json_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
+    """Fetch messages as JSON, or send a text; see the package's view.
+
+    Only the site sends events, such as that an item was sold: one that a member sends may be false.
+    """
+    if request.method == "POST" and not sale_chats.is_text(request.body):
+        return JsonResponse({"error": _("Only texts can be sent.")}, status=400)
+    return chat_messages(request, chat_id)
 
 
 class ChatMembersView(MembersOnlyMixin, View):

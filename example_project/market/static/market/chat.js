@@ -4,6 +4,7 @@
 (() => {
   const WAIT_S = 25;
   const LIMIT = 100;
+  const MAX_LIMIT = 1_000;
   const TIMEOUT_MS = (WAIT_S + 10) * 1000;
   const MIN_PAUSE_MS = 500;
   const MAX_PAUSE_MS = 30_000;
@@ -17,6 +18,7 @@
   const events = JSON.parse(document.getElementById("events").textContent);
 
   let cursor = Number(chat.dataset.cursor); // id of the last message on the page
+  let revision = Number(chat.dataset.revision); // edits and deletions that the page shows
   let acknowledged = cursor;
   let etag = "";
   let names = {};
@@ -44,9 +46,10 @@
     document.getElementById("members").textContent = Object.values(names).join(", ");
   };
 
-  const element = ({ sender, body, sent_at }) => {
+  const element = ({ id, sender, body, sent_at }) => {
     const event = Object.hasOwn(events, body?.event) ? events[body.event] : null;
     const row = document.getElementById(event ? "event" : "message").content.firstElementChild.cloneNode(true);
+    row.dataset.id = id;
     const said = { "%(sender)s": nameOf(sender), "%(member)s": nameOf(body?.member) };
     row.querySelector(".said").textContent = event
       ? event.replace(/%\(\w+\)s/g, (placeholder) => said[placeholder])
@@ -59,12 +62,43 @@
     return row;
   };
 
+  const textOf = (row) => row.querySelector(".said").textContent;
+
   const show = async ({ messages, truncated, last_id }) => {
     await loadNames(messages);
     if (truncated) log.replaceChildren(); // messages are missing: what was fetched is a new beginning
     log.append(...messages.map(element));
     // A deleted message leaves a gap in the ids. Fewer messages than the limit are all up to the last id.
     cursor = messages.length < LIMIT ? last_id : messages.at(-1).id;
+  };
+
+  const request = async (query, options = {}) => {
+    const url = `${chat.dataset.messages}?${new URLSearchParams(query)}`;
+    return fetch(url, { cache: "no-store", signal: polling.signal, ...options });
+  };
+
+  // Fetches again what the page shows, after an edit or a deletion.
+  const refresh = async () => {
+    const rows = [...log.children];
+    let after = rows.length ? Number(rows[0].dataset.id) - 1 : cursor;
+    const found = new Map();
+    let first = 0; // older messages were not deleted, but removed because all have read them
+    let latest = null; // revision of the first reply: a later change is found by the next poll
+    for (let data; data === undefined || (after < cursor && data.messages.length === MAX_LIMIT); ) {
+      data = await (await checked(await request({ after, limit: MAX_LIMIT }))).json();
+      if (data.truncated) first = data.messages[0]?.id ?? cursor + 1;
+      for (const message of data.messages) found.set(message.id, message);
+      after = data.messages.at(-1)?.id ?? cursor;
+      latest ??= data.revision;
+    }
+    await loadNames([...found.values()]);
+    for (const row of rows) {
+      const id = Number(row.dataset.id);
+      const current = found.get(id) && element(found.get(id));
+      if (!current && id >= first) row.remove();
+      else if (current && textOf(current) !== textOf(row)) row.replaceWith(current);
+    }
+    revision = latest;
   };
 
   const poll = async (wait) => {
@@ -76,11 +110,12 @@
     polling = new AbortController();
     const timer = setTimeout(() => polling.abort(), TIMEOUT_MS);
     try {
-      const query = new URLSearchParams({ after: cursor, limit: LIMIT, wait });
       const headers = etag ? { "If-None-Match": etag } : {};
-      const reply = await fetch(`${chat.dataset.messages}?${query}`, { headers, cache: "no-store", signal: polling.signal });
+      const reply = await request({ after: cursor, limit: LIMIT, wait, revision }, { headers });
       if (reply.status === 304) return;
-      await show(await checked(reply).json());
+      const data = await checked(reply).json();
+      await show(data);
+      if (data.revision !== revision) await refresh();
       etag = reply.headers.get("ETag");
     } finally {
       clearTimeout(timer);

@@ -1,0 +1,122 @@
+"""The server-sent events of a chat. A stream outlasts an outage of Redis, and keeps its place over connections."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Self
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.messaging import keyspace
+from django_redis_components.messaging.arguments import MAX_ID
+from django_redis_components.messaging.chat import Chat
+from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
+from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.subscriber import subscriber
+
+#: Seconds of silence after which an event stream sends a comment.
+KEEP_ALIVE_S = 15.0
+#: Seconds after which an event stream ends; the browser opens the next one, and is authenticated again.
+MAX_STREAM_S = 600.0
+#: Messages of one step of an event stream.
+STREAM_CHUNK = 100
+#: Seconds that a stream waits for its subscription before it reads the chat. It reads again after a later one.
+SUBSCRIBE_S = 1.0
+#: Seconds before the next attempt to read while Redis is unavailable: the first, and the longest. Each is shortened at
+#: random by up to a half, so that the streams of a process do not read all at once.
+MIN_PAUSE_S, MAX_PAUSE_S = 0.5, 5.0
+#: Seconds after which a browser connects again that did so while Redis was unavailable.
+RECONNECT_S = 5.0
+
+_COMMENT = ": keep-alive\n\n"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True)
+class Position:
+    """How much of a chat a client has. As text it is the id of an event: ``5``, after edits and deletions ``5-2``.
+
+    Attributes:
+        after: id of the last message.
+        revision: number of edits and deletions.
+    """
+
+    after: int
+    revision: int
+
+    def __str__(self) -> str:
+        return f"{self.after}-{self.revision}" if self.revision else str(self.after)
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the position of the id of an event; None if it is not one."""
+        after, separator, revision = text.partition("-")
+        numbers = [after, revision] if separator else [after, "0"]
+        if not all(one.isascii() and one.isdecimal() and len(one) <= 16 and int(one) <= MAX_ID for one in numbers):
+            return None
+        return cls(*map(int, numbers))
+
+    def advance(self, messages: Messages) -> Iterator[str]:
+        """Return the events of what was fetched after this position, and move it."""
+        if messages.truncated:
+            yield "event: truncated\ndata: {}\n\n"
+            if not messages:
+                self.after = messages.last_id
+        for message in messages:
+            self.after = message.id
+            yield self._event("message", message_row(message))
+        if messages.revision != self.revision:
+            self.revision = messages.revision
+            yield self._event("changed", {"revision": self.revision})
+
+    def _event(self, name: str, data: dict[str, Any]) -> str:
+        return f"id: {self}\nevent: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def message_row(message: Message) -> dict[str, Any]:
+    """Return a message as JSON."""
+    row = dataclasses.asdict(message)
+    edited_at = message.edited_at.isoformat() if message.edited_at else None
+    return row | {"sent_at": message.sent_at.isoformat(), "edited_at": edited_at}
+
+
+async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncIterator[str]:
+    """Return the events of a chat after a position: one fetch for each notification, and comments during silence."""
+    ends_at, pause_s = time.monotonic() + MAX_STREAM_S, 0.0
+    with subscriber(chat.using).listening(keyspace.chat_key(chat.id, "wakeup")) as listener:
+        await listener.await_notification(SUBSCRIBE_S)
+        while time.monotonic() < ends_at:
+            try:
+                messages = await chat.afetch(user, position.after, STREAM_CHUNK)
+            except (ChatNotFound, NotMember):
+                yield "event: closed\ndata: {}\n\n"
+                return
+            except (RedisError, RedisComponentsError) as exc:
+                if not pause_s:
+                    logger.warning("The event stream of chat %r is interrupted: %s", chat.id, exc)
+                pause_s = min(max(pause_s * 2, MIN_PAUSE_S), MAX_PAUSE_S)
+                yield _COMMENT
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                continue
+            pause_s = 0.0
+            for event in position.advance(messages):
+                yield event
+            if len(messages) < STREAM_CHUNK:
+                while (silence_s := min(KEEP_ALIVE_S, ends_at - time.monotonic())) > 0:
+                    if await listener.await_notification(silence_s):
+                        break
+                    yield _COMMENT
+
+
+def unavailable_stream() -> str:
+    """Return a stream that ends at once. The browser connects again: after a status of 503 it would not."""
+    reconnect_ms = RECONNECT_S * 1_000 * random.uniform(0.5, 1)
+    return f"retry: {reconnect_ms:.0f}\n: Redis is unavailable\n\n"
