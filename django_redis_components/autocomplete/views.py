@@ -18,6 +18,7 @@ from django_redis_components.autocomplete.entries import (
     MAX_TERM_CHARS,
     Suggestion,
     folded_prefix,
+    printable,
 )
 from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
@@ -83,8 +84,8 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     ``forward-<name>`` (the value of another field that determines the scope).
     Response: ``{"results": [{"id", "text", "group"?, "match"?}], "pagination": {"more": bool}, "status": str}``; the
     group is "recent", the match start and end of the typed characters in the text. Errors: ``{"error": str}`` with
-    400 (invalid page, length or scope), 403 (not permitted, or the scope is missing, was modified or has expired), 404
-    (no such index) or 503 (Redis is unavailable or the settings are invalid).
+    400 (invalid page, length, characters or scope), 403 (not permitted, or the scope is missing, was modified or has
+    expired), 404 (no such index) or 503 (Redis is unavailable or the settings are invalid).
     """
     try:
         with slot_wait_limit(SLOT_WAIT_S):
@@ -195,6 +196,8 @@ def _typed(request: HttpRequest) -> str:
     typed = request.GET.get("term", "").strip()
     if len(typed) > MAX_TERM_CHARS:
         raise RequestRejected(400, gettext("Enter at most %(count)d characters.") % {"count": MAX_TERM_CHARS})
+    if printable(typed) != typed:
+        raise RequestRejected(400, gettext("The text has invalid characters."))
     return typed if folded_prefix(typed) else ""
 
 

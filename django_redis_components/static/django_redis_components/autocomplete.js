@@ -289,7 +289,7 @@
 
         async #ask(page = 1) {
             this.#stopAsking();
-            const text = this.#input.value.trim();
+            const text = this.#input.value.replace(/\p{Cc}/gu, " ").trim(); // pasted tabs: the server refuses them
             const enough = [...text].length >= Number(this.dataset.minLength);
             if (!this.#canEdit() || !(enough || (!text && "recents" in this.dataset))) {
                 this.#close();
