@@ -127,7 +127,7 @@ class FileCounter:
             else:  # another process has counted a batch of the segment
                 cursor.rewind()
                 mark = yield from self._resume(identity, segment)
-            self._tell_position()
+            self._report_position()
 
     def _resume(self, identity: FileIdentity, segment: int) -> Flow[Mark | None]:
         """Move to the first line that was not counted, of this file or of one that it is a copy of; return its mark."""
@@ -147,10 +147,10 @@ class FileCounter:
             token = secrets.token_hex(4)
             yield from self._flush(identity, segment, own, best._replace(token=token), LogBatch(self._options.key))
         yield LocalIO(partial(self._cursor.start, segment, own))
-        self._tell_position()
+        self._report_position()
         return own
 
-    def _tell_position(self) -> None:
+    def _report_position(self) -> None:
         """Report how far the file was read, skipped lines included."""
         position = self._log.position() if self._log.codec else self._cursor.offset
         self._options.on_read(max(0, position - self._position))

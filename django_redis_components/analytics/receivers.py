@@ -25,7 +25,7 @@ def connect() -> None:
 def count_sign_in(*, user: Any, request: HttpRequest | None = None, **_: Any) -> None:
     """Count a sign-in, unless the visitor has opted out. Receiver of ``user_logged_in``; it never fails a login.
 
-    ``DNT`` and ``Sec-GPC`` do not prevent it: it identifies nobody that the account does not.
+    ``DNT`` and ``Sec-GPC`` do not prevent it: the account identifies the user already.
 
     Django runs it in a thread for ``alogin``, so it uses the sync client. Keys of users that are not integers are
     mapped.
