@@ -162,6 +162,18 @@ def test_entries_of_other_clients_are_ignored_or_shown_as_far_as_they_make_sense
     assert viewer.get(LIVE).status_code == 200
 
 
+def test_events_of_one_process_are_listed_in_the_order_in_which_it_added_them(
+    redis_server: Store, settings: Any, viewer: Client
+) -> None:
+    record_events(settings)
+    first_ms = int(redis_server.raw.xadd(stream_key(), {"a": "b"}).partition(b"-")[0])
+    for number, (source, age_us) in enumerate([("a:1", 100), ("a:1", 900), ("a:1", 0), ("b:1", 2_000), ("b:1", 0)]):
+        fields = {"kind": "failed", "name": str(number), "source": source, "age_us": age_us, "left_out": 0}
+        redis_server.raw.xadd(stream_key(), fields, id=f"{first_ms + 1}-{number}")
+
+    assert [each["name"] for each in events_of(viewer)] == ["4", "2", "1", "0", "3"]
+
+
 @pytest.mark.contract
 def test_viewing_changes_no_key(store: Store, settings: Any, viewer: Client) -> None:
     record_events(settings)

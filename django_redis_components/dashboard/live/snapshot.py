@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -23,6 +23,8 @@ from django_redis_components.taskqueue.fields import Key, tag_key
 
 #: Events that the page lists, and queues in its filter.
 MAX_SHOWN, MAX_QUEUES = 100, 200
+#: Longest time by which the times of two events of a process may be in the wrong order.
+MAX_SKEW = timedelta(seconds=0.5)
 #: Kinds of events, in the order of the filter.
 KINDS = (
     "started", "succeeded", "failed", "retried", "postponed", "cancelled", "returned", "unregistered",
@@ -147,9 +149,25 @@ def _valid_names(names: Iterable[bytes]) -> Iterator[str]:
 def _newest(entries: Iterable[Sequence[Any]], query: LiveQuery) -> list[RecordedEvent]:
     """Return the events that match, newest first: processes add theirs up to a second late."""
     parsed = [_parse(entry_id.decode(), values) for entry_id, values in entries]
-    found = [each for each in parsed if each is not None and query.matches(each.event)]
-    shown = found if query.after else found[:MAX_SHOWN]
+    found = _in_order([each for each in parsed if each is not None])
+    shown = [each for each in found if query.matches(each.event)]
+    shown = shown if query.after else shown[:MAX_SHOWN]
     return sorted(shown, key=lambda each: each.at, reverse=True)
+
+
+def _in_order(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
+    """Return events, newest first, with the times of each process in the order in which it added them.
+
+    The time of an event is the server's, in milliseconds, less its age: two events of one millisecond could change
+    places. A difference of more than `MAX_SKEW` is not one of rounding.
+    """
+    found, latest = [], dict[str, datetime]()
+    for each in reversed(events):
+        before = latest.get(each.event.source, each.at)
+        at = before if timedelta() < before - each.at < MAX_SKEW else each.at
+        latest[each.event.source] = at
+        found.append(dataclasses.replace(each, at=at))
+    return found[::-1]
 
 
 def _parse(entry_id: str, values: Sequence[bytes]) -> RecordedEvent | None:
