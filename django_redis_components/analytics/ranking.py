@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import threading
-import weakref
 from collections.abc import Sequence
 from datetime import date
 from typing import Literal
@@ -19,6 +16,7 @@ from django_redis_components.analytics.counter import Counter, ttl_ms
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
+from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: A window of time.
@@ -63,8 +61,7 @@ class Ranking(Counter):
             raise ValueError(f"windows={windows!r}: expected some of {', '.join(WINDOWS)}.")
         self.windows = tuple(windows)
         self.ascending = ascending
-        with _mutex:
-            _rankings.add(self)
+        _rankings.add(self)
 
     def add(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
         """Set the score of a member in all windows. Idempotent.
@@ -287,25 +284,14 @@ def top_flow(ranking: Ranking, count: int) -> Flow[list[RankedMember]]:
     return ranking._top(count, 0, None, None)
 
 
-#: The rankings of this process. Weak references: a ranking that is created for each request must be freed.
-_rankings: weakref.WeakSet[Ranking] = weakref.WeakSet()
-_mutex = threading.Lock()
+#: The rankings of this process.
+_rankings: Instances[Ranking] = Instances()
 
 
 def registered_rankings() -> list[Ranking]:
     """Return the rankings of this process, one for each name and connection, ordered by name."""
-    with _mutex:
-        rankings = list(_rankings)
-    found = {(each.name, each.using): each for each in rankings}
+    found = {(each.name, each.using): each for each in _rankings.all()}
     return [found[key] for key in sorted(found)]
-
-
-def _after_fork() -> None:
-    global _mutex
-    _mutex = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _name(member: object) -> str:
