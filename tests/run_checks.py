@@ -1,7 +1,8 @@
 """Run all checks, as ``make test`` does: ``python -m tests.run_checks``. Arguments select steps: ``lint types``.
 
 Every step runs, also after a failure; a table at the end shows the result and the duration of each. A test that
-needs a program which is not installed is skipped and reported; with ``CI=true`` it fails.
+needs a program which is not installed is skipped and reported; with ``CI=true`` it fails. A test that fails beside
+others and passes alone is reported as FLAKY; with ``--strict`` it fails the run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.run_pytest import RERUN
 from tests.support.axe import install_axe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,8 +24,8 @@ COVERAGE_DIR = ROOT / ".data" / "coverage"
 
 PYTHON = (sys.executable, "-m")
 #: Without coverage, which doubles the CPU time of tests: other tests run the same lines.
-PYTEST = (*PYTHON, "pytest", "-q")
-MEASURED_PYTEST = (*PYTHON, "coverage", "run", "-m", "pytest", "-q")
+PYTEST = (*PYTHON, "tests.run_pytest", "-q")
+MEASURED_PYTEST = (*PYTEST, "--coverage")
 
 #: Tests wait for servers and processes most of their time: four processes keep two cores busy, and two with browsers.
 PARALLEL = ("-n", "4", "--dist", "worksteal")
@@ -78,15 +80,17 @@ class StepResult:
     warnings: list[str] = field(default_factory=list)
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the named steps, or all; return the exit code."""
+    names = [argument for argument in arguments if argument != "--strict"]
     unknown = set(names) - set(STEPS)
     if unknown:
         print(f"Unknown step {', '.join(sorted(unknown))}. Steps: {', '.join(STEPS)}.")
         return 2
     _delete_coverage_data()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of the many processes would compile the package again
-    results = [_run_step(name) for name in STEPS if not names or name in names]
+    is_strict = "--strict" in arguments
+    results = [_run_step(name, is_strict=is_strict) for name in STEPS if not names or name in names]
     _print_table(results)
     return 0 if all(result.passed for result in results) else 1
 
@@ -97,7 +101,7 @@ def _delete_coverage_data() -> None:
         path.unlink()
 
 
-def _run_step(name: str) -> StepResult:
+def _run_step(name: str, *, is_strict: bool) -> StepResult:
     print(f"\n=== {name}", flush=True)
     started = time.monotonic()
     result = StepResult(name, True, 0.0)
@@ -105,8 +109,9 @@ def _run_step(name: str) -> StepResult:
         result.warnings.append(f"!!! NOT TESTED: accessibility ({problem})")
         result.passed = not IN_CI
     for command in STEPS[name]:
-        code = _run_command(command, result)
-        result.passed &= code == 0 or (code == NOTHING_COLLECTED and "pytest" in command and not IN_CI)
+        is_pytest = "tests.run_pytest" in command
+        code = _run_command((*command, "--strict") if is_pytest and is_strict else command, result)
+        result.passed &= code == 0 or (code == NOTHING_COLLECTED and is_pytest and not IN_CI)
         if code:
             break
     result.seconds = time.monotonic() - started
@@ -114,17 +119,19 @@ def _run_step(name: str) -> StepResult:
 
 
 def _run_command(command: tuple[str, ...], result: StepResult) -> int:
-    """Run a command, pass its output through, and keep its last line and its warnings."""
+    """Run a command, pass its output through, and keep its warnings and the last line before tests are run again."""
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
         assert process.stdout is not None
         try:
+            is_first_run = True
             for line in process.stdout:
                 print(line, end="", flush=True)
-                if line.strip():
-                    result.last_line = line.strip()
+                is_first_run &= not line.startswith(RERUN)
                 if line.startswith("!!!"):
                     result.warnings.append(line.strip())
+                elif line.strip() and is_first_run:
+                    result.last_line = line.strip()
         except KeyboardInterrupt:
             process.wait()  # it received the signal too, and is stopping its servers
             raise

@@ -1,0 +1,58 @@
+"""Run pytest, and run each failed test again alone: ``python -m tests.run_pytest [--strict] [--coverage] ARGS``.
+
+The tests of a parallel run share the processors with each other. A test that fails there and passes alone is reported
+as ``FLAKY``: a bug of the test or of the product, but seldom of the change that is being tested. The exit code is 0 if
+each failed test passes alone, with ``--strict`` only if none failed. Other arguments are pytest's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+#: More failed tests than this are a broken product: none of them is run again.
+MAX_RERUNS = 10
+
+#: Start of the line before a test is run again.
+RERUN = "--- again, alone: "
+
+#: pytest's exit code for "tests were run, and some failed".
+TESTS_FAILED = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests; return the exit code of pytest, or 0 if each failed test passes alone."""
+    is_strict, is_measured = (option in arguments for option in ("--strict", "--coverage"))
+    arguments = [argument for argument in arguments if argument not in ("--strict", "--coverage")]
+    cache = Path(".data").resolve() / f"pytest-{sys.version_info[0]}.{sys.version_info[1]}"
+    failures = cache / "v" / "cache" / "lastfailed"
+    failures.unlink(missing_ok=True)
+    code = _run([*arguments, "-o", f"cache_dir={cache}"], is_measured=is_measured)
+    failed = sorted(json.loads(failures.read_text())) if failures.is_file() else []
+    if code != TESTS_FAILED or not 0 < len(failed) <= MAX_RERUNS:
+        return code
+    options = [argument for argument in arguments if argument == "--one-store"]
+    flaky = [name for name in failed if _passes_alone(name, options)]
+    for name in failed:
+        print(f"!!! {'FLAKY (failed, then passed alone)' if name in flaky else 'FAILED twice'}: {name}")
+    return code if is_strict or flaky != failed else 0
+
+
+def _passes_alone(name: str, options: list[str]) -> bool:
+    print(f"\n{RERUN}{name}", flush=True)
+    return _run(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, name], is_measured=False) == 0
+
+
+def _run(arguments: list[str], *, is_measured: bool) -> int:
+    measured = ("coverage", "run", "-m") if is_measured else ()
+    command = [sys.executable, "-m", *measured, "pytest", *arguments]
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
