@@ -92,11 +92,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remove what earlier tests leave in this thread: the language of their last request, and database connections.
+    """Remove what earlier tests leave: the language of their last request, database connections, what tasks recorded.
 
-    A worker in the thread of a test without a database would use these connections.
+    A worker in the thread of a test without a database would use these connections, and a task that behaves differently
+    at its first run would take another test's run for it.
     """
     translation.deactivate()
+    if (tasks := sys.modules.get("tests.taskqueue.tasks")) is not None:
+        tasks.recorded.clear()
     if item.get_closest_marker("django_db") is None:
         for connection in databases.all(initialized_only=True):
             connection.close()

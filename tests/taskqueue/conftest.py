@@ -12,7 +12,6 @@ import pytest
 
 from django_redis_components.taskqueue import signals
 from tests.support.processes import Child, Children
-from tests.taskqueue import tasks
 
 #: Seconds that a process gets to end by itself at the end of its test.
 EXIT_S = 5.0
@@ -48,10 +47,3 @@ def _no_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers that other tests, or the examples of the documents, have left."""
     for each in (signals.task_enqueued, signals.task_started, signals.task_retrying, signals.task_finished):
         monkeypatch.setattr(each, "receivers", [])
-
-
-@pytest.fixture(autouse=True)
-def _clear_recorded() -> Iterator[None]:
-    tasks.recorded.clear()
-    yield
-    tasks.recorded.clear()

@@ -28,11 +28,6 @@ from tests.taskqueue.tasks import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _clear_recorded() -> None:
-    recorded.clear()
-
-
 @task
 def enqueue_and_get_result(text: str) -> str:
     """Enqueue another task and use its result."""

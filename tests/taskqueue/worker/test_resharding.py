@@ -38,7 +38,6 @@ def cluster(request: pytest.FixtureRequest, stores: Stores, settings: Any) -> It
     """A Cluster of Valkey, and one of Redis 7."""
     lent = stores.get(request.param).for_test(f"reshard-{request.param}")
     settings.REDIS_COMPONENTS = components_settings(lent)
-    tasks.recorded.clear()
     yield lent
     close_pools()
     lent.delete_keys()
@@ -111,7 +110,6 @@ def test_all_tasks_run_while_valkey_moves_the_slot_by_itself(cluster: Store) -> 
 def test_all_tasks_run_while_redis_cli_reshards(binary: Any, stores: Stores, settings: Any) -> None:
     if not REDIS_CLI.exists():
         skip_missing("redis-cli: apt-get install redis-tools")
-    tasks.recorded.clear()
     servers = start_cluster(binary(), stores.new_directory("reshard"))
     try:
         nodes = [redis.Redis(host="127.0.0.1", port=server.port) for server in servers]
