@@ -1,20 +1,28 @@
-"""Application components on Redis for Django, and a dashboard for them in the admin.
+"""Redis building blocks for Django, and a dashboard for them in the admin.
 
-One line in ``INSTALLED_APPS``, one dict in the settings (``REDIS_COMPONENTS``), then import from the room
-that you need. This module imports nothing.
+Add ``"django_redis_components"`` to ``INSTALLED_APPS``, set ``REDIS_COMPONENTS``, and import from a component. This
+module imports nothing.
 
-The rooms, from the ground up (imports go down only; rooms of one floor never import each other):
+Components import only those of lower layers, and none of their own layer:
 
 ======================  =====  ============================================================================
 ``core``                0      settings, keys, connections, scripts, the protocol of every operation
-``locks``               1      a lock with a token, an expiry and a fencing token
+``locks``               1      locks with leases and fencing tokens, for several names, for readers and writers
 ``semaphores``          1      at most n holders at once, on the server's clock
 ``ratelimits``          1      requests per visitor and period; views, middleware
-``analytics``           1      page views, unique visitors, sign-ins
-``autocomplete``        2      recent choices, prefix index, view, template tag and form widget
-``taskqueue``           2      tasks, delayed tasks, worker, poller
-``contrib``             3      backend for Django's own Tasks framework
+``bloom``               1      whether an item was seen before, in about 10 bits an item
+``analytics``           1      page views, unique visitors, sign-ins, events, rankings
+``search``              1      ranked search in documents
+``messaging``           1      mailboxes, chats, broadcasts
+``files``               1      files for several consumers, in chunks
+``aggregation``         1      log files counted by day and place; the country of an address
+``transactions``        2      optimistic transactions on keys
+``expiry``              2      cached values, computed by one caller at a time; a cache with jittered TTLs
+``autocomplete``        2      recent choices, prefix index, view, template tag, form fields
+``taskqueue``           2      tasks, workers, schedules, flows
 ``dashboard``           3      the operations pages in the admin
+``testing``             3      tasks in the tests of a site
+``contrib``             4      Django's Tasks framework, Django REST framework, Prometheus, OpenTelemetry
 ======================  =====  ============================================================================
 """
 

@@ -1,15 +1,19 @@
-"""The app in Django: its name, and what is set up when all apps are loaded."""
+"""The app in Django: its name, and what is set up when all apps are loaded.
+
+No component is imported here: a command, a migration or a site that uses one component does not wait for the others.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import register
 from django.utils.translation import gettext_lazy as _
 
 from django_redis_components import checks
-from django_redis_components.analytics import receivers
 from django_redis_components.contrib import task_discovery
-from django_redis_components.taskqueue import registry
+from django_redis_components.core import discovery
 
 
 class RedisComponentsConfig(AppConfig):
@@ -22,8 +26,17 @@ class RedisComponentsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the system checks, the receivers of signals, and the search for tasks of Django's framework."""
+        from django.contrib.auth.signals import user_logged_in
+
         for check in checks.CHECKS:
             register(check, checks.TAG)
         task_discovery.import_framework()
-        receivers.connect()
-        registry.after_discovery(task_discovery.discover)
+        user_logged_in.connect(_count_sign_in, dispatch_uid="django_redis_components.analytics.sign_in")
+        discovery.after_discovery(task_discovery.discover)
+
+
+def _count_sign_in(**facts: Any) -> None:
+    """Count a login as the user's sign-in of the day. The first one imports analytics."""
+    from django_redis_components.analytics.receivers import count_sign_in
+
+    count_sign_in(**facts)

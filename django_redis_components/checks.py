@@ -1,5 +1,7 @@
 """System checks: report mistakes and risks in the settings. No check opens a connection.
 
+Django imports this module when it starts. A check imports a component only if the site uses it.
+
 ========  ===============================================================================================
 drc.E001  `REDIS_COMPONENTS` is invalid
 drc.E002  a connection is invalid (no such cache, not django-redis, a wrong URL) or does not exist
@@ -20,23 +22,20 @@ drc.W070  the monitoring views answer everybody
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning
+from django.urls import get_resolver
+from django.utils.module_loading import import_string, module_has_submodule
 
-from django_redis_components.autocomplete.checks import check_widgets
-from django_redis_components.contrib import drf
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
-from django_redis_components.core.client.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.expiry.checks import check_serializers
-from django_redis_components.ratelimits.checks import check_middleware
-from django_redis_components.taskqueue.checks import check_periodic, connections_of_tasks
 
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"
@@ -55,6 +54,8 @@ def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> 
 
 def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report invalid connections, and unknown aliases in use (drc.E002)."""
+    from django_redis_components.core.client import connections
+
     found: list[CheckMessage] = []
     for alias in _aliases():
         try:
@@ -67,6 +68,9 @@ def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
 
 def check_shared_database(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report tasks stored in the database of a cache (drc.W001)."""
+    from django_redis_components.core.client import connections
+    from django_redis_components.core.client.caches import caches_on
+
     found: list[CheckMessage] = []
     for alias in _queue_aliases():
         try:
@@ -91,22 +95,43 @@ def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> lis
 
 def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
-    return [] if conf.validation_errors() else check_widgets()
+    if conf.validation_errors() or not getattr(django_settings, "ROOT_URLCONF", None):
+        return []  # a site without a URLconf has workers only, and no widgets
+    get_resolver().url_patterns  # noqa: B018 - loads it: it imports the forms
+    if not _is_imported("autocomplete"):
+        return []
+    from django_redis_components.autocomplete.checks import check_widgets
+
+    return check_widgets()
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report tasks and schedules that cannot be loaded or enqueued (drc.E043, drc.E044)."""
-    return [] if conf.validation_errors() else check_periodic()
+    if conf.validation_errors() or not _has_tasks():
+        return []
+    from django_redis_components.taskqueue.checks import check_periodic
+
+    return check_periodic()
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report a misconfigured rate limit middleware (drc.E050, drc.E052, drc.W050)."""
-    return [] if conf.validation_errors() else check_middleware()
+    if conf.validation_errors() or not _has_rate_limits():
+        return []
+    from django_redis_components.ratelimits.checks import check_middleware
+
+    return check_middleware()
 
 
 def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report misconfigured throttles of Django REST framework (drc.E051)."""
-    return [] if conf.validation_errors() else drf.check_throttles()
+    if conf.validation_errors() or not (
+        apps.is_installed("rest_framework") or hasattr(django_settings, "REST_FRAMEWORK")
+    ):
+        return []
+    from django_redis_components.contrib import drf
+
+    return drf.check_throttles()
 
 
 def check_monitoring(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -120,6 +145,14 @@ def check_monitoring(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
 
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report caches that unpickle values (drc.E060)."""
+    backends = [str(cache.get("BACKEND")) for cache in django_settings.CACHES.values()]
+    for path in backends:
+        with contextlib.suppress(ImportError, ValueError):  # Django reports it
+            import_string(path)
+    if not _is_imported("expiry.cache"):
+        return []
+    from django_redis_components.expiry.checks import check_serializers
+
     return list(check_serializers())
 
 
@@ -135,6 +168,23 @@ CHECKS = (
     check_monitoring,
     check_caches,
 )
+
+
+def _is_imported(module: str) -> bool:
+    """Return whether the site has imported a module of this package."""
+    return f"{__package__}.{module}" in sys.modules
+
+
+def _has_tasks() -> bool:
+    """Return whether the site may have tasks: an app has a module of them, or some module imported the queue."""
+    return _is_imported("taskqueue") or any(module_has_submodule(app.module, "tasks") for app in apps.get_app_configs())
+
+
+def _has_rate_limits() -> bool:
+    """Return whether the site has rates for its middleware, or the middleware."""
+    return bool(conf.settings().ratelimits.rates) or any(
+        path.startswith(f"{__package__}.ratelimits.") for path in django_settings.MIDDLEWARE
+    )
 
 
 def _has_dashboard_settings() -> bool:
@@ -177,8 +227,16 @@ def _queue_aliases() -> list[str]:
     if conf.validation_errors():
         return []
     settings = conf.settings()
-    wanted = dict.fromkeys(["default", settings.dashboard.using, *connections_of_tasks()])
+    wanted = dict.fromkeys(["default", settings.dashboard.using, *_aliases_of_tasks()])
     return [alias for alias in wanted if alias in settings.connections]
+
+
+def _aliases_of_tasks() -> list[str]:
+    if not _has_tasks():
+        return []
+    from django_redis_components.taskqueue.checks import connections_of_tasks
+
+    return connections_of_tasks()
 
 
 def _shared(alias: str, cache: str) -> CheckMessage:

@@ -15,15 +15,8 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 
-def connect() -> None:
-    """Count each login as the user's sign-in of the day. Called once, when the apps are ready."""
-    from django.contrib.auth.signals import user_logged_in
-
-    user_logged_in.connect(count_sign_in, dispatch_uid="django_redis_components.analytics.sign_in")
-
-
 def count_sign_in(*, user: Any, request: HttpRequest | None = None, **_: Any) -> None:
-    """Count a sign-in, unless the visitor has opted out. Receiver of ``user_logged_in``; it never fails a login.
+    """Count a sign-in, unless the visitor has opted out. Called for ``user_logged_in``; it never fails a login.
 
     ``DNT`` and ``Sec-GPC`` do not prevent it: the account identifies the user already.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Warning
-from django.urls import NoReverseMatch, get_resolver, reverse
+from django.urls import NoReverseMatch, reverse
 
 from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.registry import registered, source
@@ -17,13 +16,7 @@ UNKNOWN_INDEX_ID = "drc.W031"
 
 
 def check_widgets() -> list[CheckMessage]:
-    """Report widgets without a view, and widgets with an unregistered index.
-
-    The URLconf is loaded first, since it imports the forms. A site without one (workers only) has no widgets.
-    """
-    if not getattr(settings, "ROOT_URLCONF", None):
-        return []
-    get_resolver().url_patterns  # noqa: B018 - loads it
+    """Report widgets without a view, and widgets with an unregistered index. The URLconf is loaded."""
     names = used_indexes | {one.name for one in registered()}
     return [*_without_view(names), *_unknown(used_indexes)]
 

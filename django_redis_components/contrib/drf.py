@@ -17,8 +17,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from django.apps import apps
-from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.client_address import client_address
@@ -139,8 +137,6 @@ def _hashable(value: Any) -> Any:
 
 def check_throttles() -> list[CheckMessage]:
     """Each throttle of the site's views whose rates in ``DEFAULT_THROTTLE_RATES`` are not accepted (drc.E051)."""
-    if not (apps.is_installed("rest_framework") or hasattr(django_settings, "REST_FRAMEWORK")):
-        return []
     return [
         Error(f"{throttle.__module__}.{throttle.__qualname__}: {error}", id="drc.E051")
         for throttle in _used_throttles()

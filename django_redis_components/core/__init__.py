@@ -5,7 +5,7 @@ the two drivers `run` and `arun` make its sync and its async method. Importing c
 connection.
 
 ==================  ================================================================================
-exceptions          the root `RedisComponentsError`, and the errors of core
+exceptions          the root `RedisComponentsError`, and errors that need no client
 units, rates        durations in seconds to milliseconds; rates such as "10/m"
 names, keys         validation of names; names to keys
 conf, sections      `REDIS_COMPONENTS`: one frozen dataclass per section
@@ -18,6 +18,7 @@ leasing/            leases, FIFO waiting and renewal for locks and semaphores
 decorators          decorators that run a function inside a context manager
 name_templates      names of decorated calls, as templates over their arguments
 registry            the names that decorators use, for the dashboard
+discovery           what is called after the `tasks` modules were imported
 circuit_breaker     skipping Redis after failures
 outage_log          log messages about an outage
 flushing            data for the dashboard that a thread sends once a second
@@ -33,6 +34,7 @@ connections         alias -> client, made on first use, safe after a fork
 endpoint            where and how to connect; made by `urls` and `caches`
 _async, _sync       client and pool; `_sync` is generated from `_async` (`make sync`)
 topology            which node serves a key: standalone, Sentinel, Cluster
+exceptions          errors of connections, which are also redis-py's
 retry               what is sent again after an error
 slot_migration      Cluster slots that are being moved
 server              the server's version

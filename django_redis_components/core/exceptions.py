@@ -1,11 +1,13 @@
-"""The root of all errors, the root of interruptions, and the errors of `core`."""
+"""The root of all errors, the root of interruptions, and the errors of `core` but for those of `core.client`.
+
+Settings and system checks use this module: it does not import redis-py, which takes as long as a third of Django.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from django.core.exceptions import ImproperlyConfigured
-from redis.exceptions import ConnectionError, TryAgainError
 
 
 class RedisComponentsError(Exception):
@@ -33,30 +35,6 @@ def raise_interruption(responses: Iterable[tuple[object, object]]) -> None:
 
 class ConfigurationError(RedisComponentsError, ImproperlyConfigured):
     """A setting in `REDIS_COMPONENTS` is unknown or has an invalid value."""
-
-
-class NotConnected(ConnectionError):
-    """No connection could be opened, so nothing was sent. A lost reply raises redis-py's `ConnectionError` itself."""
-
-
-class SlotMigrating(RedisComponentsError, TryAgainError):
-    """The Cluster slot of the request's keys is being moved to another node, for longer than the request may wait.
-
-    Nothing was executed: the request may be sent again. See ``SLOT_MIGRATION_TIMEOUT``.
-
-    Attributes:
-        slot: the number of the slot.
-        waited_s: how long the request has waited, in seconds.
-    """
-
-    def __init__(self, slot: int, waited_s: float, where: str) -> None:
-        waited = f"; waited for {waited_s:.1f} s" if waited_s >= 0.05 else ""
-        super().__init__(
-            f"Slot {slot} of the Cluster {where} is being moved to another node{waited}. "
-            "Nothing was executed: try again later."
-        )
-        self.slot = slot
-        self.waited_s = waited_s
 
 
 class UnsupportedServer(RedisComponentsError):

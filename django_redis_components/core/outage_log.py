@@ -13,7 +13,7 @@ from collections.abc import Callable
 from redis.exceptions import ResponseError
 
 from django_redis_components.core.client import retry
-from django_redis_components.core.exceptions import SlotMigrating
+from django_redis_components.core.client.exceptions import SlotMigrating
 
 #: Seconds between two messages about the same outage. Lower: more log lines.
 REMINDER_S = 30.0

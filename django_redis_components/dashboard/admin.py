@@ -1,22 +1,18 @@
-"""The `ModelAdmin` classes of the dashboard: its pages, their verbs and permissions."""
+"""The `ModelAdmin` classes of the dashboard: its pages, their verbs and permissions.
+
+Django imports this module when it starts. Methods import the views, and with them the components, when they are used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
 
-from django_redis_components.core import keys
-from django_redis_components.dashboard.actions import views as action_views
-from django_redis_components.dashboard.failures import change_views as failure_change_views
-from django_redis_components.dashboard.failures import views as failure_views
-from django_redis_components.dashboard.flows import views as flow_views
-from django_redis_components.dashboard.limits import views as limit_views
-from django_redis_components.dashboard.live import views as live_views
-from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.model_admins import ObjectAdmin, PageAdmin, UnmanagedAdmin, View
 from django_redis_components.dashboard.models import (
     Action,
@@ -34,19 +30,11 @@ from django_redis_components.dashboard.models import (
     TaskFlow,
     Worker,
 )
-from django_redis_components.dashboard.overview import views as overview_views
-from django_redis_components.dashboard.panels import views as panel_views
-from django_redis_components.dashboard.queues import change_views
-from django_redis_components.dashboard.queues import views as queue_views
-from django_redis_components.dashboard.schedules import change_views as schedule_change_views
-from django_redis_components.dashboard.schedules import edit_views as schedule_edit_views
-from django_redis_components.dashboard.schedules import views as schedule_views
-from django_redis_components.dashboard.task import change_views as task_change_views
-from django_redis_components.dashboard.task import views as task_views
-from django_redis_components.dashboard.verbs import Verb
-from django_redis_components.dashboard.workers import change_views as worker_change_views
-from django_redis_components.dashboard.workers import views as worker_views
-from django_redis_components.taskqueue.stats import fingerprint
+
+if TYPE_CHECKING:
+    from django_redis_components.dashboard.verbs import Verb
+
+    VerbViews = Sequence[tuple[Verb, Callable[..., HttpResponse]]]
 
 
 class OverviewAdmin(PageAdmin):
@@ -54,7 +42,9 @@ class OverviewAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the overview."""
-        return overview_views.overview(self, request, extra_context)
+        from django_redis_components.dashboard.overview import views
+
+        return views.overview(self, request, extra_context)
 
 
 class FailureAdmin(PageAdmin):
@@ -64,24 +54,30 @@ class FailureAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the errors, and one of them in detail."""
-        return failure_views.failures(self, request, extra_context)
+        from django_redis_components.dashboard.failures import views
+
+        return views.failures(self, request, extra_context)
 
     def redirect_to_home(self, request: HttpRequest, object_id: str = "", **_: Any) -> HttpResponse:
         """Redirect links to an error, for example in "Recent actions", to its detail."""
+        from django_redis_components.dashboard.failures import change_views
+        from django_redis_components.taskqueue.stats import fingerprint
+
         if fingerprint.PATTERN.fullmatch(object_id):
-            return HttpResponseRedirect(failure_change_views.back_url(self, object_id))
+            return HttpResponseRedirect(change_views.back_url(self, object_id))
         return super().redirect_to_home(request)
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URLs of the changes."""
+        from django_redis_components.dashboard.failures import change_views
 
         def view_of(verb: Verb) -> View:
             def view(request: HttpRequest) -> HttpResponse:
-                return failure_change_views.change_error(self, request, verb)
+                return change_views.change_error(self, request, verb)
 
             return self.guard_verb(view, verb)
 
-        changes = (failure_change_views.RETRY, failure_change_views.DELETE)
+        changes = (change_views.RETRY, change_views.DELETE)
         return [path(f"{verb.name}/", view_of(verb), name=f"{name}_{verb.name}") for verb in changes]
 
 
@@ -92,7 +88,9 @@ class LiveEventAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the newest events."""
-        return live_views.live(self, request, extra_context)
+        from django_redis_components.dashboard.live import views
+
+        return views.live(self, request, extra_context)
 
 
 class WorkerAdmin(PageAdmin):
@@ -102,17 +100,20 @@ class WorkerAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the worker processes."""
-        return worker_views.workers(self, request, extra_context)
+        from django_redis_components.dashboard.workers import views
+
+        return views.workers(self, request, extra_context)
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URLs of the commands."""
+        from django_redis_components.dashboard.workers import change_views
 
         def view_of(command: str) -> View:
-            return lambda request: worker_change_views.change(self, request, command)
+            return lambda request: change_views.change(self, request, command)
 
         return [
             path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
-            for command, verb in worker_change_views.VERBS.items()
+            for command, verb in change_views.VERBS.items()
         ]
 
 
@@ -123,20 +124,23 @@ class ScheduleAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the schedules, and what is due in the next hours."""
-        return schedule_views.schedules(self, request, extra_context)
+        from django_redis_components.dashboard.schedules import views
+
+        return views.schedules(self, request, extra_context)
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URLs of the changes."""
+        from django_redis_components.dashboard.schedules import change_views, edit_views
 
         def view_of(command: str) -> View:
-            return lambda request: schedule_change_views.change(self, request, command)
+            return lambda request: change_views.change(self, request, command)
 
-        edit = self.guard_verb(lambda request: schedule_edit_views.edit(self, request), schedule_edit_views.EDIT)
+        edit = self.guard_verb(lambda request: edit_views.edit(self, request), edit_views.EDIT)
         return [
             path("edit/", edit, name=f"{name}_edit"),
             *(
                 path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
-                for command, verb in schedule_change_views.VERBS.items()
+                for command, verb in change_views.VERBS.items()
             ),
         ]
 
@@ -148,15 +152,21 @@ class LockAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show held locks and permits."""
-        return lock_views.locks(self, request, extra_context)
+        from django_redis_components.dashboard.locks import views
+
+        return views.locks(self, request, extra_context)
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URL of the release."""
-        return [path("release/", self.guard_verb(self.release_view, lock_views.RELEASE), name=f"{name}_release")]
+        from django_redis_components.dashboard.locks import views
+
+        return [path("release/", self.guard_verb(self.release_view, views.RELEASE), name=f"{name}_release")]
 
     def release_view(self, request: HttpRequest) -> HttpResponse:
         """Confirm or execute a release."""
-        return lock_views.release(self, request)
+        from django_redis_components.dashboard.locks import views
+
+        return views.release(self, request)
 
 
 class RateLimitAdmin(PageAdmin):
@@ -166,15 +176,21 @@ class RateLimitAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the limits and the state of a key."""
-        return limit_views.limits(self, request, extra_context)
+        from django_redis_components.dashboard.limits import views
+
+        return views.limits(self, request, extra_context)
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URL of the reset."""
-        return [path("reset/", self.guard_verb(self.reset_view, limit_views.RESET), name=f"{name}_reset")]
+        from django_redis_components.dashboard.limits import views
+
+        return [path("reset/", self.guard_verb(self.reset_view, views.RESET), name=f"{name}_reset")]
 
     def reset_view(self, request: HttpRequest) -> HttpResponse:
         """Confirm or execute a reset."""
-        return limit_views.reset(self, request)
+        from django_redis_components.dashboard.limits import views
+
+        return views.reset(self, request)
 
 
 class ActionAdmin(PageAdmin):
@@ -184,7 +200,9 @@ class ActionAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show who has changed what."""
-        return action_views.actions(self, request, extra_context)
+        from django_redis_components.dashboard.actions import views
+
+        return views.actions(self, request, extra_context)
 
 
 class PanelPageAdmin(PageAdmin):
@@ -197,26 +215,48 @@ class PanelPageAdmin(PageAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the panels."""
-        return panel_views.panel_page(self, request, self.home, extra_context)
+        from django_redis_components.dashboard.panels import views
+
+        return views.panel_page(self, request, self.home, extra_context)
 
 
 class QueuesAdmin(ObjectAdmin):
     """The pages of queues."""
 
-    verb_views = change_views.VIEWS
-    object_view = staticmethod(queue_views.queue)
+    def verb_views(self) -> VerbViews:
+        """Return the view of each verb."""
+        from django_redis_components.dashboard.queues import change_views
+
+        return change_views.VIEWS
+
+    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the page of a queue."""
+        from django_redis_components.dashboard.queues import views
+
+        return views.queue(self, request, object_id)
 
     @staticmethod
     def parse_id(text: str) -> str:
         """Return the name of a queue."""
+        from django_redis_components.core import keys
+
         return keys.validate_name(text, "queue name")
 
 
 class TaskAdmin(ObjectAdmin):
     """The pages of tasks, and ``task/?id=…``, which redirects to one."""
 
-    verb_views = task_change_views.VIEWS
-    object_view = staticmethod(task_views.task)
+    def verb_views(self) -> VerbViews:
+        """Return the view of each verb."""
+        from django_redis_components.dashboard.task import change_views
+
+        return change_views.VIEWS
+
+    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the page of a task."""
+        from django_redis_components.dashboard.task import views
+
+        return views.task(self, request, object_id)
 
     @staticmethod
     def parse_id(text: str) -> str:
@@ -225,20 +265,33 @@ class TaskAdmin(ObjectAdmin):
 
     def list_view(self, request: HttpRequest) -> HttpResponse:
         """Redirect to the page of the task that a form names."""
-        return task_views.jump(self, request)
+        from django_redis_components.dashboard.task import views
+
+        return views.jump(self, request)
 
 
 class FlowAdmin(ObjectAdmin):
     """The pages of flows."""
 
-    verb_views = ((flow_views.CANCEL, flow_views.cancel),)
-    object_view = staticmethod(flow_views.flow)
+    def verb_views(self) -> VerbViews:
+        """Return the view of each verb."""
+        from django_redis_components.dashboard.flows import views
+
+        return ((views.CANCEL, views.cancel),)
+
+    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the page of a flow."""
+        from django_redis_components.dashboard.flows import views
+
+        return views.flow(self, request, object_id)
 
     @staticmethod
     def parse_id(text: str) -> str:
         """Return the id of a flow."""
-        if not 0 < len(text) <= flow_views.MAX_ID:
-            raise ValueError(f"flow id: expected at most {flow_views.MAX_ID} characters.")
+        from django_redis_components.dashboard.flows import views
+
+        if not 0 < len(text) <= views.MAX_ID:
+            raise ValueError(f"flow id: expected at most {views.MAX_ID} characters.")
         return text
 
 

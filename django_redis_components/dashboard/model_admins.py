@@ -1,10 +1,14 @@
-"""The bases of the dashboard's `ModelAdmin` classes: URLs and permissions of models without a table."""
+"""The bases of the dashboard's `ModelAdmin` classes: URLs and permissions of models without a table.
+
+Django imports this module when it starts, so views and verbs, and with them the components, are imported when they
+are used.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -14,10 +18,10 @@ from django.urls import URLPattern, path, reverse, reverse_lazy
 from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.dashboard import responses, verbs
-from django_redis_components.dashboard.verbs import Verb
 
 if TYPE_CHECKING:
+    from django_redis_components.dashboard.verbs import Verb
+
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
     _ModelAdmin = admin.ModelAdmin
@@ -68,6 +72,8 @@ class UnmanagedAdmin(_ModelAdmin):
         """Return the view of a verb behind its permission and `READ_ONLY`."""
 
         def allowed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            from django_redis_components.dashboard import verbs
+
             verbs.ensure_allowed(request, verb)
             return view(request, **kwargs)
 
@@ -89,6 +95,8 @@ class UnmanagedAdmin(_ModelAdmin):
             try:
                 return view(request, **kwargs)
             except ConfigurationError as exc:
+                from django_redis_components.dashboard import responses
+
                 return responses.misconfigured_response(self, request, exc)
 
         guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
@@ -128,15 +136,15 @@ class PageAdmin(UnmanagedAdmin):
 
 
 class ObjectAdmin(UnmanagedAdmin):
-    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index.
+    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index."""
 
-    Attributes:
-        verb_views: the view of each verb.
-        object_view: the view of the page.
-    """
+    def verb_views(self) -> Sequence[tuple[Verb, Callable[..., HttpResponse]]]:
+        """Return the view of each verb."""
+        raise NotImplementedError
 
-    verb_views: ClassVar[Sequence[tuple[Verb, Callable[..., HttpResponse]]]] = ()
-    object_view: ClassVar[Callable[..., HttpResponse]]
+    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the page of an object."""
+        raise NotImplementedError
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
@@ -149,10 +157,10 @@ class ObjectAdmin(UnmanagedAdmin):
             *[
                 path(
                     f"_verb/{verb.name}/<path:object_id>/",
-                    self.guard_verb(self._view_of(view), verb),
+                    self.guard_verb(self._view_of(functools.partial(view, self)), verb),
                     name=f"{name}_{verb.name}",
                 )
-                for verb, view in self.verb_views
+                for verb, view in self.verb_views()
             ],
             path("<path:object_id>/", self._guard(self._view_of(self.object_view)), name=f"{name}_change"),
         ]
@@ -174,13 +182,12 @@ class ObjectAdmin(UnmanagedAdmin):
         """Return False: no entry in the index."""
         return False
 
-    def _view_of(self, view: Callable[..., HttpResponse]) -> View:
-        @functools.wraps(view)
+    def _view_of(self, view: Callable[[HttpRequest, str], HttpResponse]) -> View:
         def wrapper(request: HttpRequest, object_id: str) -> HttpResponse:
             try:
                 valid_id = self.parse_id(unquote(object_id))
             except ValueError as exc:
                 raise Http404(str(exc)) from exc
-            return view(self, request, valid_id)
+            return view(request, valid_id)
 
         return wrapper

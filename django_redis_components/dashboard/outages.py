@@ -19,12 +19,8 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from django_redis_components.core.exceptions import (
-    ConfigurationError,
-    NotConnected,
-    RedisComponentsError,
-    UnsupportedServer,
-)
+from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError, UnsupportedServer
 from django_redis_components.dashboard.clients import READ_S
 
 #: Seconds after which a client may retry.

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
 from django_redis_components.core import conf
-from django_redis_components.core.protocol import Flow
+
+if TYPE_CHECKING:
+    from django_redis_components.core.protocol import Flow
 
 #: Pages that show panels.
 PAGES = ("overview", "analytics", "autocomplete", "messaging")

@@ -19,8 +19,9 @@ from typing import Any
 
 from redis.exceptions import RedisError, TimeoutError
 
+from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.decorators import refuse_awaitable
-from django_redis_components.core.exceptions import Interruption, NotConnected, RedisComponentsError, SlotMigrating
+from django_redis_components.core.exceptions import Interruption, RedisComponentsError
 from django_redis_components.core.keys import key, validate_name
 from django_redis_components.core.protocol import BoundedSlotWait, Wait
 from django_redis_components.expiry.jitter import shorten

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from django.utils.module_loading import autodiscover_modules
 
+from django_redis_components.core import discovery
 from django_redis_components.taskqueue.exceptions import InvalidTask
 
 
@@ -19,8 +20,6 @@ class Registered(Protocol):
 
 #: Registered tasks by name.
 tasks: dict[str, Any] = {}
-#: Called after each discovery.
-discovery_hooks: list[Callable[[], None]] = []
 
 
 def register(name: str, task: Registered) -> None:
@@ -53,14 +52,8 @@ def each() -> Iterator[Any]:
 def autodiscover() -> None:
     """Import the `tasks` module of each installed app. Errors in a module are raised."""
     autodiscover_modules("tasks")
-    for hook in discovery_hooks:
+    for hook in discovery.hooks:
         hook()
-
-
-def after_discovery(hook: Callable[[], None]) -> None:
-    """Call `hook` each time the `tasks` modules have been imported; it may register tasks from them."""
-    if hook not in discovery_hooks:
-        discovery_hooks.append(hook)
 
 
 def _origin(task: Registered) -> str:

@@ -1,4 +1,7 @@
-"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts and calendars."""
+"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts and calendars.
+
+Django's system checks import this module: a tag imports its component when it is rendered.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,13 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from django_redis_components.analytics import rendering
-from django_redis_components.analytics.estimate import Estimate
-from django_redis_components.analytics.page_counts import views_of, visitors_of
-from django_redis_components.autocomplete.widgets import AutocompleteInput, media
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
     from django import forms
 
+    from django_redis_components.analytics.estimate import Estimate
     from django_redis_components.search import SearchPage, TextPart
 
 register = template.Library()
@@ -44,6 +43,8 @@ def autocomplete(
 
     The first one in a page brings the stylesheet and the script, unless ``{% autocomplete_media %}`` did.
     """
+    from django_redis_components.autocomplete.widgets import AutocompleteInput, media
+
     html_attrs = {"id": f"id_{name}", **{key.rstrip("_").replace("_", "-"): attrs[key] for key in attrs}}
     widget = AutocompleteInput(index, scope=scope)
     return format_html("{}{}", _media_once(context, _SEEN, media()), widget.render(name, value, html_attrs))
@@ -52,6 +53,8 @@ def autocomplete(
 @register.simple_tag(takes_context=True)
 def autocomplete_media(context: template.Context) -> SafeString:
     """The stylesheet and the script of ``{% autocomplete %}``, for the page's head."""
+    from django_redis_components.autocomplete.widgets import media
+
     return _media_once(context, _SEEN, media())
 
 
@@ -77,6 +80,8 @@ def sign_in_calendar(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
+    from django_redis_components.analytics import rendering
+
     calendar = rendering.read_calendar(user_id, signins, year, days)
     html = render_to_string(rendering.CALENDAR_TEMPLATE, rendering.calendar_context(calendar))
     return format_html("{}{}", _media_once(context, _CALENDAR_SEEN, rendering.media()), html)
@@ -85,6 +90,8 @@ def sign_in_calendar(
 @register.simple_tag(takes_context=True)
 def sign_in_calendar_media(context: template.Context) -> SafeString:
     """The stylesheet of ``{% sign_in_calendar %}``, for the page's head."""
+    from django_redis_components.analytics import rendering
+
     return _media_once(context, _CALENDAR_SEEN, rendering.media())
 
 
@@ -100,6 +107,8 @@ def page_views(context: template.Context, page: str | None = None, days: int = 1
     Returns:
         "" if Redis is unavailable, which is logged.
     """
+    from django_redis_components.analytics.page_counts import views_of
+
     return views_of(_page(context, page), days, site)
 
 
@@ -112,6 +121,8 @@ def page_visitors(
     Of several days it may be the sum of daily visitors, which the page should say: with
     ``{% page_visitors days=7 as visitors %}`` test ``visitors.exact_range`` (see `Estimate`).
     """
+    from django_redis_components.analytics.page_counts import visitors_of
+
     return visitors_of(_page(context, page), days, site)
 
 

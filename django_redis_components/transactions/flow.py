@@ -25,9 +25,10 @@ from redis.exceptions import (
     WatchError,
 )
 
+from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.client.slot_migration import is_migrating, slot_of
-from django_redis_components.core.exceptions import Interruption, RedisComponentsError, SlotMigrating
+from django_redis_components.core.exceptions import Interruption, RedisComponentsError
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Read, Sleep
 from django_redis_components.locks import Lock

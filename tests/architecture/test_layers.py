@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import django_redis_components
 from tests.architecture.sources import ENTRY_POINTS, LAYERS, PACKAGE, TASKQUEUE_LAYERS, Module, modules
 
 TASKQUEUE = f"{PACKAGE}.taskqueue."
@@ -24,6 +27,14 @@ def test_every_component_and_entry_point_has_a_layer() -> None:
     unknown = {module.component for module in modules() if module.component} - set(LAYERS)
 
     assert not unknown, f"Add {sorted(unknown)} to LAYERS in tests/architecture/sources.py."
+
+
+def test_docstring_of_the_package_lists_every_component_with_its_layer() -> None:
+    listed = re.findall(r"^``(\w+)`` +(\d) ", django_redis_components.__doc__ or "", re.MULTILINE)
+
+    components = {name: layer for name, layer in LAYERS.items() if layer < ENTRY_POINTS}
+    assert {name: int(layer) for name, layer in listed} == components
+    assert [int(layer) for _, layer in listed] == sorted(components.values())
 
 
 def test_every_module_of_the_taskqueue_has_a_layer() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 
+from django_redis_components import checks
 from django_redis_components.autocomplete import (
     AutocompleteInput,
     PrefixIndex,
@@ -141,6 +142,6 @@ def test_check_passes_without_a_urlconf(settings: Any) -> None:
     del settings.ROOT_URLCONF
 
     try:
-        assert check_widgets() == []
+        assert checks.check_autocomplete() == []
     finally:
         unregister("contacts")

@@ -11,8 +11,8 @@ import pytest
 
 from django_redis_components.analytics import PageViews, safeguard
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.core.client.slot_migration import SlotWaits
-from django_redis_components.core.exceptions import SlotMigrating
 from django_redis_components.core.keys import key
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit, limiter

@@ -14,8 +14,9 @@ import pytest
 import redis
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.exceptions import ConfigurationError, NotConnected
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
 from example_project.localserver import LocalServer, ServerError, redis_binary

@@ -5,9 +5,9 @@ from __future__ import annotations
 import redis
 from django.core.exceptions import ImproperlyConfigured
 
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.exceptions import (
     ConfigurationError,
-    NotConnected,
     RedisComponentsError,
     TryLater,
     UnsupportedServer,

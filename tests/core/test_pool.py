@@ -17,8 +17,8 @@ from django_redis_components.core.client._async import client as async_client
 from django_redis_components.core.client._async import pool as async_pool
 from django_redis_components.core.client._sync import pool as sync_pool
 from django_redis_components.core.client.connections import AsyncClient
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.transport import AsyncConnection, SyncConnection
-from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from tests.conftest import components_settings

@@ -12,8 +12,9 @@ import redis
 from django_redis_components.core.client import connections
 from django_redis_components.core.client import retry as recovery
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.exceptions import NotConnected, UnsupportedServer
+from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
 from example_project.localserver import LocalServer, old_redis_binary

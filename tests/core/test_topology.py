@@ -12,10 +12,10 @@ from redis.crc import key_slot
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Node
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.topology import Cluster, Topology, topology_of
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
 from django_redis_components.core.sections import ConnectionSettings
 from example_project.localserver import LocalServer, valkey_binary

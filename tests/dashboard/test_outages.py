@@ -23,7 +23,8 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from django_redis_components.core.exceptions import ConfigurationError, NotConnected, UnsupportedServer
+from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.exceptions import ConfigurationError, UnsupportedServer
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.overview import snapshot

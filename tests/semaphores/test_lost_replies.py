@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.semaphores import PermitNotOwned, Semaphore
 from tests.locks.steps import acquisition, is_released
 from tests.support import Proxy, Store, eventually, run_async, run_together

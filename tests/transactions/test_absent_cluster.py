@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.transactions import aatomic_update, atomic_update
 from tests.support import run_async
 from tests.transactions.accounts import double

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ClusterCrossSlotError
 
-from django_redis_components.core.exceptions import SlotMigrating
+from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.transactions import aatomic_update, atomic_update
 from tests.core.slots import Move, moving
 from tests.support import Store, run_async

@@ -40,8 +40,8 @@ from redis.exceptions import (
 
 from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.client.endpoint import Node
+from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
-from django_redis_components.core.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.sections import ConnectionSettings
 

@@ -14,8 +14,8 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client.endpoint import Endpoint, Node
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.slot_migration import SlotWaits, slot_of
-from django_redis_components.core.exceptions import NotConnected
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from typing import Any
 from hiredis import pack_command
 from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
 
-from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
 #: What `read_within` returns when no reply has arrived in time.

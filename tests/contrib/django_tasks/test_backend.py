@@ -12,6 +12,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.contrib import django_tasks
+from django_redis_components.core import discovery
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue import task as native
@@ -207,12 +208,12 @@ def test_a_task_that_the_framework_sent_is_run_by_our_own_decorator_after_the_mo
 def test_a_result_is_found_in_a_process_that_has_not_imported_its_module_yet(redis_server: Store) -> None:
     result = add.enqueue(1, 2)
     entry = registry.tasks.pop(add.module_path)
-    registry.after_discovery(lambda: registry.tasks.setdefault(add.module_path, entry))
+    discovery.after_discovery(lambda: registry.tasks.setdefault(add.module_path, entry))
 
     try:
         assert default_task_backend.get_result(result.id) == result
     finally:
-        registry.discovery_hooks.pop()
+        discovery.hooks.pop()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,31 @@
+"""Errors of connections. They are also redis-py's, so that handlers of its errors catch them."""
+
+from __future__ import annotations
+
+from redis.exceptions import ConnectionError, TryAgainError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+
+
+class NotConnected(ConnectionError):
+    """No connection could be opened, so nothing was sent. A lost reply raises redis-py's `ConnectionError` itself."""
+
+
+class SlotMigrating(RedisComponentsError, TryAgainError):
+    """The Cluster slot of the request's keys is being moved to another node, for longer than the request may wait.
+
+    Nothing was executed: the request may be sent again. See ``SLOT_MIGRATION_TIMEOUT``.
+
+    Attributes:
+        slot: the number of the slot.
+        waited_s: how long the request has waited, in seconds.
+    """
+
+    def __init__(self, slot: int, waited_s: float, where: str) -> None:
+        waited = f"; waited for {waited_s:.1f} s" if waited_s >= 0.05 else ""
+        super().__init__(
+            f"Slot {slot} of the Cluster {where} is being moved to another node{waited}. "
+            "Nothing was executed: try again later."
+        )
+        self.slot = slot
+        self.waited_s = waited_s
