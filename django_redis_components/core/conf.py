@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -17,11 +16,10 @@ from django.core.signals import setting_changed
 
 from django_redis_components.core import sections, setting_checks
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.secrets import Secret, mask_credentials
 
 #: Name of the Django setting.
 SETTING = "REDIS_COMPONENTS"
-#: User name and password in a URL, which errors must not show.
-_CREDENTIALS = re.compile(r"//[^\s'\"]*@")
 
 _S = TypeVar("_S")
 _current: sections.Settings | None = None
@@ -99,7 +97,8 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
             return _default(field)
     problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
-        errors.append(_error(path, value, problem))
+        is_hidden = field.metadata.get("is_secret") and isinstance(value, str)
+        errors.append(_error(path, Secret(value) if is_hidden else value, problem))
         return _default(field)
     convert = field.metadata["convert"]
     return value if convert is None or value is None else convert(value)
@@ -132,8 +131,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _error(path: str, value: Any, expected: str) -> str:
-    shown = _CREDENTIALS.sub("//***@", repr(value))
-    return f"{path} = {shown}: expected {expected}."
+    return f"{path} = {mask_credentials(repr(value))}: expected {expected}."
 
 
 def _unknown(given: Mapping[str, Any], known: list[str], path: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from django_redis_components.core.secrets import Secret
 from django_redis_components.core.setting_checks import (
     Check,
     boolean,
@@ -43,6 +44,12 @@ def _option(default: Any, check: Check, convert: Convert | None = None, *, stric
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def _secret(check: Check) -> Any:
+    """Return an optional field whose value neither errors nor `repr` show."""
+    metadata = {"check": optional(check), "convert": Secret, "strict": lambda _: None, "is_secret": True}
+    return dataclasses.field(default=None, metadata=metadata, repr=False)
+
+
 def _duration(default: float, *, zero: bool = False) -> Any:
     """Return a field in seconds. The setting may be a timedelta; the field is always a float."""
     return _option(default, seconds(zero=zero), lambda value: to_seconds(value, "value", zero=zero))
@@ -58,7 +65,14 @@ class ConnectionSettings:
     #: Alias of a django-redis cache in `CACHES`, whose server is used.
     cache: str | None = _option(None, optional(text))
     #: redis://, rediss://, unix://, redis+sentinel://h:p,h:p/service/db or redis+cluster://h:p,h:p
-    url: str | None = _option(None, optional(text))
+    url: str | None = _secret(text)
+    #: User name and password of the server, instead of those in the URL. Django's error reports hide keys with these
+    #: names, and print the rest of the setting, such as "URL".
+    username: str | None = _option(None, optional(text))
+    password: str | None = _secret(text)
+    #: The same for the Sentinels of a redis+sentinel:// URL.
+    sentinel_username: str | None = _option(None, optional(text))
+    sentinel_password: str | None = _secret(text)
     #: Timeout of a reply, in seconds. Blocking commands use a shorter one and are repeated.
     socket_timeout_s: float = _duration(5.0)
     #: Timeout of an attempt to connect, in seconds.
@@ -72,7 +86,14 @@ class ConnectionSettings:
         """Return the error of the entry as a whole, or None."""
         if (self.cache is None) == (self.url is None):
             return 'expected either "CACHE" (an alias in CACHES) or "URL", and not both'
+        if self.cache is not None and self.login_options():
+            return '"USERNAME" and "PASSWORD" belong to "URL"; those of a cache stand in CACHES'
         return None
+
+    def login_options(self) -> dict[str, str]:
+        """Return user names and passwords that are keys of their own, by their names in the query of a URL."""
+        names = ("username", "password", "sentinel_username", "sentinel_password")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +271,7 @@ class MonitoringSettings:
     """`REDIS_COMPONENTS["MONITORING"]`: access to the views ``metrics`` and ``healthz``, which are 404 without it."""
 
     #: Bearer token that requests must send; None: no token is accepted.
-    token: str | None = _option(None, optional(token))
+    token: str | None = _secret(token)
     #: Whether requests without a token are answered too. ``healthz`` then names the problems and no queues or hosts.
     public: bool = _option(False, boolean)
 

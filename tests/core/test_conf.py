@@ -11,8 +11,11 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
+from django_redis_components import checks
 from django_redis_components.core import conf, sections
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.secrets import Secret
 
 DURATION = "a number of seconds above 0 (ten years at most), or a timedelta"
 DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a timedelta"
@@ -29,7 +32,11 @@ LINE = "at most 100 printable characters"
 KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("PREFIX", "shop-1", "shop-1", "a b", "1 to 64 printable characters without spaces and braces"),
     ("CONNECTIONS.default.CACHE", "pages", "pages", "", f"None or {TEXT}"),
-    ("CONNECTIONS.default.URL", "redis://h", "redis://h", 6379, f"None or {TEXT}"),
+    ("CONNECTIONS.default.URL", "redis://h", Secret("redis://h"), 6379, f"None or {TEXT}"),
+    ("CONNECTIONS.default.USERNAME", "shop", "shop", "", f"None or {TEXT}"),
+    ("CONNECTIONS.default.PASSWORD", "p@ss", Secret("p@ss"), Secret(""), f"None or {TEXT}"),
+    ("CONNECTIONS.default.SENTINEL_PASSWORD", "p@ss", Secret("p@ss"), 7, f"None or {TEXT}"),
+    ("CONNECTIONS.default.SENTINEL_USERNAME", "shop", "shop", 7, f"None or {TEXT}"),
     ("CONNECTIONS.default.SOCKET_TIMEOUT", timedelta(seconds=7), 7.0, 0, DURATION),
     ("CONNECTIONS.default.CONNECT_TIMEOUT", 1, 1.0, "1", DURATION),
     ("CONNECTIONS.default.RETRIES", 0, 0, 21, "an integer from 0 to 20"),
@@ -97,7 +104,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.REPLICA_LAG", 5, 5.0, 0, DURATION),
     ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
     ("DASHBOARD.READ_ONLY", True, True, "yes", BOOLEAN),
-    ("MONITORING.TOKEN", "0123456789abcdef", "0123456789abcdef", "0123456789abcde", TOKEN),
+    ("MONITORING.TOKEN", "0123456789abcdef", Secret("0123456789abcdef"), Secret("0123456789abcde"), TOKEN),
     ("MONITORING.PUBLIC", True, True, "yes", BOOLEAN),
 ]
 
@@ -114,7 +121,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("DASHBOARD.SIGN_INS", "{shop}", f"None or {NAME}"),
     ("DASHBOARD.ENVIRONMENT", "stag\ning", f"None or {LINE}"),
     ("DASHBOARD.ENVIRONMENT", "s" * 101, f"None or {LINE}"),
-    ("MONITORING.TOKEN", "a token with spaces", TOKEN),
+    ("MONITORING.TOKEN", Secret("a token with spaces"), TOKEN),
 ]
 
 PATHS = [row[0] for row in KEYS]
@@ -240,6 +247,70 @@ def test_error_shows_a_url_without_its_password() -> None:
             'expected a dict, such as {"URL": "redis://127.0.0.1:6379/1"}.'
         )
     ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"CACHE": "redis://shop:s3cr t@host"},
+        {"URL": "redis://shop:s3cr t\"'@@host", "USERNAME": ""},
+        {"URL": "redis://h", "PASSWORD": "s3cr t", "SOCKET_TIMEOUT": 0},
+        {"URL": ["redis://shop:s3cr t@host"]},
+        {"PASSWORD": "s3cr t"},
+        {"CACHE": "default", "PASSWORD": "s3cr t"},
+    ],
+)
+def test_no_error_and_no_repr_shows_a_password(entry: dict[str, Any]) -> None:
+    token = "s3cr t"
+    given = {"CONNECTIONS": {"default": entry}, "MONITORING": {"TOKEN": token}}
+
+    found = mistakes(given)
+    with override_settings(REDIS_COMPONENTS=given):
+        problems = [str(check.msg) for check in checks.check_connections()]
+
+    assert found
+    assert "s3cr" not in str(found + problems)
+
+
+def test_repr_of_settings_and_their_parts_shows_no_secret() -> None:
+    connection = {
+        "URL": "redis+sentinel://shop:s3cret@h/main?sentinel_password=s3cret", "PASSWORD": "s3cret",
+        "SENTINEL_PASSWORD": "s3cret",
+    }  # fmt: skip
+    given = {"CONNECTIONS": {"default": connection}, "MONITORING": {"TOKEN": "s3cret-0123456789"}}
+
+    with override_settings(REDIS_COMPONENTS=given):
+        settings, endpoint = conf.settings(), connections.endpoint("default")
+        parts = [settings, settings.monitoring, *settings.connections.values(), endpoint, endpoint.settings]
+        values = [endpoint.options, endpoint.sentinel_options, settings.monitoring.token, endpoint.settings.url]
+        assert "s3cret" not in repr(parts + values)
+        assert endpoint.options["password"] == endpoint.sentinel_options["password"] == "s3cret"
+
+
+def test_login_in_keys_of_its_own_replaces_that_of_the_url() -> None:
+    connection = {"URL": "redis://old:older@h", "USERNAME": "shop", "PASSWORD": "p@ss /#?"}
+
+    with override_settings(REDIS_COMPONENTS={"CONNECTIONS": {"default": connection}}):
+        assert connections.endpoint("default").options == {"username": "shop", "password": "p@ss /#?"}
+
+
+def test_login_of_a_cache_belongs_to_its_own_setting() -> None:
+    assert mistakes({"CONNECTIONS": {"default": {"CACHE": "default", "PASSWORD": "p"}}}) == [
+        (
+            'REDIS_COMPONENTS["CONNECTIONS"]["default"]: '
+            '"USERNAME" and "PASSWORD" belong to "URL"; those of a cache stand in CACHES.'
+        )
+    ]
+
+
+def test_url_in_the_key_of_a_cache_is_named() -> None:
+    with override_settings(REDIS_COMPONENTS={"CONNECTIONS": {"default": {"CACHE": "redis://u:pw@h"}}}):
+        [problem] = checks.check_connections()
+
+    assert problem.msg == (
+        'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'redis://***@h\': '
+        'expected an alias in CACHES. The key of a URL is "URL".'
+    )
 
 
 @pytest.mark.parametrize("entry", [{}, {"URL": None}, {"URL": "redis://h", "CACHE": "default"}])

@@ -15,6 +15,7 @@ from redis.connection import SSLConnection, UnixDomainSocketConnection
 from django_redis_components.core.client.endpoint import Endpoint, Node, known_options, own_options
 from django_redis_components.core.client.urls import REDIS_PORT, from_url
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.secrets import mask_credentials
 from django_redis_components.core.sections import ConnectionSettings
 
 #: Django's Redis cache. Its `clear()` sends FLUSHDB, as django-redis does.
@@ -27,9 +28,11 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
     Raises:
         ConfigurationError: the cache does not exist or is not a django-redis cache.
     """
-    where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {name!r}'
+    where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {mask_credentials(repr(name))}'
     known = _caches()
     if name not in known:
+        if "://" in name:
+            raise ConfigurationError(f'{where}: expected an alias in CACHES. The key of a URL is "URL".')
         raise ConfigurationError(f"{where}: no such cache. Caches in CACHES: {', '.join(sorted(known))}.")
     if not _is_django_redis(name):
         backend = known[name].get("BACKEND")
@@ -41,7 +44,7 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
         endpoint.validate()
     except (ValueError, TypeError, ImportError, ImproperlyConfigured) as exc:
         # The error about the port may contain a password with an unescaped /.
-        text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else str(exc)
+        text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else mask_credentials(str(exc))
         raise ConfigurationError(f"{where}: {text}") from None
     return endpoint
 
@@ -62,17 +65,17 @@ def _endpoint_of(name: str, settings: ConnectionSettings) -> Endpoint | None:
         if _is_django_redis(name):
             return from_cache("cache", name, settings)
         if _is_subclass(name, _DJANGO_CACHE):
-            return _from_django_cache(name, settings)
+            return _from_django_cache(name)
     except ConfigurationError:
         pass
     return None
 
 
-def _from_django_cache(name: str, settings: ConnectionSettings) -> Endpoint:
+def _from_django_cache(name: str) -> Endpoint:
     given = _caches()[name]
     location = given.get("LOCATION", "")
     first = re.split("[;,]", location)[0] if isinstance(location, str) else location[0]
-    endpoint = from_url("cache", first, settings)
+    endpoint = from_url("cache", first, ConnectionSettings())
     return dataclasses.replace(endpoint, options={"db": given.get("OPTIONS", {}).get("db")} | endpoint.options)
 
 
@@ -114,7 +117,7 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     manager = getattr(pool, "sentinel_manager", None)
     if manager is None:
         return Endpoint("standalone", (node,), options, settings, alias, transport)
-    sentinels = [dict(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
+    sentinels = [own_options(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
     seeds = tuple(Node(each["host"], int(each["port"])) for each in sentinels)
     login = {name: sentinels[0][name] for name in ("username", "password") if sentinels[0].get(name)}
     tls = {name: value for name, value in options.items() if name.startswith("ssl_")}

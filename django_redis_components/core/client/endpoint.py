@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from django_redis_components.core.secrets import Secret
 from django_redis_components.core.sections import ConnectionSettings
 
 #: Names of this machine, which are equal when databases are compared.
@@ -128,7 +129,11 @@ class Endpoint:
 
 def own_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return those options of a pool that are for a connection and are not set by this package."""
-    return {name: value for name, value in options.items() if name not in _IGNORED_OPTIONS and value is not None}
+    return {
+        name: Secret(value) if name.endswith("password") and isinstance(value, str) else value
+        for name, value in options.items()
+        if name not in _IGNORED_OPTIONS and value is not None
+    }
 
 
 @functools.cache

@@ -6,7 +6,8 @@
     redis+cluster://[user:password@]host[:port],host[:port]            ?ssl=true for TLS in these two
 
 Options are those of redis-py's connections. Its timeouts, retries and pool sizes are ignored: the settings of the
-connection define them. No error contains the URL, which may hold a password.
+connection define them. These may have user names and passwords as keys of their own. No error contains the URL, which
+may hold a password.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _parse(alias: str, scheme: str, url: str, settings: ConnectionSettings) -> E
     username, _, password = parts.netloc.rpartition("@")[0].partition(":")
     if username or password:
         options |= {"username": unquote(username) or None, "password": unquote(password) or None}
-    options = own_options(options)
+    options = own_options(options) | settings.login_options()
     words = [unquote(word) for word in parts.path.split("/") if word]
     if scheme == "redis+sentinel":
         return _sentinel(alias, parts, words, options, transport, settings)
