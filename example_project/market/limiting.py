@@ -7,6 +7,7 @@ name.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 from django.http import HttpRequest
@@ -17,7 +18,7 @@ from django_redis_components.ratelimits.request_keys import request_key
 #: Failed sign-ins per address. Many users may share an address, so this limit is higher.
 BY_ADDRESS = RateLimit("sign-ins from an address", "30/m", "300/h")
 
-#: Failed sign-ins per user name, case-insensitive, whether or not the member exists.
+#: Failed sign-ins per user name, whether or not the member exists. All spellings that sign in share one limit.
 BY_NAME = RateLimit("sign-ins of a name", "5/m", "30/h")
 
 #: Requests of the autocomplete widget, which are sent while the user types.
@@ -48,4 +49,5 @@ def succeeded(request: HttpRequest, name: str) -> None:
 
 def _limits(request: HttpRequest, name: str) -> Iterator[tuple[RateLimit, str]]:
     yield BY_ADDRESS, request_key("ip", request)
-    yield BY_NAME, name.strip().casefold()
+    # Django's login form accepts full-width and mathematical letters for a name too (NFKC).
+    yield BY_NAME, unicodedata.normalize("NFKC", name).strip().casefold()

@@ -17,7 +17,7 @@ from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
 from tests.taskqueue.support import base_key
-from tests.taskqueue.tasks import note
+from tests.taskqueue.tasks import echo, note
 
 pytestmark = pytest.mark.django_db
 
@@ -76,10 +76,12 @@ def test_schedule_is_edited(redis_server: Store, operator: Client) -> None:
     values = fields(operator, name="nightly")
     assert (values["name"], values["cron"], values["jitter"]) == ("nightly", "30 3 * * *", "5.0")
 
-    response = operator.post(f"{EDIT}?name=nightly", NEW | {"cron": "", "tz": "", "every": "90", "name": "other"})
+    changes = {"cron": "", "tz": "", "every": "90", "name": "other", "args": '["y"]'}
+    response = operator.post(f"{EDIT}?name=nightly", NEW | changes)
 
     assert response.status_code == 302
     assert [(each.name, each.times) for each in schedules()] == [("nightly", "every 90 s")], "the name stays"
+    assert b'"args":["y"]' in stored(redis_server)[b"nightly"]
     assert LogEntry.objects.get().change_message == f"Edit schedule 'nightly': {note.name}, every 90 s: done."
 
 
@@ -91,7 +93,43 @@ def test_arguments_require_their_permission_and_are_kept(redis_server: Store) ->
     client.post(f"{EDIT}?name=nightly", NEW | {"args": '["replaced"]'})
 
     assert "secret" not in html
+    assert "show_arguments" not in html
     assert b'"args":["secret"]' in stored(redis_server)[b"nightly"]
+
+
+def test_task_is_not_changed_while_its_arguments_are_hidden(redis_server: Store) -> None:
+    Schedules().add("nightly", note, cron="30 3 * * *", args=["secret"])
+
+    for client in (browser("view_overview", "change_schedule"), browser("change_schedule", "view_task_arguments")):
+        changed = {name: value for name, value in NEW.items() if name not in ("args", "kwargs")} | {"task": echo.name}
+        client.post(f"{EDIT}?name=nightly", changed)
+
+        assert [each.task for each in schedules()] == [note.name]
+        assert b'"args":["secret"]' in stored(redis_server)[b"nightly"]
+
+
+def test_arguments_are_shown_by_a_request_that_is_logged(redis_server: Store, operator: Client) -> None:
+    Schedules().add("nightly", note, cron="30 3 * * *", args=["secret"])
+    html = operator.get(EDIT, {"name": "nightly"}).content.decode()
+    assert "secret" not in html
+    assert 'name="show_arguments"' in html
+
+    shown = operator.post(f"{EDIT}?name=nightly", NEW | {"show_arguments": ""}).content.decode()
+
+    assert "secret" in shown
+    assert 'name="show_arguments"' not in shown
+    assert LogEntry.objects.get().change_message == "Show arguments of schedule 'nightly': shown."
+
+
+def test_arguments_are_not_shown_without_the_permission(redis_server: Store) -> None:
+    Schedules().add("nightly", note, cron="30 3 * * *", args=["secret"])
+    client = browser("view_overview", "change_schedule")
+
+    for form in ({"show_arguments": ""}, NEW | {"show_arguments": "", "args": "[1"}, NEW | {"args": "[1", "cron": ""}):
+        response = client.post(f"{EDIT}?name=nightly", form)
+
+        assert "secret" not in response.content.decode()
+    assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from django.test import RequestFactory
 
 from example_project.market import limiting
@@ -41,6 +42,14 @@ def test_an_address_trying_many_names_is_limited(redis_server: Store) -> None:
 
     assert answers == [True] * 30 + [False]
     assert limiting.attempt(elsewhere, "name 30")
+
+
+@pytest.mark.parametrize("spelling", [" ada ", "ADA", "ａｄａ", "𝐚𝐝𝐚", "adª"])
+def test_spellings_of_a_name_that_sign_in_share_a_limit(redis_server: Store, spelling: str) -> None:
+    for number in range(5):
+        assert limiting.attempt(RequestFactory().get("/", REMOTE_ADDR=f"203.0.113.{number}"), "ada")
+
+    assert not limiting.attempt(RequestFactory().get("/", REMOTE_ADDR="203.0.113.9"), spelling)
 
 
 def test_a_denied_attempt_is_not_counted(redis_server: Store) -> None:

@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
 from django_redis_components.management.doctor.keyspace import COMPONENTS
-from django_redis_components.management.doctor.permissions import COMMANDS
+from django_redis_components.management.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
 from django_redis_components.management.doctor.server import clock_findings, server_findings
 from tests.architecture.sources import PACKAGE_DIR, modules
 from tests.conftest import components_settings
@@ -24,8 +24,6 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-#: Commands that end or begin the transaction of the check, which it therefore cannot ask for.
-NOT_ASKED = {"MULTI", "EXEC", "DISCARD"}
 #: Commands of nodes and Sentinels, of which no user is asked; and the one of `doctor` itself.
 OTHERS = {"CLUSTER", "SENTINEL", "ASKING", "CONFIG", "MEMORY"}
 HEALTHY = {"maxmemory_policy": "noeviction", "aof_enabled": "1", "maxmemory": "0", "used_memory": "9", "role": "master"}
@@ -122,11 +120,11 @@ def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user:
     redis_server.raw.execute_command("ACL", "SETUSER", user, "allchannels")
     assert "acl_channels" not in {each["code"] for each in doctor_findings()}
 
-    redis_server.raw.execute_command("ACL", "SETUSER", user, "-zadd", "-blpop", "-config")
+    redis_server.raw.execute_command("ACL", "SETUSER", user, "-zadd", "-blpop", "-config", "-watch", "-exec")
 
     [denied] = [each for each in doctor_findings() if each["code"] == "acl_commands"]
-    assert denied["text"] == f"Redis user '{user}' may not run BLPOP, ZADD."
-    assert denied["command"] == f"redis-cli ACL SETUSER {user} +blpop +zadd"
+    assert denied["text"] == f"Redis user '{user}' may not run BLPOP, ZADD, WATCH, EXEC."
+    assert denied["command"] == f"redis-cli ACL SETUSER {user} +blpop +zadd +watch +exec"
     redis_server.raw.execute_command("ACL", "SETUSER", user, "resetkeys", "~other:*")
     assert f"may not read or write the keys {redis_server.prefix}:*" in str(doctor_findings())
     assert redis_server.keys() == [], "the check writes nothing"
@@ -138,9 +136,9 @@ def test_permissions_are_asked_for_every_command_of_the_components() -> None:
     sent = set(re.findall(r'redis\.p?call\("([A-Z]+)"', lua))
     sent |= set(re.findall(r'\b(?:Command|Read|send|request)\(\(?\s*"([A-Z]+)"', python))
 
-    asked = {command.split()[0] for command in COMMANDS}
+    asked = {command.split()[0] for command in (*COMMANDS, *TRANSACTION_COMMANDS)}
 
-    missing = sent - NOT_ASKED - OTHERS - asked
+    missing = sent - OTHERS - asked
     assert not missing, f"Add {sorted(missing)} to COMMANDS in management/doctor/permissions.py."
     assert set(re.findall(r'\bkeys?\.key\("(\w+)"', python)) <= COMPONENTS
 

@@ -15,8 +15,9 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import outages, responses, verbs
+from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.models import Schedule
-from django_redis_components.dashboard.schedules.form import ScheduleForm
+from django_redis_components.dashboard.schedules.form import ARGUMENTS, ScheduleForm
 from django_redis_components.dashboard.verbs import Change, Outcome, Verb
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 EDIT = Verb("edit_schedule", "change_schedule", Schedule)
-#: The permission that shows the arguments of the edited schedule.
-VIEW_ARGUMENTS = "django_redis_components.view_task_arguments"
+#: The permission that shows the arguments of the edited schedule, and the button that does.
+VIEW_ARGUMENTS, SHOW_ARGUMENTS = "django_redis_components.view_task_arguments", "show_arguments"
 
 
 def edit(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     """Show the form, or save the schedule. The caller has checked the permission.
 
-    Without the parameter ``name`` a schedule is added.
+    Without the parameter ``name`` a schedule is added. The arguments of a stored schedule are in the form only after a
+    POST with `SHOW_ARGUMENTS`, which is logged.
     """
     name, using = request.GET.get("name", ""), conf.settings().dashboard.using
     try:
@@ -49,18 +51,23 @@ def edit(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
         outage = outages.outage_of(exc, str(connections.endpoint(using)))
         return responses.outage_response(model_admin, request, outage)
     registry.autodiscover()
+    may_view = request.user.has_perm(VIEW_ARGUMENTS)
+    is_revealed = SHOW_ARGUMENTS in request.POST and may_view and bool(stored)
     form = ScheduleForm(
-        request.POST if request.method == "POST" else None,
+        request.POST if request.method == "POST" and SHOW_ARGUMENTS not in request.POST else None,
         initial={"name": name, **stored},
         using=using,
         stored=stored,
-        may_view_arguments=request.user.has_perm(VIEW_ARGUMENTS),
+        shows_arguments=may_view and (is_revealed or not ARGUMENTS.isdisjoint(request.POST)),
     )
     back = responses.url_of(model_admin, "changelist")
     if form.is_valid():
         return verbs.execute(model_admin, request, _change(form, back))
+    if is_revealed:
+        AuditEntry(request, Schedule, name, f"Show arguments of schedule {name!r}").finish("shown")
     title = _("Edit the schedule %(name)s") % {"name": name} if name else _("Add a schedule")
     context = {"title": title, "form": form, "back": back, "is_subpage": True}
+    context["has_hidden_arguments"] = may_view and ARGUMENTS.isdisjoint(form.fields)
     response = responses.page_response(model_admin, request, "schedules/edit.html", context)
     if form.is_bound:
         response.status_code = 409

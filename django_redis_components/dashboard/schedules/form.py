@@ -13,8 +13,8 @@ from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.changes import AddedOptions, encode_added
 from django_redis_components.taskqueue.task import Task
 
-#: The fields of arguments, which require the permission to view arguments.
-ARGUMENTS = ("args", "kwargs")
+#: The fields of arguments. Those of a stored schedule are shown by a request of their own, which is logged.
+ARGUMENTS = frozenset({"args", "kwargs"})
 
 
 class ScheduleForm(forms.Form):
@@ -23,6 +23,9 @@ class ScheduleForm(forms.Form):
     Attributes:
         using: connection of the schedules and their tasks.
         stored: the definition that is edited; empty for a new one.
+
+    Arguments that are not shown are kept, and so is the task: those of another task with other parameter names would be
+    masked less.
     """
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=200)
@@ -68,7 +71,7 @@ class ScheduleForm(forms.Form):
     )
     jitter = forms.FloatField(label=gettext_lazy("Random delay of up to, in seconds"), required=False, min_value=0)
 
-    def __init__(self, *args: Any, using: str, stored: dict[str, Any], may_view_arguments: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, using: str, stored: dict[str, Any], shows_arguments: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.using = using
         self.stored = stored
@@ -76,7 +79,8 @@ class ScheduleForm(forms.Form):
         self.fields["task"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
         if stored:
             self.fields["name"].disabled = True
-        if stored and not may_view_arguments:
+        if stored and not shows_arguments:
+            self.fields["task"].disabled = True
             for name in ARGUMENTS:
                 del self.fields[name]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from django.apps import apps
 from django.db import DatabaseError
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ExecAbortError, NoPermissionError, ResponseError
 
 from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.management.doctor.findings import Finding, Report
 
 #: Every command that the components send, or that their scripts call, with arguments of the right number. K is a key.
-#: EXEC and DISCARD are missing: they would end the transaction that asks.
+#: Those of `TRANSACTION_COMMANDS` are missing: a transaction refuses them, or ends by them.
 COMMANDS: tuple[str, ...] = (
     "BITCOUNT K", "BITFIELD K SET u8 0 0", "BITFIELD_RO K GET u8 0", "BITOP AND K K", "BITPOS K 1", "BLPOP K 1",
     "BZPOPMIN K 1", "DBSIZE", "DECR K", "DECRBY K 1", "DEL K", "EVAL return 1 K", "EVALSHA sha 1 K", "EXISTS K",
@@ -25,13 +25,16 @@ COMMANDS: tuple[str, ...] = (
     "PFADD K v", "PFCOUNT K", "PFMERGE K", "PING", "PTTL K", "PUBSUB SHARDNUMSUB K", "RENAME K K", "RPUSH K v",
     "SADD K v", "SCAN 0", "SCARD K", "SET K v", "SETBIT K 0 0", "SETRANGE K 0 v", "SISMEMBER K v", "SMISMEMBER K v",
     "SPOP K", "SPUBLISH K v", "SRANDMEMBER K", "SREM K v", "SSCAN K 0", "SSUBSCRIBE K", "SUNSUBSCRIBE K", "TIME",
-    "UNLINK K", "UNWATCH", "WAIT 0 1", "WATCH K", "XADD K * f v", "XDEL K 1-0", "XLEN K", "XRANGE K - +",
+    "UNLINK K", "UNWATCH", "WAIT 0 1", "XADD K * f v", "XDEL K 1-0", "XLEN K", "XRANGE K - +",
     "XREVRANGE K + -", "XTRIM K MAXLEN 1", "ZADD K 0 v", "ZCARD K", "ZCOUNT K 0 1", "ZDIFFSTORE K 1 K", "ZINCRBY K 1 v",
     "ZINTERCARD 1 K", "ZINTERSTORE K 1 K", "ZLEXCOUNT K - +", "ZMSCORE K v", "ZPOPMIN K", "ZRANDMEMBER K",
     "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1", "ZRANGESTORE K K 0 0", "ZRANK K v", "ZREM K v",
     "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 0", "ZREVRANGEBYSCORE K 1 0", "ZSCAN K 0",
     "ZSCORE K v", "ZUNIONSTORE K 1 K",
 )  # fmt: skip
+
+#: What is sent after the commands. The last transaction is empty, so EXEC executes nothing.
+TRANSACTION_COMMANDS = ("DISCARD", "WATCH K", "UNWATCH", "MULTI", "EXEC")
 
 
 def check_redis_user(client: SyncClient, report: Report) -> None:
@@ -45,9 +48,11 @@ def check_redis_user(client: SyncClient, report: Report) -> None:
     connection = client.pool_for(key).open()
     try:
         connection.request(("MULTI",))
-        commands = [tuple(key if part == "K" else part for part in command.split()) for command in COMMANDS]
+        commands = [
+            tuple(key if part == "K" else part for part in command.split())
+            for command in (*COMMANDS, *TRANSACTION_COMMANDS)
+        ]
         replies = connection.request_many(commands)
-        end = connection.request_many([("DISCARD",)])
     except NoPermissionError as exc:
         report.findings.append(_denied(user, ["MULTI"]))
         report.skipped.append(f"Permissions of the Redis user: {exc}")
@@ -58,12 +63,11 @@ def check_redis_user(client: SyncClient, report: Report) -> None:
     finally:
         connection.close()
     names = [command[0] for command in commands]
-    replies, names = [*replies, *end], [*names, "DISCARD"]
     report.findings.extend(_redis_findings(user, dict(zip(names, replies, strict=True))))
 
 
 def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
-    denied = {name: str(reply) for name, reply in replies.items() if isinstance(reply, NoPermissionError)}
+    denied = {name: str(reply) for name, reply in replies.items() if _is_denied(reply)}
     keys = [name for name, text in denied.items() if " key" in text]
     channels = [name for name, text in denied.items() if " channel" in text]
     commands = [name for name in denied if name not in keys + channels]
@@ -77,6 +81,11 @@ def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not use the channels {pattern}: messages wake no waiter."
         yield Finding("warning", "acl_channels", text, "Allow them:", f"redis-cli ACL SETUSER {user} '&{pattern}'")
+
+
+def _is_denied(reply: object) -> bool:
+    """Return whether a reply refuses a command. That of EXEC says so in the error of its transaction."""
+    return isinstance(reply, NoPermissionError) or (isinstance(reply, ExecAbortError) and "NOPERM" in str(reply))
 
 
 def _denied(user: str, commands: list[str]) -> Finding:
