@@ -45,7 +45,8 @@ nitpicky = False
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "attrs_inline"]
 myst_heading_anchors = 4
 # The examples are Python with `await` at the top level, or shortened signatures: nothing that a strict lexer accepts.
-suppress_warnings = ["misc.highlighting_failure"]
+# ref.python: the type `bytes` of a signature is also the name of several attributes.
+suppress_warnings = ["misc.highlighting_failure", "ref.python"]
 
 # In the docstrings `name` is code.
 default_role = "code"

@@ -66,12 +66,14 @@ class ConnectionSettings:
     cache: str | None = _option(None, optional(text))
     #: redis://, rediss://, unix://, redis+sentinel://h:p,h:p/service/db or redis+cluster://h:p,h:p
     url: str | None = _secret(text)
-    #: User name and password of the server, instead of those in the URL. Django's error reports hide keys with these
-    #: names, and print the rest of the setting, such as "URL".
+    #: User name for the server, instead of that in the URL.
     username: str | None = _option(None, optional(text))
+    #: Password for the server, instead of that in the URL: Django's error reports hide keys with this name, and print
+    #: "URL".
     password: str | None = _secret(text)
-    #: The same for the Sentinels of a redis+sentinel:// URL.
+    #: User name for the Sentinels of a redis+sentinel:// URL.
     sentinel_username: str | None = _option(None, optional(text))
+    #: Password for the Sentinels of a redis+sentinel:// URL.
     sentinel_password: str | None = _secret(text)
     #: Timeout of a reply, in seconds. Blocking commands use a shorter one and are repeated.
     socket_timeout_s: float = _duration(5.0)

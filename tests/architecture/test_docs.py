@@ -11,6 +11,7 @@ import pytest
 
 from django_redis_components.autocomplete import unregister, widgets
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.dashboard.panel import PAGES
 from django_redis_components.search import registered as searches
 from django_redis_components.search import unregister as unregister_search
 from tests.architecture import examples
@@ -77,6 +78,27 @@ def test_relative_links_of_pages_outside_the_documentation_exist(path: Path) -> 
 @pytest.mark.parametrize("component", WITH_EXAMPLE)
 def test_component_has_a_page(component: str) -> None:
     assert component in {path.stem for path in COMPONENT_PAGES}
+
+
+@pytest.mark.parametrize("component", WITH_EXAMPLE)
+def test_component_has_a_page_of_the_reference(component: str) -> None:
+    folder = ROOT / "docs" / "reference" / "python"
+
+    assert f"automodule:: django_redis_components.{component}\n" in (folder / f"{component}.rst").read_text()
+    assert f"   {component}\n" in (folder / "index.rst").read_text()
+
+
+def test_guide_of_the_command_line_lists_every_command() -> None:
+    names = {path.stem for path in (ROOT / "django_redis_components" / "management" / "commands").glob("[a-z]*.py")}
+
+    text = (ROOT / "docs" / "guides" / "command-line.md").read_text().partition("Exit codes:")[0]
+    assert set(re.findall(r"`([a-z_]+)`", text)) == names
+
+
+def test_guide_of_panels_lists_every_page() -> None:
+    text = (ROOT / "docs" / "guides" / "panels.md").read_text()
+
+    assert [page for page in PAGES if f'`"{page}"`' not in text] == []
 
 
 @pytest.mark.parametrize("path", list(examples.documents(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))
