@@ -66,6 +66,7 @@ def test_every_permission_is_listed() -> None:
     assert {each.codename for each in found} == {*VIEWS, *CHANGES}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_gets_what_its_permissions_allow(role: str, redis_server: Store) -> None:
     permissions, known = ROLES[role], fill(redis_server)
@@ -75,6 +76,8 @@ def test_each_role_gets_what_its_permissions_allow(role: str, redis_server: Stor
     wrong = []
 
     for route, address in everything(known):
+        if role.startswith("viewer with") and route.path not in VERBS:
+            continue  # what a viewer may see; the role "viewer" asks for it
         for method in ("get", "post"):
             if method == "post" and route.path in VERBS and VERBS[route.path][0] in may_change:
                 continue  # it would change the data

@@ -19,7 +19,7 @@ from tests.dashboard.urls_of_pages import ADMIN, EXAMPLES, PAGES, VERBS, address
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.unmeasured]
 
 ACCEPTED = {200, 301, 302, 400, 403, 404, 405, 409}
 #: Most bytes of a response.
@@ -90,7 +90,6 @@ def test_hostile_ids_in_each_url(method: str, redis_server: Store, root: Client)
     assert wrong == []
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("route", sorted(EXAMPLES))
 def test_hostile_parameters_of_each_url(route: str, redis_server: Store, root: Client) -> None:
     address, _, given = address_of(route, EXAMPLES[route], fill(redis_server)).partition("?")
