@@ -56,6 +56,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+# The fields of a NamedTuple are members too: as attributes they would be described twice.
+napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"{project} {version}"
