@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from django_redis_components.analytics import OTHER, PageViews, UniqueVisitors, buffer, flush
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import flushing
+from tests.analytics.browsing import CHROME, Browser
 from tests.support import Proxy, Store, eventually, run_together
 from tests.support.processes import Children
 
@@ -116,7 +116,7 @@ def test_visitors_of_an_outage_are_kept(own_server: Store, settings: Any) -> Non
     settings.MIDDLEWARE = ["django_redis_components.analytics.AnalyticsMiddleware"]
     own_server.servers[0].stop()
     for number in range(3):
-        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+        Browser().get("/page/", headers={"User-Agent": f"{CHROME} {number}"})
     flush()
     own_server.servers[0].start()
 
@@ -147,7 +147,7 @@ def test_visitor_is_dropped_before_the_page(
     monkeypatch.setattr(buffer, "MAX_VIEWS", 2)
 
     for number in range(5):
-        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+        Browser().get("/page/", headers={"User-Agent": f"{CHROME} {number}"})
     flush()
 
     assert views_of("/page/") == 5
@@ -300,7 +300,7 @@ def visit_and_log(path: str, number: int) -> None:
     middleware = ["django_redis_components.analytics.AnalyticsMiddleware"]
     with override_settings(MIDDLEWARE=middleware, ROOT_URLCONF="tests.analytics.urls", ALLOWED_HOSTS=["*"]):
         assert middleware == settings.MIDDLEWARE
-        client, log = Client(REMOTE_ADDR=f"10.0.0.{number}"), []
+        client, log = Browser(REMOTE_ADDR=f"10.0.0.{number}"), []
         for turn in range(300):
             name = ("page", "async", "streamed")[turn % 3]
             assert client.get(f"/{name}/").status_code == 200
