@@ -7,9 +7,11 @@ Guarantees:
 - A line of a log file is counted once: a batch of lines is added to its days and marked as counted in one step. A
   process that is killed loses nothing, and several may count one file.
 - A log file is recognized by its content and inode after it was renamed, copied or compressed.
-- A file of which most of the first lines are no requests is not marked as counted: the format may be wrong.
+- A file of which most of the first lines are no requests, or lack the address that the key needs, is not marked as
+  counted: the format may be wrong.
 - Counts of two key functions are not mixed under one name.
-- Ranges are replaced in one step: a look-up sees all ranges of the former load or all of the new one.
+- Ranges are replaced in one step: a look-up sees all ranges of the former load or all of the new one. A load without
+  ranges is refused.
 
 Keys:
 

@@ -110,8 +110,8 @@ class LogAggregator:
             path: of the file.
             format: of its lines.
             segment: the only segment to count, of 16 MiB; None: all.
-            accept_bad: whether to count a file although most of its first lines are no requests. Otherwise they are not
-                marked as counted, because the format may be wrong.
+            accept_bad: whether to count a file although most of its first lines are no requests, or lack the address
+                that the key needs. Otherwise they are not marked as counted, because the format may be wrong.
             on_read: called with the number of bytes read or skipped, after each batch.
 
         Raises:

@@ -11,6 +11,8 @@ from typing import Literal
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
 from django_redis_components.aggregation.ip_lookup import IpLookup, are_ranges_loaded, places_flow
 from django_redis_components.aggregation.log_lines import LogEntry
+from django_redis_components.aggregation.places import UNKNOWN
+from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
 
@@ -28,7 +30,8 @@ MAX_EXAMPLES = 3
 #: Addresses whose places are remembered while logs are counted, about 150 bytes each; and for how many seconds.
 MAX_REMEMBERED, REMEMBER_S = 100_000, 300.0
 
-#: What is counted: a function of a request that returns the key, or None for a request that is not counted.
+#: What is counted: a function of a request that returns the key, or None for a request that is not counted. With an
+#: attribute ``needs_address`` that is true, a line without an address is bad.
 EntryKey = Callable[[LogEntry], str | None]
 
 
@@ -42,6 +45,9 @@ class PlaceKey:
     Raises:
         ValueError: there is no such level.
     """
+
+    #: Lines without an address would all be counted as unknown.
+    needs_address = True
 
     def __init__(self, level: Literal["country", "region", "city"] = "country", lookup: IpLookup | None = None) -> None:
         levels = ("country", "region", "city")
@@ -73,10 +79,16 @@ class PlaceKey:
             raise NoRangesLoaded(self.lookup.name)
 
     def texts(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:
-        """Return the keys of addresses. They are remembered for 5 minutes."""
+        """Return the keys of addresses. They are remembered for 5 minutes.
+
+        Raises:
+            NoRangesLoaded: the ranges were removed since `check`.
+        """
         known = self.known_texts()
         wanted = [address for address in set(addresses) if address not in known]
         places = (yield from places_flow(self.lookup, wanted)) if wanted else []
+        if wanted and all(place == UNKNOWN for place in places):
+            yield from self.check()
         for address, place in zip(wanted, places, strict=True):
             known[address] = "/".join(place[: self._fields]).rstrip("/")
         return known
@@ -86,17 +98,18 @@ class LogBatch:
     """The counts of successive lines of a file.
 
     Attributes:
-        lines, bad: number of lines that were parsed, and that were not.
+        lines, bad: number of lines that are requests with what the key needs, and of others.
         examples: offsets of the first bad lines.
         counts: number of requests by day and key.
         addresses: number of requests by day and address, for addresses whose key is not known yet.
     """
 
-    __slots__ = ("_key", "_known", "addresses", "bad", "counts", "examples", "lines")
+    __slots__ = ("_key", "_known", "_needs_address", "addresses", "bad", "counts", "examples", "lines")
 
     def __init__(self, key: EntryKey) -> None:
         self._key = key
         self._known = key.known_texts() if isinstance(key, PlaceKey) else None
+        self._needs_address = bool(getattr(key, "needs_address", False))
         self.lines = self.bad = 0
         self.examples: list[int] = []
         self.counts: Counter[tuple[date, str]] = Counter()
@@ -104,16 +117,21 @@ class LogBatch:
 
     def add(self, entry: LogEntry | None, offset: int = 0) -> None:
         """Count a request; None for a line that is none."""
-        if entry is None:
+        if entry is not None and self._known is not None and (place := self._known.get(entry.address)) is not None:
+            self.lines += 1
+            self.counts[entry.day, place] += 1
+        elif entry is None or (self._needs_address and bare_address(entry.address) is None):
             self.bad += 1
             if len(self.examples) < MAX_EXAMPLES:
                 self.examples.append(offset)
-            return
-        self.lines += 1
-        key = self._key(entry) if self._known is None else self._known.get(entry.address)
-        if key is None and self._known is not None:
+        else:
+            self.lines += 1
+            self._count(entry)
+
+    def _count(self, entry: LogEntry) -> None:
+        if self._known is not None:
             self.addresses[entry.day, entry.address] += 1
-        elif key is not None:
+        elif (key := self._key(entry)) is not None:
             self.counts[entry.day, key] += 1
 
     def is_full(self) -> bool:

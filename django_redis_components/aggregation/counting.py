@@ -27,9 +27,10 @@ class FileReport:
     """What a call has counted of a file.
 
     Attributes:
-        lines, bad: number of lines that were counted now, and of those that are no requests.
-        uncounted: lines that were not counted because most of them are no requests, and no others of the file were
-            counted before: the format may be wrong.
+        lines, bad: number of lines that were counted now, and of those that are no requests, or lack the address that
+            the key needs.
+        uncounted: lines that were not counted because most of them are bad, and no others of the file were counted
+            before: the format may be wrong.
         examples: offsets of the first bad lines, in the uncompressed text.
         incomplete: bytes of a last line without a newline, which is counted once it is complete.
         error: why the rest of the file cannot be read; "" if it can.
@@ -93,6 +94,7 @@ class FileCounter:
     def flow(self, segment: int | None) -> Flow[FileReport]:
         """Count the file, or one of its segments. See `LogAggregator.add_file`."""
         log, report = self._log, self._report
+        yield from self._check_key()
         if log.first:
             identity: FileIdentity = yield from identify(self._options.base, log)
             self._is_proven = identity.is_proven or self._options.accept_bad
@@ -105,6 +107,13 @@ class FileCounter:
                     break
         report.error, report.incomplete = log.error, log.incomplete
         return report
+
+    def _check_key(self) -> Flow[None]:
+        """Refuse another key function also if all lines are marked as counted, so that no batch would tell."""
+        options = self._options
+        stored = yield Read("GET", f"{options.base}:key")
+        if stored is not None and stored.decode() != options.key_name:
+            raise KeyMismatch(options.aggregator, options.key_name, stored.decode())
 
     def _count_segment(self, identity: FileIdentity, segment: int) -> Flow[None]:
         log, cursor, report = self._log, self._cursor, self._report

@@ -39,7 +39,7 @@ def country_of(ip: str) -> str:
     if packed is None:
         return UNKNOWN_COUNTRY
     if (path := conf.settings().aggregation.mmdb) is not None:
-        return mmdb_file(path).place(ip).country
+        return mmdb_file(path).place(unpacked(packed)).country
     started_at = time.monotonic()
     try:
         return _from_ranges(packed, int(started_at // CACHE_TTL_S))

@@ -10,7 +10,7 @@ class AggregationError(RedisComponentsError):
 
 
 class DatabaseUnavailable(AggregationError):
-    """Raised when a database file of places cannot be opened or read.
+    """Raised when a database file of places cannot be opened or read, or has no countries.
 
     Attributes:
         path: of the file.
@@ -24,7 +24,9 @@ class DatabaseUnavailable(AggregationError):
 
 
 class InvalidRange(AggregationError):
-    """Raised when a range of addresses is not valid, or ranges overlap. Nothing of the load is visible.
+    """Raised when a range of addresses is not valid, ranges overlap, or there is none with a country.
+
+    Nothing of the load is visible, and the former ranges stay in use.
 
     Attributes:
         reason: what is wrong with it.

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
-from django_redis_components.aggregation.exceptions import RangesLoadExpired
+from django_redis_components.aggregation.exceptions import InvalidRange, RangesLoadExpired
 from django_redis_components.aggregation.mmdb import mmdb_file
 from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public, public_address
 from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
@@ -138,7 +138,7 @@ class IpLookup:
             source: where they are from, for `info`.
 
         Raises:
-            InvalidRange: a range is not valid, or overlaps another one.
+            InvalidRange: a range is not valid, or overlaps another one, or no range has a country.
             RangesLoadExpired: the load paused for more than 15 minutes.
         """
         return run(connections.client(self.using), self._load(ranges, source))
@@ -198,6 +198,10 @@ class IpLookup:
         chunks = _chunks(blocks(ranges), count)
         while chunk := (yield LocalIO(partial(next, chunks, None))):
             yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
+        if not count[1]:
+            raise InvalidRange(
+                "There are no ranges with a country. The former ranges stay in use; `delete` removes them."
+            )
         reply = yield SWAP_RANGES(
             base=self._base(),
             generation=generation,
@@ -243,8 +247,8 @@ def places_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
 
 
 def are_ranges_loaded(lookup: IpLookup) -> Flow[bool]:
-    """Return whether there are ranges in Redis."""
-    return bool((yield Read("EXISTS", lookup._base())))
+    """Return whether there are ranges in Redis. A load of an earlier version may have left none."""
+    return int((yield Read("HGET", lookup._base(), "ranges")) or 0) > 0
 
 
 def info_flow(lookup: IpLookup) -> Flow[RangesInfo]:

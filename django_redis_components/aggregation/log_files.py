@@ -16,6 +16,7 @@ from typing import IO, NamedTuple, Self
 from django_redis_components.aggregation.exceptions import LogDamaged
 from django_redis_components.aggregation.log_text import WINDOW_BYTES, LogText
 from django_redis_components.core.decompression import detect_codec
+from django_redis_components.core.regular_files import open_regular_file
 
 #: Bytes of a segment. Part of what the marks of counted files mean: must not be changed.
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -61,7 +62,7 @@ class LogFile:
     It stays the same file while it is renamed.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is a pipe or a device.
         ImportError: it is compressed with zstd, and the package for it is not installed.
 
     Attributes:
@@ -75,7 +76,7 @@ class LogFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._raw: IO[bytes] = self.path.open("rb")
+        self._raw: IO[bytes] = open_regular_file(self.path)
         try:
             self.codec = detect_codec(self._raw.read(4))
             self.inode = os.fstat(self._raw.fileno()).st_ino

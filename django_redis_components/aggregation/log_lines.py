@@ -13,18 +13,27 @@ from typing import Any, Literal, NamedTuple
 from django.core.signals import setting_changed
 from django.utils.timezone import get_default_timezone, is_naive
 
+from django_redis_components.core.client_address import bare_address
+
 #: The format of lines. "auto" tells it from each line.
 LogFormat = Literal["auto", "common", "combined", "vhost_combined", "nginx-json", "caddy"]
 LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "common", "combined", "vhost_combined", "nginx-json", "caddy")
 
 #: Text in quotes with escapes. Possessive, so that a line of any length is matched in linear time.
 _QUOTED = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
-#: The virtual host of vhost_combined: an address follows it, and not the identity of the common format, which is "-".
-_VHOST = r"(?:\S++ (?=[\da-fA-F]*[.:][\da-fA-F.:]* ))?"
-_COMMON = re.compile(
-    rf"{_VHOST}(\S+) \S+ .*?\[(\d\d/[A-Z][a-z]{{2}}/\d{{4}}:\d\d:\d\d:\d\d [+-]\d{{4}})\] {_QUOTED} (\d{{3}}) (?:\d+|-)"
-    rf"(?: {_QUOTED} {_QUOTED})?"
-)
+_TIME = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
+#: The address has a group of its own where nothing is written around it, which is the fast way.
+_COMMON = re.compile(rf"(?:([\da-fA-F:.]++) - )?.*?{_TIME} {_QUOTED} (\d{{3}}) (?:\d+|-)(?: {_QUOTED} {_QUOTED})?")
+#: Fields before the time among which an address is looked for. The user is one of them, and may be any text.
+_MAX_FIELDS = 32
+#: Fields of JSON that contain a whole line: of Docker's log files, of journald, and of log shippers.
+_WRAPPERS = ("log", "MESSAGE", "message")
+#: Loggers of Caddy whose lines repeat a request that the access log has too.
+_CADDY_ERRORS = "http.log.error"
+#: Most characters of a time in ISO 8601.
+_MAX_TIME_CHARS = 40
+#: Caddy writes 0 for a request without a response, such as one of a WebSocket or one that was aborted.
+_STATUS = re.compile(r"[0-9]{3}|0")
 _MONTHS = {
     name: number
     for number, name in enumerate(
@@ -38,7 +47,8 @@ class LogEntry(NamedTuple):
 
     Attributes:
         day: local date of the request in ``TIME_ZONE``.
-        address: of the client, as in the log.
+        address: of the client, without a port and the like; of several the first one. Text that is no address, such as
+            the name of a host or "unix:", as in the log.
         status: of the response.
         path: with the query.
     """
@@ -64,34 +74,79 @@ def parser_for(name: LogFormat) -> Callable[[bytes], LogEntry | None]:
 
 
 def parse_line(line: bytes) -> LogEntry | None:
-    """Return the request of a line of any format; None if it is none."""
-    return _any_json(line) if line.startswith(b"{") else _common(line)
+    """Return the request of a line of any format; None if it is none.
+
+    What syslog, containers and supervisors write before the line is skipped.
+    """
+    if line.startswith(b"{"):
+        return _any_json(line)
+    return _common(line) or (_any_json(_json_of(line)) if line.endswith((b"}", b"}\r")) else None)
 
 
 def _common(line: bytes) -> LogEntry | None:
-    found = _COMMON.match(line.decode("utf-8", "replace"))
+    text = line.decode("utf-8", "replace")
+    found = _COMMON.match(text)
     if found is None:
         return None
-    address, time, request, status, referrer, agent = found.groups("")
+    plain, time, request, status, referrer, agent = found.groups("")
+    address = (plain and bare_address(plain)) or _client(text[: found.start(2) - 1])
     # The same for a minute: no offset of a time zone has seconds.
     day = _day_of_minute(time[:17] + time[-5:])
-    if day is None:
+    if day is None or not address:
         return None
     method, _, rest = request.partition(" ")
     return LogEntry(day, address, int(status), method, rest.partition(" ")[0], referrer, agent)
 
 
+def _client(head: str) -> str:
+    """Return the address in the text before the time of a line; "" if there is no field for it.
+
+    A line that begins with an address has no prefix, and the user after it may be any text. Otherwise the address is
+    the last one that two fields follow: before it is what syslog, a container or the virtual host wrote.
+    """
+    fields = head.replace("\ufeff", " ").split()
+    if not fields:
+        return ""
+    first = bare_address(fields[0])
+    if first is not None and (len(fields) < 3 or fields[1] == "-" or bare_address(fields[1]) is None):
+        return first
+    last = len(fields) - 3
+    for at in range(last, max(-1, last - _MAX_FIELDS), -1):
+        text, is_list = _first_of_list(fields, at)
+        address = bare_address(text)
+        if address is not None or is_list:
+            return address or text
+    return fields[last] if last >= 0 else ""
+
+
+def _first_of_list(fields: list[str], last: int) -> tuple[str, bool]:
+    """Return the first entry of the list that ends with a field, and whether there are others."""
+    at = last
+    while at and fields[at - 1].endswith(","):
+        at -= 1
+    text, comma, _ = fields[at].partition(",")
+    return text.strip('"'), bool(comma)
+
+
 def _any_json(line: bytes) -> LogEntry | None:
     data = _object(line)
-    return _caddy_entry(data) if isinstance(data.get("request"), dict) else _nginx_entry(data)
+    if isinstance(data.get("request"), dict):
+        return _caddy_entry(data)
+    inner = next((data[name] for name in _WRAPPERS if isinstance(data.get(name), str)), "")
+    return _nginx_entry(data) or (parse_line(inner.strip().encode("utf-8", "replace")) if inner else None)
 
 
 def _nginx(line: bytes) -> LogEntry | None:
-    return _nginx_entry(_object(line))
+    return _nginx_entry(_object(_json_of(line)))
 
 
 def _caddy(line: bytes) -> LogEntry | None:
-    return _caddy_entry(_object(line))
+    return _caddy_entry(_object(_json_of(line)))
+
+
+def _json_of(line: bytes) -> bytes:
+    """Return a line from its first brace on."""
+    return line[line.find(b"{") :] if b"{" in line else b""
 
 
 def _nginx_entry(data: dict[str, Any]) -> LogEntry | None:
@@ -110,7 +165,9 @@ def _caddy_entry(data: dict[str, Any]) -> LogEntry | None:
         return None
     headers = request.get("headers")
     headers = headers if isinstance(headers, dict) else {}
-    address = _first(request, "client_ip", "remote_ip") or _text(request.get("remote_addr")).rpartition(":")[0]
+    if _text(data.get("logger")).startswith(_CADDY_ERRORS):
+        return None
+    address = _first(request, "client_ip", "remote_ip", "remote_addr")
     return _entry(
         data.get("ts"),
         address,
@@ -125,9 +182,12 @@ def _caddy_entry(data: dict[str, Any]) -> LogEntry | None:
 def _entry(time: Any, address: Any, status: Any, method: Any, path: Any, referrer: Any, agent: Any) -> LogEntry | None:
     day = _day(time)
     code = _text(status)
-    if day is None or not isinstance(address, str) or not address or len(code) != 3 or not code.isdecimal():
+    if day is None or not isinstance(address, str) or not address or not _STATUS.fullmatch(code):
         return None
-    return LogEntry(day, address, int(code), _text(method), _text(path), _text(referrer), _text(agent))
+    client = address.partition(",")[0].strip()
+    return LogEntry(
+        day, bare_address(client) or client, int(code), _text(method), _text(path), _text(referrer), _text(agent)
+    )
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -157,9 +217,9 @@ def _day(time: Any) -> date | None:
         if isinstance(time, str) and "/" in time:
             return _day_of_minute(time[:17] + time[-5:])
         if isinstance(time, str) and "-" in time:
-            return _day_of_iso(time)
+            return _day_of_iso(time) if len(time) <= _MAX_TIME_CHARS else None
         seconds = float(time)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return _day_of_timestamp(int(seconds // 60)) if math.isfinite(seconds) else None
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 from django_redis_components.aggregation.exceptions import DatabaseUnavailable
 from django_redis_components.aggregation.places import UNKNOWN, Address, Place
 from django_redis_components.core.exceptions import missing_extra
+from django_redis_components.core.regular_files import open_regular_file
 
 #: Seconds between two checks whether the file was replaced, as by an update.
 CHECK_EVERY_S = 30.0
+#: Records among which a country is looked for when a file is opened. That of networks (ASN) has none in any.
+MAX_RECORDS = 10_000
 #: Language of the names.
 LANGUAGE = "en"
 
@@ -31,7 +35,7 @@ class MmdbFile:
         """Return the place of a valid address.
 
         Raises:
-            DatabaseUnavailable: the file is missing or damaged.
+            DatabaseUnavailable: the file is missing or damaged, or has no countries.
         """
         now = time.monotonic()
         if now >= self._check_at:
@@ -51,12 +55,18 @@ class MmdbFile:
     def _open_if_replaced(self) -> None:
         maxminddb = _library()
         try:
-            stat = Path(self.path).stat()
-            version = (stat.st_ino, stat.st_mtime_ns)
+            with open_regular_file(self.path) as file:
+                status = os.fstat(file.fileno())
+            version = (status.st_ino, status.st_mtime_ns)
             if version == self._version:
                 return
+            reader = maxminddb.open_database(self.path)
+            if not any(place_of(record) != UNKNOWN for _, record in islice(reader, MAX_RECORDS)):
+                raise maxminddb.InvalidDatabaseError(
+                    f"it has no countries: its type is {reader.metadata().database_type!r}"
+                )
             # The former reader is not closed: another thread may be using it.
-            self._reader = maxminddb.open_database(self.path)
+            self._reader = reader
         except (OSError, maxminddb.InvalidDatabaseError) as exc:
             if self._reader is not None:  # it is being replaced: the former one stays in use
                 return

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import NamedTuple
 
+from django_redis_components.core.client_address import bare_address
+
 #: The country code of an address without a known place: reserved in ISO 3166 for users' own purposes.
 UNKNOWN_COUNTRY = "ZZ"
 #: The first 12 bytes of an IPv4 address as an IPv6 one, ``::ffff:0:0/96``.
@@ -58,20 +60,27 @@ def pack(address: object) -> bytes | None:
 
 
 def pack_public(address: object) -> bytes | None:
-    """Return the 16 bytes of an address that is routed on the internet; None for others and for other text."""
-    packed = pack(address)
+    """Return the 16 bytes of an address that is routed on the internet; None for others and for other text.
+
+    Text may have the forms that `bare_address` knows.
+    """
+    packed = pack(_bare(address))
     if packed is None:
         return None
     at = bisect_right(_STARTS, packed) - 1
     return None if at >= 0 and packed <= _ENDS[at] else packed
 
 
-def public_address(address: Address) -> Address | None:
-    """Return an address as a database file has it, IPv4 also if it is IPv4-mapped IPv6; None if it is not public."""
+def public_address(address: Address) -> str | None:
+    """Return an address as a database file has it, IPv4 also inside of IPv6; None if it is not public."""
     packed = pack_public(address)
-    if packed is None:
-        return None
-    return unpacked(packed) if is_ipv4(packed) and ":" in str(address) else address
+    return None if packed is None else unpacked(packed)
+
+
+def _bare(address: object) -> str | None:
+    if isinstance(address, IPv4Address | IPv6Address):
+        return bare_address(str(address))
+    return bare_address(address) if isinstance(address, str) else None
 
 
 def is_ipv4(packed: bytes) -> bool:

@@ -15,6 +15,7 @@ from django_redis_components.aggregation.blocks import IpRange
 from django_redis_components.aggregation.exceptions import InvalidRange
 from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
 from django_redis_components.aggregation.places import UNKNOWN, Address, Place
+from django_redis_components.core.regular_files import open_regular_file
 
 #: The format of a file.
 RangeFormat = Literal["dbip", "ip2location", "geolite2", "ipinfo"]
@@ -47,7 +48,8 @@ class RangeFile:
     ) -> None:
         self.path = Path(path)
         self._locations = locations
-        self._format = format
+        #: None until the first line was read.
+        self.format = format
         self._on_read = on_read
         #: Number of the line that was read last.
         self.line = 0
@@ -74,7 +76,7 @@ class RangeFile:
             raise InvalidRange("too few columns" if isinstance(exc, IndexError) else str(exc)) from exc
 
     def _reader(self, row: Sequence[str]) -> RowReader:
-        name = self._format or detect_format(row)
+        self.format = name = self.format or detect_format(row)
         if name == "dbip":
             return _dbip
         if name == "ip2location":
@@ -86,11 +88,15 @@ class RangeFile:
         return _geolite2(row, self._locations)
 
 
+_IP2LOCATION_HINT = " A file of IPv6 of IP2Location has the IPv4 ranges too: load it alone."
+
+
 def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
     """Replace the ranges of `lookup` with those of files; see `IpLookup.load`.
 
     Raises:
-        InvalidRange: a line is not valid; the text names the file and the line. The former ranges stay in use.
+        InvalidRange: a line is not valid, or a file has no range with a country; the text names the file and the line.
+            The former ranges stay in use.
         OSError: a file cannot be read.
     """
     current = files[0]
@@ -98,12 +104,20 @@ def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
     def ranges() -> Iterator[IpRange]:
         nonlocal current
         for current in files:
-            yield from current
+            has_country = False
+            for each in current:
+                has_country = has_country or each.place.country != UNKNOWN.country
+                yield each
+            if not has_country:
+                raise InvalidRange("The file has no ranges with a country: the former ranges stay in use.")
 
     try:
         return lookup.load(ranges(), source=", ".join(file.path.name for file in files))
     except InvalidRange as exc:
-        raise InvalidRange(f"{current.path}, line {max(1, current.line)}: {exc.reason.rstrip('.')}.") from exc
+        hint = (
+            _IP2LOCATION_HINT if len(files) > 1 and current.format == "ip2location" and "overlaps" in exc.reason else ""
+        )
+        raise InvalidRange(f"{current.path}, line {max(1, current.line)}: {exc.reason.rstrip('.')}.{hint}") from exc
 
 
 def detect_format(row: Sequence[str]) -> RangeFormat:
@@ -153,7 +167,7 @@ _LOCATION_COLUMNS = ("country_iso_code", "subdivision_1_name", "city_name")
 
 def _rows(path: Path, on_read: Callable[[int], object]) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the number of each line and its columns."""
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         is_gzip = file.read(2) == GZIP_MAGIC
         file.seek(0)
         source: BinaryIO = gzip.GzipFile(fileobj=file) if is_gzip else file  # type: ignore[assignment]

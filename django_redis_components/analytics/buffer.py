@@ -1,10 +1,12 @@
 """Views and visitors that a process has counted in its memory, and the thread that adds them to Redis.
 
-A request adds one entry to a dict. Every `FLUSH_S` seconds the thread sends the views of each site in one round trip,
-as a numbered batch: a batch is sent again until Redis confirms it, and counted once. While Redis is unavailable the
-views stay in the process; with more than `MAX_VIEWS` different ones, further views are counted without their visitor
-and source, then without their page. A process that ends adds its views first; one that is killed loses those of its
-last second, or of the outage. A batch that Redis refuses, or that fails for a day, is dropped with an error in the log.
+A request adds one entry to a dict. Every `FLUSH_S` seconds the thread sends the views of each site in numbered batches,
+each in one round trip: a batch is sent again until Redis confirms it, and counted once. The views of a second are
+nearly always one batch; those of an outage are several, so that no call occupies the server for long. While Redis is
+unavailable the views stay in the process; with more than `MAX_VIEWS` different ones, further views are counted without
+their visitor and source, then without their page. A process that ends adds its views first; one that is killed loses
+those of its last second, or of the outage. A batch that Redis refuses, or that fails for a day, is dropped with an
+error in the log.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import NamedTuple
@@ -46,9 +48,15 @@ from django_redis_components.core.protocol import Batch, Call, Flow, run
 
 #: Different views of a site that a process buffers with their visitor and source; after as many again, only their sum.
 MAX_VIEWS = 10_000
+#: Most names of a batch that its call adds to counters, about 6 µs of the server for each.
+MAX_NAMES = 4_000
+#: Most views of a batch, each of which may have another visitor.
+MAX_BATCH_VIEWS = 2_000
 #: TTL of the number of a process's last batch in milliseconds. A batch that fails for so long is dropped: without the
 #: number it could be added twice.
 LAST_MS = 86_400 * 1_000
+#: Most names that a view adds, of its page and of the values of four dimensions.
+_NAMES_OF_VIEW = len(PAGE_UNITS) + 4 * len(VALUE_UNITS)
 
 
 class View(NamedTuple):
@@ -69,19 +77,23 @@ class View(NamedTuple):
     device: str | None = None
 
 
+#: Views by minute since the epoch and view.
+_Views = dict[tuple[int, View], int]
+
+
 @dataclasses.dataclass
 class _SiteViews:
     """The views of a site that Redis has not confirmed.
 
     Attributes:
         views: by minute since the epoch and view.
-        sending: those of the batch that is sent; empty if there is none.
-        number: of that batch.
+        batches: those that are sent, one after the other.
+        number: of the first batch; 0 before it was sent.
         since: when that batch was first sent, by the monotonic clock in seconds.
     """
 
-    views: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
-    sending: dict[tuple[int, View], int] = dataclasses.field(default_factory=dict)
+    views: _Views = dataclasses.field(default_factory=dict)
+    batches: deque[_Views] = dataclasses.field(default_factory=deque)
     number: int = 0
     since: float = 0.0
 
@@ -94,16 +106,24 @@ class _SiteViews:
                 key = minute, View(OTHER)
         self.views[key] = self.views.get(key, 0) + 1
 
-    def start_batch(self, numbers: Iterator[int]) -> None:
-        """Begin the next batch with all views, unless one is being sent."""
-        if not self.sending and self.views:
-            self.views, self.sending = self.sending, self.views
+    def take(self) -> _Views:
+        """Return the views, and count on without them; none while there are batches."""
+        if self.batches:
+            return {}
+        taken, self.views = self.views, {}
+        return taken
+
+    def start_batch(self, numbers: Iterator[int]) -> _Views:
+        """Return the views of the first batch, with a number unless it was sent before."""
+        if not self.number:
             self.number = next(numbers)
             self.since = time.monotonic()
+        return self.batches[0]
 
     def end_batch(self) -> None:
-        """Forget the batch: it was added, or will not be."""
-        self.sending = {}
+        """Forget the first batch: it was added, or will not be."""
+        self.batches.popleft()
+        self.number = 0
 
 
 class ViewBuffer(Collector):
@@ -144,12 +164,14 @@ class ViewBuffer(Collector):
                 self.notify()
 
     def _flush_site(self, using: str, site: str, views: _SiteViews) -> bool:
-        """Send the batch that failed before, if any, and then the views since; return False if one must be repeated."""
+        """Send the batches that failed before, and then the views since; return False if one must be repeated."""
         for _ in range(2):
             with self._lock:
-                views.start_batch(self._numbers)
-            if views.sending and not self._send(using, site, views):
-                return False
+                taken = views.take()
+            views.batches.extend(_batches(taken))
+            while views.batches:
+                if not self._send(using, site, views):
+                    return False
         with self._lock:
             # Views of this moment have notified the thread again.
             if not views.views and self._sites.get((using, site)) is views:
@@ -157,10 +179,12 @@ class ViewBuffer(Collector):
         return True
 
     def _send(self, using: str, site: str, views: _SiteViews) -> bool:
+        """Send the first batch; return False if it must be repeated."""
+        batch = views.start_batch(self._numbers)
         try:
             run(
                 connections.client_with_timeout(using, self.timeout_s(), 1),
-                _batch_flow(using, site, views, self._process),
+                _batch_flow(using, site, batch, self._process, views.number),
             )
         except (RedisError, RedisComponentsError) as exc:
             may_succeed, age_s = _may_succeed_later(exc), time.monotonic() - views.since
@@ -170,13 +194,32 @@ class ViewBuffer(Collector):
             reason = (
                 f"Redis was unavailable for {age_s / 3_600:.0f} hours, at last" if may_succeed else "Redis refuses them"
             )
-            self.logger.error(
-                "%d page views of site %r are lost, %s: %s", sum(views.sending.values()), site, reason, exc
-            )
+            self.logger.error("%d page views of site %r are lost, %s: %s", sum(batch.values()), site, reason, exc)
         except Exception:
-            self.logger.exception("%d page views of site %r are lost.", sum(views.sending.values()), site)
+            self.logger.exception("%d page views of site %r are lost.", sum(batch.values()), site)
         views.end_batch()
         return True
+
+
+def _batches(views: _Views) -> Iterator[_Views]:
+    """Yield parts of views whose calls add a bounded number of names to counters, countries aside."""
+    if len(views) <= MAX_NAMES // _NAMES_OF_VIEW:
+        yield from (views,) if views else ()
+        return
+    batch: _Views = {}
+    names: set[tuple[int, int, str | None]] = set()
+    count = 0
+    for (minute, view), times in views.items():
+        values = view.page, view.referrer, view.utm_source, view.device
+        fresh = {(minute // 60, at, value) for at, value in enumerate(values) if value is not None} - names
+        added = sum(len(VALUE_UNITS) if at else len(PAGE_UNITS) for _, at, _ in fresh)
+        if batch and (count + added > MAX_NAMES or len(batch) == MAX_BATCH_VIEWS):
+            yield batch
+            batch, names, count = {}, set(), 0
+        batch[minute, view] = times
+        names |= fresh
+        count += added
+    yield batch
 
 
 def _may_succeed_later(error: Exception) -> bool:
@@ -184,11 +227,11 @@ def _may_succeed_later(error: Exception) -> bool:
     return isinstance(error, RedisError) and not refused
 
 
-def _batch_flow(using: str, site: str, views: _SiteViews, process: str) -> Flow[None]:
+def _batch_flow(using: str, site: str, views: _Views, process: str, number: int) -> Flow[None]:
     """Add the views of a batch and their visitors; two round trips if a salt must be read, else one."""
-    batch = _Batch(using, site, views.sending)
+    batch = _Batch(using, site, views)
     visitors = yield from batch.visitors()
-    yield Batch([batch.views_call(process, views.number), *visitors])
+    yield Batch([batch.views_call(process, number), *visitors])
 
 
 class _Batch:

@@ -9,6 +9,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 from django_redis_components.analytics import identity, sources
 from django_redis_components.analytics.buffer import BUFFER, View
+from django_redis_components.analytics.crawlers import is_crawler
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.view_counters import page_name
 from django_redis_components.core import conf
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
 #: Content types of a page.
 PAGES = ("text/html", "application/xhtml+xml")
 #: Headers that browsers send with prefetch requests.
-PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_MOZ")
+PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_MOZ", "HTTP_X_SEC_PURPOSE")
+#: Headers of requests that may be no navigation. Most requests have none of them.
+_MARKS = (*PREFETCH_HEADERS, "HTTP_HX_REQUEST", "HTTP_X_REQUESTED_WITH")
 
 
 class AnalyticsMiddleware:
     """Count page views, visitors and where they come from, without a round trip.
 
-    A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, crawlers
-    (``IGNORE_AGENTS``), ``EXCLUDE_PATHS`` and visitors who opted out (`opt_out`) are not counted. The name of a page is
-    its path. A view is counted in the memory of the process and added to Redis within a second (see
-    `PageViews.hit_later`): a request never waits for Redis.
+    A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, what scripts and frames
+    fetch, crawlers and other machines (see `crawlers`, ``IGNORE_AGENTS``, ``COUNT_AGENTS``), ``EXCLUDE_PATHS`` and
+    visitors who opted out (`opt_out`) are not counted. The name of a page is its path. A view is counted in the memory
+    of the process and added to Redis within a second (see `PageViews.hit_later`): a request never waits for Redis.
 
     List it below the session and authentication middlewares. It never fails a request: errors of counting, invalid
     settings included, are logged once a minute.
@@ -70,14 +73,29 @@ def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
         return False
     if response.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in PAGES:
         return False
-    if any("prefetch" in request.META.get(name, "").lower() for name in PREFETCH_HEADERS):
+    if not _is_navigation(request.META):
         return False
     analytics = conf.settings().analytics
     if analytics.exclude_paths and request.path.startswith(analytics.exclude_paths):
         return False
-    if sources.is_crawler(request.META.get("HTTP_USER_AGENT", ""), analytics.ignore_agents):
+    if is_crawler(sources.user_agent(request), analytics.ignore_agents, analytics.count_agents):
         return False
     return not identity.is_excluded(request)
+
+
+def _is_navigation(meta: dict[str, Any]) -> bool:
+    """Return whether the visitor goes to a page. Old browsers do not tell it from a part that a script fetches."""
+    target = meta.get("HTTP_SEC_FETCH_DEST", "document")
+    if target == "document" and meta.keys().isdisjoint(_MARKS):
+        return True
+    if any("prefetch" in meta.get(name, "").lower() for name in PREFETCH_HEADERS):
+        return False
+    if "HTTP_HX_BOOSTED" in meta:  # htmx follows a link
+        return True
+    if "HTTP_HX_REQUEST" in meta or meta.get("HTTP_X_REQUESTED_WITH") == "XMLHttpRequest":
+        return False
+    # A service worker that passes a navigation on has no target.
+    return target == "document" or (target == "empty" and meta.get("HTTP_SEC_FETCH_MODE") == "navigate")
 
 
 def _by_user(request: HttpRequest) -> bool:
@@ -95,7 +113,7 @@ def _record(request: HttpRequest, response: HttpResponseBase, pk: object) -> Non
         elif analytics.visitor_identity == "cookie":
             visitor = identity.cookie_visitor(request, response)
         else:
-            agent = request.META.get("HTTP_USER_AGENT", "")
+            agent = sources.user_agent(request)
         if agent is not None or analytics.country is not None:
             address = client_address(request, analytics.trusted_proxies)
     view = View(

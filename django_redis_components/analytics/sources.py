@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 #: Maximum characters of a value; longer ones are not counted.
 MAX_VALUE = 100
+#: Most characters of a User-Agent that are looked at and kept. Browsers send up to about 400.
+MAX_AGENT_CHARS = 512
+#: Scheme and host of a URL, which are cached without the rest.
+_ORIGIN = re.compile(r"https?://[^/?#\s]{1,200}(?=[/?#\s]|$)", re.IGNORECASE)
 #: A host name or an address.
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
 _TABLET = re.compile(r"ipad|tablet|kindle|silk/|playbook|android(?!.*mobi)")
@@ -28,8 +32,15 @@ def referrer(request: HttpRequest) -> str | None:
         own = _bare(request.get_host())
     except DisallowedHost:
         return None
-    host = _host_of(header)
+    origin = _ORIGIN.match(header)
+    host = None if origin is None else _host_of(origin[0])
     return None if host is None or host == own else host
+
+
+def user_agent(request: HttpRequest) -> str:
+    """Return the User-Agent, truncated: it is cached, and kept while Redis is unavailable."""
+    header: str = request.META.get("HTTP_USER_AGENT", "")
+    return header[:MAX_AGENT_CHARS]
 
 
 def utm_source(request: HttpRequest) -> str | None:
@@ -44,14 +55,7 @@ def device(request: HttpRequest) -> str:
     """Return "desktop", "mobile", "tablet" or "other", by the client hint or the User-Agent."""
     if request.META.get("HTTP_SEC_CH_UA_MOBILE") == "?1":
         return "mobile"
-    return _device_of(request.META.get("HTTP_USER_AGENT", ""))
-
-
-@lru_cache(maxsize=1_000)
-def is_crawler(agent: str, parts: tuple[str, ...]) -> bool:
-    """Return whether a User-Agent contains one of these parts, case-insensitive."""
-    lower = agent.lower()
-    return any(part.lower() in lower for part in parts)
+    return _device_of(user_agent(request))
 
 
 @lru_cache(maxsize=1_000)
@@ -65,9 +69,9 @@ def _device_of(agent: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _host_of(url: str) -> str | None:
+def _host_of(origin: str) -> str | None:
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(origin)
         host = _bare(parts.netloc.rpartition("@")[2])
     except ValueError:
         return None

@@ -1,10 +1,10 @@
-"""The IP address of a visitor, behind trusted proxies."""
+"""The IP address of a visitor, behind trusted proxies, and the one form in which all components write an address."""
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
+import socket
 from typing import TYPE_CHECKING
 
 from django_redis_components.core import conf
@@ -24,16 +24,47 @@ _log = logging.getLogger("django_redis_components.addresses")
 _logged: list[bool] = []
 conf.on_change(_logged.clear)
 
-#: An address with a port, as some proxies write it: 192.0.2.1:4711 or [2001:db8::1]:4711.
-_WITH_PORT = re.compile(r"\[(.+)\](?::\d+)?|([\d.]+):\d+")
+#: Most characters of an address. Other text in its place is truncated: a visitor can have sent it.
+MAX_CHARS = 64
+#: An address with what proxies write around it: 192.0.2.1:4711, [2001:db8::1]:4711, fe80::1%eth0.
+_DECORATED = re.compile(r'"?(?:\[([^\]%]+)(?:%[^\]]*)?\](?::\d+)?|([\d.]+)(?::\d+)?|([^"%]+)(?:%[^"]*)?)"?')
+#: The first 12 bytes of IPv6 addresses whose last four are an IPv4 address: IPv4-mapped, and of a NAT64 translator.
+_IPV4_PREFIXES = (b"\0" * 10 + b"\xff\xff", b"\0\x64\xff\x9b" + b"\0" * 8)
+
+
+def bare_address(text: str) -> str | None:
+    """Return the address in a text as all components write it; None if the text is not one address.
+
+    A port, brackets, a zone, quotes and spaces around it are removed. An IPv4 address inside of an IPv6 one
+    (``::ffff:192.0.2.1``, and ``64:ff9b::192.0.2.1`` of a NAT64 translator) is returned as IPv4. Nothing is resolved by
+    DNS.
+    """
+    try:
+        return _normal_form(text)
+    except (OSError, ValueError):  # ValueError: a null character, or text that is not ASCII
+        found = _DECORATED.fullmatch(text.strip()) if len(text) <= 2 * MAX_CHARS else None
+    try:
+        return _normal_form(next(filter(None, found.groups()))) if found else None
+    except (OSError, ValueError):
+        return None
+
+
+def _normal_form(text: str) -> str:
+    if ":" not in text:
+        socket.inet_pton(socket.AF_INET, text)  # it accepts the normal form only
+        return text
+    packed = socket.inet_pton(socket.AF_INET6, text)
+    if packed.startswith(_IPV4_PREFIXES):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed)
 
 
 def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> str:
-    """Return the visitor's address, as seen by the outermost trusted proxy.
+    """Return the visitor's address, as seen by the outermost trusted proxy, in the form of `bare_address`.
 
     Each proxy appends the address of its client to ``X-Forwarded-For``. The entries further to the left come from the
     visitor and cannot be trusted. `META` is read on each call, because a middleware may change it and `request.headers`
-    is cached. Without an address, a warning is logged once.
+    is cached. Without an address, a warning is logged once. Text that is not an address is returned, truncated.
 
     Args:
         trusted_proxies: number of proxies in front of the site that it trusts; None: `TRUSTED_PROXIES`.
@@ -54,7 +85,7 @@ def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> 
             request.META.get("REMOTE_ADDR"),
             proxies,
         )
-    return address
+    return bare_address(address) or address[:MAX_CHARS]
 
 
 def client_network(address: str) -> str:
@@ -62,14 +93,9 @@ def client_network(address: str) -> str:
 
     Text that is not an address, which only a proxy can have sent, is returned unchanged.
     """
-    found = _WITH_PORT.fullmatch(address)
-    bare = (found[1] or found[2]) if found else address
-    try:
-        parsed = ipaddress.ip_address(bare.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False))
+    bare = bare_address(address)
+    if bare is None or ":" not in bare:
+        return address if bare is None else bare
+    packed = socket.inet_pton(socket.AF_INET6, bare)
+    kept = IPV6_PREFIX // 8
+    return f"{socket.inet_ntop(socket.AF_INET6, packed[:kept] + bytes(16 - kept))}/{IPV6_PREFIX}"

@@ -164,12 +164,11 @@ class AnalyticsSettings:
     country: str | None = _option(None, optional(text))
     #: Path prefixes that the middleware does not count.
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
-    #: Parts of a User-Agent that the middleware does not count, case-insensitive.
-    ignore_agents: tuple[str, ...] = _option(
-        ("bot", "crawl", "spider", "slurp", "facebookexternalhit", "curl/", "wget/", "python-", "go-http-client"),
-        strings,
-        tuple,
-    )
+    #: Parts of further User-Agents that the middleware does not count as visitors, case-insensitive. Those of crawlers,
+    #: probes, link previews and HTTP libraries are not counted by default.
+    ignore_agents: tuple[str, ...] = _option((), strings, tuple)
+    #: Parts of User-Agents that the middleware counts in any case, case-insensitive.
+    count_agents: tuple[str, ...] = _option((), strings, tuple)
     #: Number of trusted proxies for analytics; None: `TRUSTED_PROXIES`.
     trusted_proxies: int | None = _option(None, optional(integer(0, 10)))
     #: Whether a login counts as the day's sign-in.

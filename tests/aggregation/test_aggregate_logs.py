@@ -41,8 +41,8 @@ def expected(logs: list[Path]) -> Counter[tuple[date, str]]:
     return plain_count(*((gzip.decompress(each) if each[:1] == b"\x1f" else each).decode() for each in data))
 
 
-def visits() -> LogAggregator:
-    return LogAggregator("visits")
+def visits(name: str = "visits-path") -> LogAggregator:
+    return LogAggregator(name)
 
 
 def counted() -> Counter[tuple[date, str]]:
@@ -128,19 +128,24 @@ def test_countries_are_counted_by_default_and_bad_lines_reported(redis_server: S
     assert file["lines"] + file["bad"] == 500
     assert file["bad"] > 0
     assert re.search(
-        rf"access.log: {file['bad']} lines are no requests and are not counted; the first begin at the", errors
+        rf"access.log: {file['bad']} lines are no requests, or have no address, and are not counted; the first begin",
+        errors,
     )
-    assert visits().totals(*DAYS[::2]).keys() == {"US", "ZZ"}
+    assert visits("visits").totals(*DAYS[::2]).keys() == {"US", "ZZ"}
 
 
 def test_keys_are_fields_or_dotted_paths(redis_server: Store, tmp_path: Path) -> None:
     log = write_log(tmp_path / "access.log", 100)
 
-    aggregate(log, "--by", "status", "--name", "status")
-    aggregate(log, "--by", "tests.aggregation.logs.by_path", "--name", "paths")
+    aggregate(log, "--by", "status")
+    aggregate(log, "--by", "path")
+    aggregate(log, "--by", "address", "--name", "addresses")
+    aggregate(log, "--by", "tests.aggregation.logs.by_path")
 
-    assert LogAggregator("status").totals(*DAYS[::2]).keys() == {"200"}
-    assert "/login/" in LogAggregator("paths").totals(*DAYS[::2])
+    assert LogAggregator("visits-status").totals(*DAYS[::2]).keys() == {"200"}
+    assert "/login/" in LogAggregator("visits-path").totals(*DAYS[::2])
+    assert "/login/" in LogAggregator("visits-tests.aggregation.logs.by_path").totals(*DAYS[::2])
+    assert all(address.count(".") == 3 for address in LogAggregator("addresses").totals(*DAYS[::2]))
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -180,7 +185,7 @@ def test_single_bad_line_is_no_failure(redis_server: Store, tmp_path: Path) -> N
     result, errors = aggregate(log, new, "--by", "path")
 
     assert [(each["bad"], each["uncounted"]) for each in result["files"]] == [(1, 0), (0, 1)]
-    assert "new.log: 1 lines are not counted yet, because most of them are no requests" in errors
+    assert "new.log: 1 lines are not counted yet, because most of them are no requests, or have no address" in errors
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -238,11 +243,75 @@ def test_zstd_files_are_counted(redis_server: Store, tmp_path: Path) -> None:
     assert counted() == plain_count(text)
 
 
-def test_other_key_under_the_same_name_is_refused(redis_server: Store, tmp_path: Path) -> None:
-    aggregate(write_log(tmp_path / "access.log", 50), "--by", "path")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_other_key_under_the_same_name_is_refused(processes: int, redis_server: Store, tmp_path: Path) -> None:
+    log, other = write_log(tmp_path / "access.log", 50), write_log(tmp_path / "other.log", 50, 1)
+    aggregate(log, "--by", "path", "--name", "x")
 
-    with pytest.raises(CommandError, match=r"counts by 'LogEntry.path', and not by 'LogEntry.status'. Nothing was"):
-        aggregate(write_log(tmp_path / "other.log", 50, 1), "--by", "status")
+    for file in (other, log):  # all lines of the second one are marked as counted
+        with pytest.raises(
+            CommandError, match=r"counts by 'LogEntry.path', and not by 'LogEntry.status'. Nothing was counted."
+        ) as raised:
+            aggregate(file, "--by", "status", "--name", "x", "--processes", processes)
+        assert raised.value.returncode == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_server: Store, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.log")
+    (tmp_path / "device.log").symlink_to("/dev/null")
+    good = write_log(tmp_path / "good.log", 50)
+
+    with pytest.raises(CommandError) as raised:
+        aggregate(
+            tmp_path / "fifo.log", tmp_path / "device.log", tmp_path, good, "--by", "path", "--processes", processes
+        )
+
+    for name in ("fifo.log", "device.log"):
+        assert f"{name}: not a regular file, but a pipe or a device." in str(raised.value)
+    assert "Is a directory." in str(raised.value)
+    assert counted() == plain_count(good.read_text())
+    with pytest.raises(CommandError, match="not a regular file, but a pipe or a device"):
+        aggregate(tmp_path / "fifo.log", "--by", "path", "--forget")
+
+
+def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:
+    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    log = tmp_path / "access.log"
+    log.write_text(write_log(tmp_path / "x.log", 50).read_text().replace(" - - [", "x - - ["))
+
+    for by in ("country", "city", "address"):
+        with pytest.raises(CommandError, match=r"lines are no requests, or have no address that the key needs; is the"):
+            aggregate(log, "--by", by)
+        assert visits(f"visits-{by}").files() == []
+    assert LogAggregator("visits").files() == []
+    aggregate(log, "--by", "path")
+    assert counted() == plain_count(log.read_text().replace("x - - [", " - - ["))
+
+
+def test_lines_behind_a_prefix_are_counted_at_their_places(redis_server: Store, tmp_path: Path) -> None:
+    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    log = tmp_path / "access.log"
+    request = ' - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1\n'
+    before = ["", "Nov 25 10:00:00 web1 nginx: ", "2026-11-25T10:00:00Z stdout F ", "nginx_1 | "]
+    addresses = ["8.8.8.8", "8.8.8.8, 10.0.0.1", "8.8.8.8:4711", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+    log.write_text("".join(one + other + request for one in before for other in addresses) + f"-{request}")
+
+    result, _ = aggregate(log)
+
+    assert (result["files"][0]["lines"], result["files"][0]["bad"]) == (20, 1)
+    assert LogAggregator("visits").totals(DAYS[0]) == {"US": 20}
+
+
+def test_line_with_an_impossible_time_does_not_end_the_file(redis_server: Store, tmp_path: Path) -> None:
+    log, lines = tmp_path / "access.log", []
+    for ts in (1791640536, 10**309, 1791640536):
+        lines.append(json.dumps({"ts": ts, "status": 200, "request": {"remote_ip": "8.8.8.8", "uri": "/a"}}) + "\n")
+    log.write_text("".join(lines))
+
+    aggregate(log, "--by", "path")
+
+    assert counted() == {(DAYS[0], "/a"): 2}
 
 
 def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: Store, tmp_path: Path) -> None:
@@ -253,8 +322,8 @@ def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: 
     aggregate(log, "--by", "path")
     assert counted().total() == 2 * plain_count(log.read_text()).total()
     with pytest.raises(CommandError, match=r"Nothing was removed. No terminal to ask for confirmation; pass --yes."):
-        aggregate("--delete")
-    aggregate("--delete", "--yes")
+        aggregate("--delete", "--by", "path")
+    aggregate("--delete", "--yes", "--by", "path")
 
     assert redis_server.keys() == []
 

@@ -409,6 +409,28 @@ def test_places_are_not_counted_without_ranges(redis_server: Store, tmp_path: Pa
     assert redis_server.keys() == []
 
 
+def test_places_are_not_counted_if_a_load_of_an_earlier_version_has_left_no_ranges(
+    redis_server: Store, tmp_path: Path
+) -> None:
+    base = f"{redis_server.prefix}:aggregation:{{default}}:ip"
+    redis_server.raw.hset(base, mapping={"generation": "a", "ranges": 0, "blocks": 0, "source": "", "loaded_at": 1})
+
+    with pytest.raises(NoRangesLoaded):
+        LogAggregator("places").add_file(write_log(tmp_path / "access.log", 50))
+
+
+def test_places_are_not_counted_if_the_ranges_are_removed_meanwhile(redis_server: Store, tmp_path: Path) -> None:
+    places = IpLookup(source="ranges")
+    places.load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    visits = LogAggregator("places")
+    log = write_log(tmp_path / "access.log", 50)
+
+    with pytest.raises(NoRangesLoaded):
+        visits.add_file(log, on_read=lambda _: places.delete())
+
+    assert visits.files() == []
+
+
 def test_counts_of_another_key_are_refused(redis_server: Store, visits: LogAggregator, tmp_path: Path) -> None:
     log = write_log(tmp_path / "access.log", 50)
     visits.add_file(log)

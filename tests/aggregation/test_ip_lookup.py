@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import os
 import random
 import socket
 import threading
@@ -45,11 +46,9 @@ JUNK = [
     "unknown",
     "example.org",
     "1.2.3",
-    "8.8.8.8:80",
     "[::1]",
     "8.8.8.8\0",
     "８.8.8.8",
-    " 8.8.8.8",
     "08.8.8.8",
 ]
 
@@ -89,6 +88,53 @@ def test_addresses_are_found_in_ranges_of_both_families_and_gaps_are_unknown(sto
     assert places.lookup_many(asked) == [US, US, UNKNOWN, UNKNOWN, FR, US, UNKNOWN, FR]
     assert places.lookup("::ffff:8.8.8.8") == US
     assert places.lookup(ipaddress.ip_address("8.8.8.8")) == US
+
+
+ADDRESSES = [
+    "8.8.8.8:80", " 8.8.8.8", "::ffff:8.8.8.8", "::ffff:808:808", "[::ffff:8.8.8.8]:80", "64:ff9b::8.8.8.8",
+    ipaddress.ip_address("64:ff9b::808:808"), ipaddress.ip_address("::ffff:8.8.8.8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES, ids=str)
+def test_address_is_looked_up_in_any_form(address: Any, redis_server: Store, settings: Any, tmp_path: Path) -> None:
+    places = lookup()
+    places.load([IpRange("8.8.8.0", "8.8.8.255", US)])
+    path = write_mmdb(tmp_path / "us.mmdb", {"8.8.8.0/24": {"country": {"iso_code": "US"}}})
+
+    assert places.lookup(address) == US
+    assert IpLookup(mmdb=path).lookup(address) == Place("US")
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": str(path)}}
+    assert country_of(address) == "US"
+
+
+@pytest.mark.parametrize("ranges", [[], [IpRange("8.8.8.0", "8.8.8.255", UNKNOWN)]], ids=["empty", "ZZ"])
+def test_load_without_ranges_is_refused_and_nothing_changes(ranges: list[IpRange], redis_server: Store) -> None:
+    places = lookup()
+    places.load([IpRange("8.8.8.0", "8.8.8.255", US)])
+    before = places.info()
+
+    with pytest.raises(InvalidRange, match=r"^There are no ranges with a country. The former ranges stay in use; "):
+        places.load(ranges)
+    with pytest.raises(InvalidRange):
+        run_async(lambda: places.aload(ranges))
+
+    assert places.info() == before
+    assert places.lookup("8.8.8.8") == US
+
+
+def test_database_file_without_countries_is_refused(tmp_path: Path) -> None:
+    path = write_mmdb(tmp_path / "asn.mmdb", {"8.8.8.0/24": {"autonomous_system_organization": "Google"}})
+
+    with pytest.raises(DatabaseUnavailable, match=r"asn.mmdb' cannot be read: it has no countries: its type is 'Test-"):
+        IpLookup(mmdb=path).lookup("8.8.8.8")
+
+
+def test_database_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.mmdb")
+
+    with pytest.raises(DatabaseUnavailable, match="not a regular file, but a pipe or a device"):
+        IpLookup(mmdb=tmp_path / "fifo.mmdb").lookup("8.8.8.8")
 
 
 def test_private_addresses_are_unknown_also_if_a_range_has_them(redis_server: Store) -> None:

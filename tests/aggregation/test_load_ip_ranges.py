@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -177,11 +178,9 @@ def test_arguments_are_checked(args: list[str], error: str, code: int) -> None:
     assert raised.value.returncode == code
 
 
-def test_geolite2_without_locations_and_files_without_ranges_are_errors(places: IpLookup, tmp_path: Path) -> None:
+def test_errors_of_locations_of_geolite2_are_named(places: IpLookup, tmp_path: Path) -> None:
     with refused("line 1: the file of blocks of GeoLite2 needs a file of locations"):
         load(*write(tmp_path, GEOLITE_BLOCKS_IPV4))
-    with refused("The files have no ranges with a country."):
-        load(*write(tmp_path, "8.8.8.0,8.8.8.255,ZZ\n"))
     with refused("1.csv, line 1: expected the columns geoname_id and country_iso_code."):
         load(*write(tmp_path, GEOLITE_BLOCKS_IPV4, DBIP_CITY)[:1], "--locations", str(tmp_path / "1.csv"))
     with refused("line 2: unknown location '5375480'."):
@@ -190,6 +189,54 @@ def test_geolite2_without_locations_and_files_without_ranges_are_errors(places: 
             "--locations",
             str(tmp_path / "1.csv"),
         )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "\n\n",
+        "7.0.0.0,7.0.0.255,ZZ\n7.1.0.0,7.1.0.255,-\n",
+        '"0","16777215","-","-"\n',
+        IPINFO.partition("\n")[0] + "\n",
+        IPINFO.partition("\n")[0],
+        gzip.compress(b""),
+    ],
+    ids=["empty", "blank", "ZZ", "ip2location", "header", "torn-header", "gzip"],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_file_without_ranges_is_refused_and_nothing_changes(
+    content: str | bytes, beside: bool, places: IpLookup, tmp_path: Path
+) -> None:
+    load(*write(tmp_path, DBIP_CITY))
+    before = places.info()
+    good, empty = write(tmp_path, DBIP_COUNTRY, content)
+
+    with refused("1.csv, line ") as raised:
+        load(*[good] * beside, empty)
+
+    assert raised.value.returncode == 1
+    assert "The file has no ranges with a country: the former ranges stay in use." in str(raised.value)
+    assert places.info() == before
+    assert places.lookup_many(ASKED) == [CITY_US, CITY_FR, UNKNOWN, CITY_US]
+
+
+def test_ipv6_file_of_ip2location_has_all_ranges_and_is_loaded_alone(places: IpLookup, tmp_path: Path) -> None:
+    ipv4, ipv6 = write(tmp_path, IP2LOCATION, IP2LOCATION_CITY)
+
+    with refused("overlaps an earlier one") as raised:
+        load(ipv4, ipv6)
+    assert str(raised.value).endswith("A file of IPv6 of IP2Location has the IPv4 ranges too: load it alone.")
+
+    load(ipv6)
+    assert places.lookup_many(ASKED) == [CITY_US, CITY_FR, UNKNOWN, CITY_US]
+
+
+def test_pipe_is_an_error_and_not_waited_for(places: IpLookup, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.csv")
+
+    with refused("fifo.csv: not a regular file, but a pipe or a device."):
+        load(str(tmp_path / "fifo.csv"))
 
 
 def test_ranges_are_removed_and_an_outage_has_its_exit_code(places: IpLookup, tmp_path: Path) -> None:

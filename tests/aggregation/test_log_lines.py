@@ -25,6 +25,8 @@ CADDY = {
         "headers": {"User-Agent": ["x"], "Referer": ["-"]},
     },
 }  # fmt: skip
+CADDY_WITHOUT_IP = {"method": "GET", "uri": "/a?b", "headers": {"User-Agent": ["x"], "Referer": ["-"]}}
+COMBINED = COMMON + ' "-" "x"'
 FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
 
 
@@ -53,7 +55,16 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
         (json.dumps(NGINX | {"time_iso8601": "", "msec": "1791640536.123"}), FULL),
         (json.dumps(NGINX | {"time_iso8601": None, "time_local": "10/Oct/2026:13:55:36 +0000"}), FULL),
         (json.dumps(NGINX | {"request_uri": "/b", "status": 404}), FULL._replace(path="/b", status=404)),
+        (json.dumps(NGINX | {"remote_addr": "8.8.8.8:4711"}), FULL),
+        (json.dumps(NGINX | {"remote_addr": "8.8.8.8, 10.0.0.1"}), FULL),
+        (json.dumps(NGINX | {"remote_addr": "unix:"}), FULL._replace(address="unix:")),
         (json.dumps(CADDY), FULL),
+        (json.dumps(CADDY | {"status": 0}), FULL._replace(status=0)),
+        (json.dumps(CADDY | {"request": CADDY_WITHOUT_IP | {"remote_addr": "8.8.8.8:4711"}}), FULL),
+        (
+            json.dumps(CADDY | {"request": CADDY_WITHOUT_IP | {"remote_addr": "[2001:4860::8888]:4711"}}),
+            FULL._replace(address="2001:4860::8888"),
+        ),
         (json.dumps(CADDY | {"ts": "2026-10-10T13:55:36.123Z"}), FULL),
     ],
 )
@@ -87,7 +98,12 @@ def test_day_is_local(time: str, day: int, settings: Any) -> None:
         COMMON.replace("Oct", "Okt").encode(), COMMON.replace("10/", "40/").encode(), COMMON[:-12].encode(),
         COMMON.replace('"GET', "GET").encode(), COMMON.replace("+0000", "+9999").encode(),
         json.dumps(CADDY | {"ts": "x-1"}).encode(), json.dumps(CADDY | {"ts": 1e300}).encode(),
-        json.dumps(CADDY | {"ts": float("nan")}).encode(), json.dumps(CADDY | {"ts": True, "status": True}).encode(),
+        json.dumps(CADDY | {"ts": float("nan")}).encode(), json.dumps(CADDY | {"ts": 10**308}).encode(),
+        json.dumps(CADDY | {"ts": 10**309}).encode(), json.dumps(NGINX | {"time_iso8601": 10**400}).encode(),
+        json.dumps(NGINX | {"time_iso8601": "2026-" + "1" * 60_000}).encode(),
+        json.dumps(CADDY | {"logger": "http.log.error"}).encode(),
+        json.dumps(CADDY | {"logger": "http.log.error.log0"}).encode(), json.dumps(CADDY | {"status": 1}).encode(),
+        json.dumps(CADDY | {"ts": True, "status": True}).encode(),
         json.dumps(NGINX | {"status": "2000"}).encode(), json.dumps(NGINX | {"remote_addr": 7}).encode(),
         json.dumps(NGINX | {"time_iso8601": "2026-99-99"}).encode(),
         json.dumps(CADDY | {"request": {"headers": 7}}).encode(),
@@ -98,9 +114,101 @@ def test_junk_is_no_request(junk: bytes) -> None:
     assert parse_line(junk) is None
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "\ufeff",
+        "<190>Nov 25 10:00:00 web1 nginx: ",
+        "Nov 25 10:00:00 web1 nginx: ",
+        "Nov  5 10:00:00 web1 nginx[4711]: ",
+        "Nov 25 10:00:00 nginx: ",
+        "Nov 25 10:00:00 10.0.0.5 nginx: ",
+        "2026-11-25T10:00:00.123456+01:00 web1 nginx: ",
+        "<190>1 2026-11-25T10:00:00.123Z web1 nginx 4711 - - ",
+        '<190>1 2026-11-25T10:00:00Z web1 nginx 4711 access [meta sequenceId="29"] \ufeff',
+        "2026-11-25T10:00:00.123456789Z stdout F ",
+        "2026-11-25T10:00:00.123456789Z ",
+        "nginx_1  | ",
+        "nginx-1  | 2026-11-25T10:00:00.123456789Z ",
+        "\x1b[36mnginx_1    |\x1b[0m ",
+        "[pod/web-6d4b75cb6d-x2x2x/nginx] ",
+        "2026-11-25T10:00:00.123456+00:00 app[web.1]: ",
+        "Nov 25 10:00:00 web1 apache: www.example.com:443 ",
+        "10.0.0.5:443 ",
+    ],
+)
+def test_what_syslog_and_containers_write_before_a_line_is_skipped(before: str) -> None:
+    assert parse_line((before + COMBINED).encode()) == FULL
+    assert parse_line((before + COMBINED.replace("8.8.8.8", "2001:4860::8888")).encode()) == FULL._replace(
+        address="2001:4860::8888"
+    )
+    assert parse_line((before + json.dumps(NGINX)).encode()) == FULL
+    assert parser_for("nginx-json")((before + json.dumps(NGINX)).encode()) == FULL
+    assert parse_line((before + json.dumps(CADDY)).encode()) == FULL
+
+
+@pytest.mark.parametrize(
+    "inner", [COMBINED, json.dumps(NGINX), json.dumps(CADDY), "Nov 25 10:00:00 a nginx: " + COMBINED]
+)
+@pytest.mark.parametrize("field", ["log", "MESSAGE", "message"])
+def test_line_inside_of_json_is_read(field: str, inner: str) -> None:
+    line = {field: inner + "\n", "stream": "stdout", "time": "2026-11-25T10:00:00.123456789Z"}
+
+    assert parse_line(json.dumps(line).encode()) == FULL
+
+
+@pytest.mark.parametrize(
+    ("first", "address"),
+    [
+        ("8.8.8.8, 10.0.0.1", "8.8.8.8"),
+        ("8.8.8.8,10.0.0.1", "8.8.8.8"),
+        ("8.8.8.8, 9.9.9.9, 10.0.0.1", "8.8.8.8"),
+        ("8.8.8.8:51234, 10.0.0.1:443", "8.8.8.8"),
+        ("2001:4860::8888, 10.0.0.1", "2001:4860::8888"),
+        ('"8.8.8.8, 10.0.0.1"', "8.8.8.8"),
+        ("8.8.8.8:51234", "8.8.8.8"),
+        ("[2001:4860::8888]:51234", "2001:4860::8888"),
+        ("[2001:4860::8888]", "2001:4860::8888"),
+        ("2001:4860::8888%eth0", "2001:4860::8888"),
+        ("::ffff:8.8.8.8", "8.8.8.8"),
+        ("64:ff9b::808:808", "8.8.8.8"),
+        ("unknown, 10.0.0.1", "unknown"),
+        ("unix:", "unix:"),
+        ("-", "-"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "Nov 25 10:00:00 web1 nginx: ", "www.example.com:443 "])
+def test_address_is_read_as_proxies_write_it(before: str, first: str, address: str) -> None:
+    assert parse_line((before + COMBINED.replace("8.8.8.8", first)).encode()) == FULL._replace(address=address)
+
+
+def test_user_cannot_choose_the_address() -> None:
+    line = COMBINED.replace("frank", "frank 9.9.9.9 - -")
+
+    assert parse_line(line.encode()) == FULL
+
+
+def test_user_of_many_words_behind_a_prefix_is_no_address() -> None:
+    line = "Nov 25 10:00:00 web1 nginx: " + COMBINED.replace("frank", "frank van der Meer")
+
+    assert parse_line(line.encode()) == FULL
+
+
 @given(st.binary() | st.text().map(str.encode) | st.text().map(lambda text: (COMMON + text).encode()))
 def test_any_bytes_are_parsed_without_an_error(line: bytes) -> None:
     parse_line(line)
+
+
+_VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(10**400) | st.lists(st.integers())
+)
+
+
+@given(st.sampled_from(sorted(NGINX)), st.sampled_from([*CADDY, *CADDY["request"]]), _VALUES)
+def test_any_value_of_a_field_is_parsed_without_an_error(nginx: str, caddy: str, value: object) -> None:
+    parse_line(json.dumps(NGINX | {nginx: value}).encode())
+    parse_line(json.dumps(CADDY | {caddy: value}).encode())
+    parse_line(json.dumps(CADDY | {"request": CADDY["request"] | {caddy: value}}).encode())
 
 
 def test_format_that_was_chosen_refuses_other_lines() -> None:

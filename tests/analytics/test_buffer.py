@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 
-from django_redis_components.analytics import OTHER, PageViews, UniqueVisitors, buffer, flush
+from django_redis_components.analytics import OTHER, PageViews, UniqueVisitors, buffer, flush, visitors
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import flushing
+from tests.analytics.browsing import CHROME, Browser
 from tests.support import Proxy, Store, eventually, run_together
 from tests.support.processes import Children
 
@@ -116,11 +116,77 @@ def test_visitors_of_an_outage_are_kept(own_server: Store, settings: Any) -> Non
     settings.MIDDLEWARE = ["django_redis_components.analytics.AnalyticsMiddleware"]
     own_server.servers[0].stop()
     for number in range(3):
-        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+        Browser().get("/page/", headers={"User-Agent": f"{CHROME} {number}"})
     flush()
     own_server.servers[0].start()
 
     eventually(lambda: (flush(), UniqueVisitors("default").count(site_date()) == 3)[1])
+
+
+def visit_different_pages(count: int, using: str = "default") -> None:
+    """Record views whose pages, sources and visitors all differ."""
+    for number in range(count):
+        view = buffer.View(
+            f"/{number}/", visitor=str(number).encode(), referrer=f"{number}.example.org", utm_source=f"mail {number}"
+        )
+        buffer.BUFFER.record(using, "default", view)
+
+
+def test_views_of_an_outage_are_added_by_bounded_calls(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    calls: dict[str, list[int]] = {"ADD_VIEWS": [], "VISIT_PAGES": []}
+    for module, name in ((buffer, "ADD_VIEWS"), (visitors, "VISIT_PAGES")):
+        monkeypatch.setattr(module, name, counting_parts(getattr(module, name), calls[name]))
+
+    visit_different_pages(3_000)
+    PageViews().hit_later("/0/")
+    flush()
+
+    assert max(calls["ADD_VIEWS"]) < 3 * buffer.MAX_NAMES
+    assert max(calls["VISIT_PAGES"]) < 3 * buffer.MAX_BATCH_VIEWS
+    assert len(calls["ADD_VIEWS"]) == -(-30_000 // buffer.MAX_NAMES)
+    assert (views_of(None), views_of("/0/"), views_of("/2999/")) == (3_001, 2, 1)
+    assert UniqueVisitors("default").count(site_date()) == pytest.approx(3_000, rel=0.03)
+
+
+def counting_parts(script: Any, numbers: list[int]) -> Any:
+    def call(*, parts: Any, **arguments: Any) -> Any:
+        numbers.append(len(parts))
+        return script(parts=parts, **arguments)
+
+    return call
+
+
+def test_batches_after_one_that_failed_are_counted_once(
+    proxy: Proxy, redis_server: Store, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(TIMEOUT=10)
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    monkeypatch.setattr(buffer, "MAX_NAMES", 100)
+    visit_different_pages(100, using="proxied")
+    proxy.drop_next_reply(after=b":batch:", times=2)  # of the first batch, which was added
+    flush()
+    PageViews(using="proxied").hit_later("/0/")
+
+    flush()
+
+    assert proxy.dropped == 2
+    assert (views_of(None), views_of("/0/"), views_of("/99/")) == (101, 2, 1)
+    assert sum(views for _, views in PageViews().breakdown("referrer", limit=1_000)) == 100
+
+
+@pytest.mark.parametrize("views", [250, 1_000])
+def test_views_of_few_pages_are_one_batch(redis_server: Store, monkeypatch: pytest.MonkeyPatch, views: int) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    calls: list[int] = []
+    monkeypatch.setattr(buffer, "ADD_VIEWS", counting_parts(buffer.ADD_VIEWS, calls))
+
+    for number in range(views):
+        buffer.BUFFER.record("default", "default", buffer.View(f"/{number % 10}/", visitor=str(number).encode()))
+    flush()
+
+    assert len(calls) == 1
+    assert views_of(None) == views
 
 
 def test_memory_is_bounded_and_the_sum_stays_exact(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +213,7 @@ def test_visitor_is_dropped_before_the_page(
     monkeypatch.setattr(buffer, "MAX_VIEWS", 2)
 
     for number in range(5):
-        Client().get("/page/", headers={"User-Agent": f"browser {number}"})
+        Browser().get("/page/", headers={"User-Agent": f"{CHROME} {number}"})
     flush()
 
     assert views_of("/page/") == 5
@@ -300,7 +366,7 @@ def visit_and_log(path: str, number: int) -> None:
     middleware = ["django_redis_components.analytics.AnalyticsMiddleware"]
     with override_settings(MIDDLEWARE=middleware, ROOT_URLCONF="tests.analytics.urls", ALLOWED_HOSTS=["*"]):
         assert middleware == settings.MIDDLEWARE
-        client, log = Client(REMOTE_ADDR=f"10.0.0.{number}"), []
+        client, log = Browser(REMOTE_ADDR=f"10.0.0.{number}"), []
         for turn in range(300):
             name = ("page", "async", "streamed")[turn % 3]
             assert client.get(f"/{name}/").status_code == 200

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.http import HttpResponse
-from django.test import AsyncClient, Client, RequestFactory
+from django.test import Client, RequestFactory
 from django.utils import timezone
 
 from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.client import connections
+from tests.analytics.browsing import CHROME, AsyncBrowser, Browser
 from tests.support import Proxy, Store, run_async
 
 pytestmark = [pytest.mark.integration, pytest.mark.urls("tests.analytics.urls")]
@@ -26,7 +27,6 @@ AUTHENTICATED = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     MIDDLEWARE,
 ]
-CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def visitors() -> int:
 
 
 def test_page_view_and_visitor_are_counted(store: Store) -> None:
-    client = Client()
+    client = Browser()
 
     for _ in range(3):
         assert client.get("/page/", {"from": "mail"}).content == b"<p>page"
@@ -60,14 +60,14 @@ def test_page_view_and_visitor_are_counted(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["page", "async", "streamed"])
 def test_html_responses_are_counted(redis_server: Store, name: str) -> None:
-    Client().get(f"/{name}/")
+    Browser().get(f"/{name}/")
 
     assert views_of(f"/{name}/") == 1
 
 
 @pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare"])
 def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None:
-    Client().get(f"/{name}/")
+    Browser().get(f"/{name}/")
     flush()
 
     assert redis_server.keys() == []
@@ -75,7 +75,7 @@ def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None
 
 @pytest.mark.parametrize("method", ["head", "post", "put", "options"])
 def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None:
-    getattr(Client(), method)("/page/")
+    getattr(Browser(), method)("/page/")
     flush()
 
     assert redis_server.keys() == []
@@ -90,36 +90,78 @@ def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None
         {"X-Moz": "prefetch"},
         {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
         {"User-Agent": "curl/8.5.0"},
+        {"User-Agent": "kube-probe/1.31"},
+        {"User-Agent": ""},
+        {"X-Sec-Purpose": "prefetch"},
     ],
 )
 def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
-    Client().get("/page/", headers=headers)
+    Browser().get("/page/", headers=headers)
     flush()
 
     assert redis_server.keys() == []
 
 
-@pytest.mark.parametrize("headers", [{}, {"User-Agent": CHROME}, {"Sec-Purpose": "other"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"HX-Request": "true"},
+        {"HX-Request": "true", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors"},
+        {"X-Requested-With": "XMLHttpRequest"},
+        {"Sec-Fetch-Dest": "empty"},
+        {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Dest": "frame"},
+        {"Sec-Fetch-Dest": "object"},
+        {"Sec-Fetch-Dest": "script"},
+    ],
+)
+def test_what_scripts_and_frames_fetch_is_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
+    Browser().get("/page/", headers=headers)
+    flush()
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"User-Agent": "Mozilla/5.0 (Linux; Android 11; CUBOT KINGKONG 5) AppleWebKit/537.36 Chrome/96.0 Mobile"},
+        {"Sec-Purpose": "other"},
+        {"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "navigate"},
+        {"X-Requested-With": "com.example.app"},
+        {"HX-Request": "true", "HX-Boosted": "true", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors"},
+    ],
+)
 def test_browsers_are_counted(redis_server: Store, headers: dict[str, str]) -> None:
-    Client().get("/page/", headers=headers)
+    Browser().get("/page/", headers=headers)
 
     assert views_of("/page/") == 1
 
 
-def test_ignore_agents_setting_is_used(redis_server: Store, configure: Callable[..., None]) -> None:
-    configure(IGNORE_AGENTS=["Prober"])
+def test_request_without_a_user_agent_is_not_counted(redis_server: Store) -> None:
+    Client().get("/page/")
+    flush()
 
-    Client().get("/page/", headers={"User-Agent": "our prober 1.0"})
-    Client().get("/page/", headers={"User-Agent": "curl/8.5.0"})
+    assert redis_server.keys() == []
 
-    assert views_of("/page/") == 1
+
+def test_settings_add_agents_and_take_some_away(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(IGNORE_AGENTS=["Kiosk"], COUNT_AGENTS=["our-app", "CURL/9"])
+
+    for agent in (f"{CHROME} kiosk/1.0", "curl/8.5.0", "our-APP/2.0 python-requests", "curl/9.0", "OUR-app kiosk"):
+        Browser().get("/page/", headers={"User-Agent": agent})
+
+    assert views_of("/page/") == 3
 
 
 def test_excluded_paths_are_not_counted(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(EXCLUDE_PATHS=["/internal/"])
 
-    Client().get("/internal/page/")
-    Client().get("/page/")
+    Browser().get("/internal/page/")
+    Browser().get("/page/")
     flush()
 
     assert PageViews().top() == [("/page/", 1)]
@@ -128,7 +170,7 @@ def test_excluded_paths_are_not_counted(redis_server: Store, configure: Callable
 def test_site_and_connection_settings_are_used(proxy: Proxy, configure: Callable[..., None]) -> None:
     configure(SITE="shop", USING="proxied")
 
-    Client().get("/page/")
+    Browser().get("/page/")
     flush()
 
     assert PageViews("shop").count("/page/", site_date()) == 1
@@ -145,23 +187,38 @@ def test_day_is_that_of_the_site_regardless_of_the_active_time_zone(redis_server
 
     middleware = AnalyticsMiddleware(view)
     try:
-        middleware(RequestFactory().get("/page/"))
-        middleware(RequestFactory().get("/page/"))
+        middleware(RequestFactory(headers={"User-Agent": CHROME}).get("/page/"))
+        middleware(RequestFactory(headers={"User-Agent": CHROME}).get("/page/"))
         assert views_of("/page/") == 2
     finally:
         timezone.deactivate()
 
 
 def test_two_browsers_at_one_address_are_two_visitors(redis_server: Store) -> None:
-    for agent in (CHROME, CHROME, "Firefox"):
-        Client().get("/page/", headers={"User-Agent": agent})
+    for agent in (CHROME, CHROME, f"{CHROME} Edg/142.0"):
+        Browser().get("/page/", headers={"User-Agent": agent})
 
     assert (views_of("/page/"), visitors()) == (3, 2)
 
 
+@pytest.mark.parametrize("form", ["{}:{}", "[::ffff:{}]:{}"])
+def test_port_of_a_visitor_is_not_another_visitor(
+    redis_server: Store, settings: Any, configure: Callable[..., None], form: str
+) -> None:
+    configure(COUNTRY="tests.analytics.test_middleware.known_country", TRUSTED_PROXIES=1)
+
+    for port in range(50_000, 50_040):
+        Browser().get("/page/", headers={"X-Forwarded-For": form.format("10.0.0.1", port)})
+    Browser().get("/page/", headers={"X-Forwarded-For": "10.0.0.1"})
+    Browser().get("/page/", headers={"X-Forwarded-For": "::ffff:10.0.0.1"})
+
+    assert (views_of("/page/"), visitors()) == (42, 1)
+    assert PageViews().breakdown("country") == [("DE", 42)]
+
+
 def test_opted_out_request_is_not_a_visitor(redis_server: Store) -> None:
-    Client().get("/page/", headers={"Sec-GPC": "1"})
-    Client().get("/page/", headers={"DNT": "1"})
+    Browser().get("/page/", headers={"Sec-GPC": "1"})
+    Browser().get("/page/", headers={"DNT": "1"})
 
     assert views_of("/page/") == 2
     stored = redis_server.keys()
@@ -170,11 +227,11 @@ def test_opted_out_request_is_not_a_visitor(redis_server: Store) -> None:
 
 def test_cookie_identifies_a_browser(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
-    anna = Client()
+    anna = Browser()
 
     response = anna.get("/page/")
-    for client in (anna, anna, Client()):
-        client.get("/page/", headers={"User-Agent": "changed"})
+    for client in (anna, anna, Browser()):
+        client.get("/page/", headers={"User-Agent": f"{CHROME} changed"})
 
     cookie = response.cookies["drc_visitor"]
     assert (views_of("/page/"), visitors()) == (4, 2)
@@ -191,7 +248,7 @@ def test_cookie_identifies_a_browser(redis_server: Store, configure: Callable[..
 
 def test_invalid_cookie_is_replaced(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
-    client = Client()
+    client = Browser()
     client.cookies["drc_visitor"] = "x" * 5_000
 
     response = client.get("/page/", secure=True)
@@ -203,7 +260,7 @@ def test_invalid_cookie_is_replaced(redis_server: Store, configure: Callable[...
 def test_opted_out_request_gets_no_cookie(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
 
-    assert not Client().get("/page/", headers={"Sec-GPC": "1"}).cookies
+    assert not Browser().get("/page/", headers={"Sec-GPC": "1"}).cookies
 
 
 @pytest.mark.django_db
@@ -212,11 +269,11 @@ def test_only_signed_in_users_are_visitors_with_the_user_policy(
 ) -> None:
     settings.MIDDLEWARE = AUTHENTICATED
     configure(VISITOR_IDENTITY="user", SIGN_IN_ON_LOGIN=False)
-    at_home, at_work = Client(), Client()
+    at_home, at_work = Browser(), Browser()
     for client in (at_home, at_work):
         client.force_login(User.objects.get_or_create(username="anna")[0])
 
-    for client in (at_home, at_work, Client()):
+    for client in (at_home, at_work, Browser()):
         client.get("/page/")
 
     assert (views_of("/page/"), visitors()) == (3, 1)
@@ -227,7 +284,7 @@ def test_no_visitor_is_counted_without_authentication_with_the_user_policy(
 ) -> None:
     configure(VISITOR_IDENTITY="user")
 
-    Client().get("/page/")
+    Browser().get("/page/")
 
     assert (views_of("/page/"), visitors()) == (1, 0)
 
@@ -235,7 +292,7 @@ def test_no_visitor_is_counted_without_authentication_with_the_user_policy(
 def test_session_is_not_read_with_other_policies(redis_server: Store, settings: Any) -> None:
     settings.MIDDLEWARE = AUTHENTICATED
 
-    response = Client().get("/page/")  # reading the session would also need the database
+    response = Browser().get("/page/")  # reading the session would also need the database
 
     assert "Vary" not in response
     assert views_of("/page/") == 1
@@ -243,7 +300,7 @@ def test_session_is_not_read_with_other_policies(redis_server: Store, settings: 
 
 def test_async_request_is_counted(store: Store) -> None:
     async def visit() -> None:
-        client = AsyncClient()
+        client = AsyncBrowser()
         for path in ("/page/", "/async/", "/async/"):
             assert (await client.get(path)).content == b"<p>page"
         assert (await client.get("/missing/")).status_code == 404
@@ -257,14 +314,14 @@ def test_async_request_is_counted(store: Store) -> None:
 
 def test_request_opens_no_connection(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def visit() -> None:
-        await AsyncClient().get("/async/")
+        await AsyncBrowser().get("/async/")
 
     connections.close_all()
     with monkeypatch.context() as patch:
         for name in ("SyncClient", "AsyncClient"):
             patch.setattr(connections, name, lambda endpoint: pytest.fail("a client was created"))
         patch.setattr("django_redis_components.core.flushing.FLUSH_S", 3_600)
-        Client().get("/page/")
+        Browser().get("/page/")
         run_async(visit)
 
     assert (views_of("/page/"), views_of("/async/")) == (1, 1)
@@ -280,7 +337,7 @@ def test_async_request_with_the_user_policy(
     user = User.objects.create(username="anna")
 
     async def visit() -> None:
-        client = AsyncClient()
+        client = AsyncBrowser()
         if signed_in:
             await client.aforce_login(user)
         await client.get("/async/")
@@ -295,7 +352,7 @@ def test_invalid_site_fails_no_request_and_is_logged_with_traceback(
 ) -> None:
     configure(SITE="a{b")
 
-    assert Client().get("/page/").status_code == 200
+    assert Browser().get("/page/").status_code == 200
     flush()
 
     (record,) = caplog.records
@@ -310,10 +367,10 @@ def test_sources_of_views_are_counted(store: Store) -> None:
         ("/page/", {"Referer": "http://testserver/page/", "User-Agent": "Mozilla/5.0 (iPhone) Mobile/15E148"}),
         ("/page/", {"Referer": "javascript:alert(1)", "Sec-CH-UA-Mobile": "?1"}),
         ("/page/?utm_source=", {"Referer": "", "User-Agent": "Mozilla/5.0 (iPad; CPU OS 18)"}),
-        ("/page/", {"Referer": "https://[::1/", "User-Agent": ""}),
+        ("/page/", {"Referer": "https://[::1/", "User-Agent": "Mozilla/5.0 (PlayStation 4 5.55)"}),
     ]
     for path, headers in requests:
-        Client().get(path, headers=headers)
+        Browser().get(path, headers=headers)
     flush()
 
     views = PageViews()
@@ -331,8 +388,8 @@ def test_country_is_that_of_the_sites_function(redis_server: Store, configure: C
     configure(COUNTRY="tests.analytics.test_middleware.known_country")
 
     for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
-        Client(REMOTE_ADDR=address).get("/page/")
-    Client(REMOTE_ADDR="10.0.0.1").get("/page/", headers={"DNT": "1"})
+        Browser(REMOTE_ADDR=address).get("/page/")
+    Browser(REMOTE_ADDR="10.0.0.1").get("/page/", headers={"DNT": "1"})
     flush()
 
     assert PageViews().breakdown("country") == [("DE", 2), ("ZZ", 1)]
@@ -345,7 +402,7 @@ def test_missing_country_database_loses_no_view(
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "AGGREGATION": {"MMDB": str(tmp_path / "missing.mmdb")}}
 
     for number in range(3):
-        Client(REMOTE_ADDR=f"8.8.8.{number % 2}").get("/page/")
+        Browser(REMOTE_ADDR=f"8.8.8.{number % 2}").get("/page/")
         flush()
 
     assert PageViews().count("/page/", site_date()) == 3
@@ -358,7 +415,7 @@ def test_missing_country_database_loses_no_view(
 
 
 def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
-    client = Client()
+    client = Browser()
     client.cookies["drc_analytics"] = "off"
 
     client.get("/page/")
@@ -370,7 +427,7 @@ def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
 def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_PAGES_PER_DAY=2)
     for name in ("page", "async", "streamed", "page"):
-        Client().get(f"/{name}/")
+        Browser().get(f"/{name}/")
         flush()
 
     counts = {
@@ -384,7 +441,7 @@ def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: 
 
 def test_no_page_has_visitors_with_a_maximum_of_0(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_PAGES_PER_DAY=0)
-    Client().get("/page/")
+    Browser().get("/page/")
     flush()
 
     assert not [key for key in redis_server.keys() if b":uvp:" in key]  # noqa: SIM118 - a Store is no dict
@@ -396,7 +453,7 @@ def test_salt_of_the_policy_is_used(redis_server: Store, configure: Callable[...
     configure(VISITOR_IDENTITY=policy)
 
     for _ in range(2):
-        Client().get("/page/")
+        Browser().get("/page/")
         flush()
 
     label = {"hash:day": 8, "hash:week": 7, "hash:month": 6}[policy]

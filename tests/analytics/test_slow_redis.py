@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import AsyncClient, Client
+from django.test import AsyncClient
 
 from django_redis_components.analytics import PageViews, SignIns, flush, safeguard
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import circuit_breaker as breaker
 from django_redis_components.core.circuit_breaker import CircuitBreaker
+from tests.analytics.browsing import Browser
 from tests.support import Proxy, Store, eventually, run_async
 
 pytestmark = pytest.mark.urls("tests.analytics.urls")
@@ -45,7 +46,7 @@ def slow(proxy: Proxy, configure: Callable[..., None]) -> Proxy:
 
 
 def log_in() -> None:
-    assert Client().get("/enter/?name=anna").status_code == 200
+    assert Browser().get("/enter/?name=anna").status_code == 200
 
 
 @pytest.mark.django_db
@@ -71,7 +72,7 @@ def test_pages_do_not_wait_for_a_slow_server(proxy: Proxy, configure: Callable[.
     async def visit() -> None:
         await asyncio.gather(*(AsyncClient().get("/async/") for _ in range(20)))
 
-    assert seconds_of(lambda: [Client().get("/page/") for _ in range(20)]) < LATE_S
+    assert seconds_of(lambda: [Browser().get("/page/") for _ in range(20)]) < LATE_S
     assert seconds_of(lambda: run_async(visit)) < LATE_S
 
 
@@ -83,7 +84,7 @@ def test_counting_resumes_when_redis_is_fast_again(slow: Proxy, monkeypatch: pyt
     slow.delay(0)
 
     def is_counted() -> bool:
-        Client().get("/enter/?name=bert")
+        Browser().get("/enter/?name=bert")
         return SignIns("default").signed_in(bert.pk)
 
     assert eventually(is_counted)
@@ -96,11 +97,11 @@ def test_slow_replies_within_the_timeout_use_the_budget(
     monkeypatch.setattr(breaker, "SLOW_S", 0.1)
     configure(USING="proxied", TIMEOUT=10)
     users = [User.objects.create(username=f"user {number}") for number in range(30)]
-    Client().get("/enter/", {"name": "user 0"})
+    Browser().get("/enter/", {"name": "user 0"})
     proxy.delay(0.15)
 
     for user in users:
-        Client().get("/enter/", {"name": user.username})
+        Browser().get("/enter/", {"name": user.username})
 
     assert 2 <= SignIns("default").total(site_date()) < 20, "each login that is counted has waited 0.15 s"
     assert [record.getMessage() for record in caplog.records] == ["Redis is slow, some sign-ins are not counted."]
@@ -132,9 +133,9 @@ def test_misspelled_settings_fail_neither_request_nor_login(settings: Any, caplo
     async def visit() -> int:
         return (await AsyncClient().get("/async/")).status_code
 
-    assert [Client().get("/page/").status_code for _ in range(3)] == [200] * 3
+    assert [Browser().get("/page/").status_code for _ in range(3)] == [200] * 3
     assert run_async(visit) == 200
-    assert Client().get("/enter/?name=anna").status_code == 200
+    assert Browser().get("/enter/?name=anna").status_code == 200
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage() == (
@@ -149,8 +150,8 @@ def test_invalid_settings_of_other_sections_fail_no_request(redis_server: Store,
 
     for wrong in ({"TASKQUEUE": 7}, {"CONNECTIONS": {}}, {"ANALYTICS": {"USING": "nowhere"}}, 5, {"PREFIX": "{"}):
         settings.REDIS_COMPONENTS = wrong
-        assert Client().get("/page/").status_code == 200
-        assert Client().get("/enter/?name=anna").status_code == 200
+        assert Browser().get("/page/").status_code == 200
+        assert Browser().get("/enter/?name=anna").status_code == 200
         flush()
 
 
@@ -159,11 +160,11 @@ def test_counting_resumes_with_valid_settings(redis_server: Store, settings: Any
     right = settings.REDIS_COMPONENTS
     anna = User.objects.create(username="anna")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}
-    Client().get("/page/")
+    Browser().get("/page/")
     settings.REDIS_COMPONENTS = right
 
-    Client().get("/page/")
-    Client().get("/enter/?name=anna")
+    Browser().get("/page/")
+    Browser().get("/enter/?name=anna")
     flush()
 
     assert PageViews().count("/page/", site_date()) == 1

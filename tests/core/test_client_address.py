@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from django_redis_components.core.client_address import client_address, client_network
+from django_redis_components.core.client_address import bare_address, client_address, client_network
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,66 @@ def test_address_behind_a_unix_socket_comes_from_the_proxy(settings: Any, caplog
         ("[2001:db8:1:2::1]:4711", "2001:db8:1:2::/64"),
         ("fe80::1%eth0", "fe80::/64"),
         ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("64:ff9b::203.0.113.7", "203.0.113.7"),
+        ("[64:ff9b::cb00:7107]:4711", "203.0.113.7"),
         ("", ""),
         ("unknown", "unknown"),
     ],
 )
 def test_ipv6_address_is_limited_by_its_network(address: str, limited_by: str) -> None:
     assert client_network(address) == limited_by
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        (" 203.0.113.7 ", "203.0.113.7"),
+        ("203.0.113.7:4711", "203.0.113.7"),
+        ("203.0.113.7%eth0", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("::FFFF:cb00:7107", "203.0.113.7"),
+        ("0:0:0:0:0:ffff:203.0.113.7", "203.0.113.7"),
+        ("[::ffff:203.0.113.7]:4711", "203.0.113.7"),
+        ("64:ff9b::203.0.113.7", "203.0.113.7"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("2001:0DB8:0:0:0:0:0:1", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:4711", "2001:db8::1"),
+        ('"[2001:db8::1]:4711"', "2001:db8::1"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("[fe80::1%25eth0]:4711", "fe80::1"),
+    ],
+)
+def test_address_has_one_form(text: str, bare: str) -> None:
+    assert bare_address(text) == bare
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "-", "unknown", "unix:", "Nov", "10:00:00", "localhost", "203.0.113", "203.0.113.256", "203.0.113.07",
+        "203.0.113.7,", "203.0.113.7, 10.0.0.1", "203.0.113.7:", "203.0.113.7 x", "[203.0.113.7", "2001:db8::g",
+        "1" * 5_000, "[" * 5_000, "203.0.113.7\0", "２03.0.113.7", "\ud800",
+    ],
+    ids=lambda text: ascii(text[:20]),
+)  # fmt: skip
+def test_other_text_is_no_address(text: str) -> None:
+    assert bare_address(text) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "address"),
+    [
+        ("203.0.113.7:50000", "203.0.113.7"),
+        ("6.6.6.6, 203.0.113.7:50001", "203.0.113.7"),
+        ("[2001:db8::1]:50000", "2001:db8::1"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("64:ff9b::cb00:7107", "203.0.113.7"),
+        ("x" * 5_000, "x" * 64),
+    ],
+)
+def test_address_that_a_proxy_writes_has_one_form(settings: Any, header: str, address: str) -> None:
+    settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": 1}
+
+    assert client_address(RequestFactory().get("/", headers={"X-Forwarded-For": header})) == address

@@ -66,6 +66,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),
     ("ANALYTICS.TIMEOUT", 1, 1.0, 0, DURATION),
     ("ANALYTICS.IGNORE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
+    ("ANALYTICS.COUNT_AGENTS", ["kiosk"], ("kiosk",), "kiosk", "a list of strings"),
     ("ANALYTICS.SITE", "shop", "shop", "", TEXT),
     ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", IDENTITY),
     ("ANALYTICS.COUNTRY", "shop.places.country", "shop.places.country", 7, f"None or {TEXT}"),

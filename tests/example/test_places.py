@@ -29,6 +29,7 @@ def aggregate(demo: Demo) -> subprocess.CompletedProcess[str]:
         "aggregate_logs",
         *map(str, demo.directory.glob("access.log*")),
         "--by=city",
+        "--name=visits",
     ]
     env = os.environ | demo_environment(demo.directory)
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

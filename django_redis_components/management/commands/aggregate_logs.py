@@ -22,6 +22,8 @@ from django_redis_components.management.tables import Table
 PLACES = ("country", "region", "city")
 FIELDS = ("path", "status", "method", "referrer", "agent", "address")
 
+#: Name of the counts by country, and the first part of the names of others.
+DEFAULT_NAME = "visits"
 #: Lines of a file that were not counted, from which on this is a failure: a new log may begin with a bad line.
 MANY_UNCOUNTED = 10
 #: Bad lines of a file whose format is known, from which on they are a failure if they are the most.
@@ -35,13 +37,16 @@ class Command(OperatorCommand):
         "Count the requests of access logs by day and place, or another key. Each line is counted once, also if the"
         " command is killed and run again, or if a file was renamed, copied or compressed since. Formats: common,"
         " combined, vhost_combined, JSON of nginx, and Caddy. Exit codes: 0 done; 1 not or only partly done: a file"
-        " cannot be read, or most of its lines are no requests; 2 invalid arguments; 3 Redis is unavailable."
+        " cannot be read, most of its lines are no requests or lack the address that the key needs, or the name has"
+        " counts of another key; 2 invalid arguments; 3 Redis is unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         parser.add_argument("files", nargs="*", metavar="FILE", help="log files, also compressed with gzip or zstd")
-        parser.add_argument("--name", default="visits", help="name of the aggregator (default: visits)")
+        parser.add_argument(
+            "--name", help="name of the aggregator (default: visits, and for another --by than country visits-KEY)"
+        )
         parser.add_argument(
             "--by",
             default="country",
@@ -52,7 +57,7 @@ class Command(OperatorCommand):
         parser.add_argument(
             "--accept-bad",
             action="store_true",
-            help="also count a file of which most of the first lines are no requests",
+            help="also count a file of which most of the first lines are no requests, or have no address",
         )
         parser.add_argument("--processes", type=whole_number(1, 256), default=1, help="default: 1")
         parser.add_argument(
@@ -74,7 +79,8 @@ class Command(OperatorCommand):
             raise CommandError(text, returncode=ExitCode.INVALID_ARGUMENTS)
         try:
             key = _key(options["by"], options["using"])
-            aggregator = LogAggregator(options["name"], key, max_keys=options["max_keys"], using=options["using"])
+            name = options["name"] or _default_name(options["by"])
+            aggregator = LogAggregator(name, key, max_keys=options["max_keys"], using=options["using"])
         except (ValueError, TypeError, ImportError) as exc:
             raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
         if options["delete"]:
@@ -105,6 +111,11 @@ def _forget(aggregator: LogAggregator, paths: list[str]) -> CommandResult:
     return CommandResult({"forgotten": len(paths) - len(problems)}, text, problem=" ".join(problems))
 
 
+def _default_name(by: str) -> str:
+    """Return the name of the counts of a key: those of two keys have two names."""
+    return DEFAULT_NAME if by == "country" else f"{DEFAULT_NAME}-{by}"
+
+
 def _key(by: str, using: str) -> EntryKey:
     if by in PLACES:
         return PlaceKey(by, IpLookup(using=using))  # type: ignore[arg-type]
@@ -121,6 +132,7 @@ class _Field:
 
     def __init__(self, name: str) -> None:
         self._index = LogEntry._fields.index(name)
+        self.needs_address = name == "address"
         self.__module__, self.__qualname__ = "LogEntry", name
 
     def __call__(self, entry: LogEntry) -> str:
@@ -140,13 +152,13 @@ def _notes(report: FileReport) -> Iterator[str]:
     offsets = ", ".join(f"{offset:,}" for offset in report.examples)
     if report.bad:
         yield (
-            f"{report.path}: {report.bad:,} lines are no requests and are not counted; the first begin at the offsets"
-            f" {offsets}."
+            f"{report.path}: {report.bad:,} lines are no requests, or have no address, and are not counted; the first"
+            f" begin at the offsets {offsets}."
         )
     if 0 < report.uncounted < MANY_UNCOUNTED:
         yield (
-            f"{report.path}: {report.uncounted:,} lines are not counted yet, because most of them are no requests, as"
-            f" at the offsets {offsets}."
+            f"{report.path}: {report.uncounted:,} lines are not counted yet, because most of them are no requests, or"
+            f" have no address, as at the offsets {offsets}."
         )
 
 
@@ -157,7 +169,7 @@ def _problems(report: FileReport) -> Iterator[str]:
     if report.uncounted >= MANY_UNCOUNTED:
         yield (
             f"{report.path}: nothing was counted, because more than half of the first {report.uncounted:,} lines are no"
-            " requests; is the format right? --accept-bad counts them."
+            " requests, or have no address that the key needs; is the format right? --accept-bad counts the others."
         )
     elif report.bad > report.lines and report.bad >= MANY_BAD:
-        yield f"{report.path}: more than half of the lines are no requests; has the format changed?"
+        yield f"{report.path}: more than half of the lines are no requests, or have no address; has the format changed?"

@@ -21,7 +21,8 @@ class Command(OperatorCommand):
 
     help = (
         "Replace the ranges of IP addresses in Redis with those of CSV files: DB-IP Lite, IP2Location LITE,"
-        f" IPinfo Lite, or blocks of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. {EXIT_CODES}"
+        " IPinfo Lite, or blocks of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. A file without"
+        f" a range that has a country is refused, and the former ranges stay in use. {EXIT_CODES}"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -48,8 +49,7 @@ class Command(OperatorCommand):
         rows = [(lookup.name, f"{info.ranges:,}", f"{info.blocks:,}", info.source)]
         table = Table(("NAME", "RANGES", "BLOCKS", "SOURCE"), rows, frozenset({"RANGES", "BLOCKS"}))
         data = {"name": lookup.name, "ranges": info.ranges, "blocks": info.blocks, "source": info.source}
-        problem = "" if info.ranges else "The files have no ranges with a country."
-        return CommandResult(data, table=table, problem=problem)
+        return CommandResult(data, table=table)
 
 
 def _load(lookup: IpLookup, options: dict[str, Any]) -> RangesInfo:
