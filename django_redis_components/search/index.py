@@ -29,10 +29,10 @@ from django_redis_components.search.query_log import QueryStats, log_query, read
 from django_redis_components.search.rebuilding import finish_rebuild, start_rebuild
 from django_redis_components.search.request import SearchRequest
 from django_redis_components.search.scripts import LIST_IDS, MEASURE, REMOVE
-from django_redis_components.search.tokens import STOP_WORDS, words
+from django_redis_components.search.tokens import stop_words_of, words
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
-VERSION = "v2"
+VERSION = "v3"
 #: Documents whose ids are read at a time, and documents that a rebuild writes at a time.
 SCAN_COUNT, REBUILD_CHUNK = 200, 100
 
@@ -87,9 +87,7 @@ class SearchIndex:
         self.name = keys.validate_name(name, "index name")
         self.using = using
         self.fields = {field: check_weight(weight, field) for field, weight in (fields or {}).items()}
-        if language is not None and language not in STOP_WORDS:
-            raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(STOP_WORDS))}, or None.")
-        given = STOP_WORDS[language] if language else frozenset[str]()
+        given = frozenset[str]() if language is None else stop_words_of(language)
         self._stop_words = given | {word for each in stop_words for word in words(each)}
         self._synonyms = {
             self._normal(word): list(filter(None, map(self._normal, others)))

@@ -224,8 +224,8 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
 @pytest.mark.contract
 def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> None:
     anna, bert = named("Anna Meyer"), named("Bert Meyer")
-    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v2:0:w:anna")
-    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v2:0:f:is_staff=False", str(bert.pk))
+    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v3:0:w:anna")
+    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v3:0:f:is_staff=False", str(bert.pk))
 
     drift = users.find_drift()
 

@@ -11,7 +11,7 @@ from tests.support import Store, run_async
 
 
 def base_of(store: Store, generation: int = 0) -> str:
-    return f"{store.prefix}:search:{{items}}:v2:{generation}"
+    return f"{store.prefix}:search:{{items}}:v3:{generation}"
 
 
 def document(text: str, **sort_values: float) -> Document:
@@ -41,7 +41,7 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
 
     index.rebuild(iter([(1, Document("black cat", {}, {"price": 4}, (1, 2)))]))
 
-    base = f"{store.prefix}:search:{{items}}:v2"
+    base = f"{store.prefix}:search:{{items}}:v3"
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
     assert found == {":gen", ":state", *(f":1:{part}" for part in parts)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from django_redis_components.search import SearchIndex
+from django_redis_components.search import tokens
 from django_redis_components.search.tokens import MAX_TERM_CHARS, query_terms, words
 from tests.support import Store
 
@@ -17,7 +21,8 @@ from tests.support import Store
         ("สวัสดีครับ ไทย", ["สวัสดีครับ", "ไทย"]),
         ("שָׁלוֹם", ["שלום"]),
         ("كِتَاب مـرحبا أحمد", ["كتاب", "مرحبا", "احمد"]),
-        ("می\u200cخواهم", ["میخواهم"]),
+        ("می\u200cخواهم", ["ميخواهم"]),
+        ("خانهٔ کتاب ۱۲", ["خانه", "كتاب", "12"]),
         ("が ｶﾞｽ", ["が", "ガス"]),
         ("北京++ C++ snake_case", ["北京", "c++", "snake", "case"]),
         ("a\u0301b c\xado", ["ab", "co"]),
@@ -32,10 +37,46 @@ def test_word_is_cut_and_a_run_without_spaces_is_not() -> None:
     assert len(words("北京大学" * 50)[0]) == 200
 
 
+def test_long_words_are_not_kept_in_the_memory_of_the_process() -> None:
+    words("lamp é")
+    before = tokens._fold_short.cache_info()
+
+    words(" ".join("x" * length for length in range(MAX_TERM_CHARS + 1, 2_000)))
+    words("é" * 10_000 + " " + "字" * 10_000)
+
+    assert tokens._fold_short.cache_info().currsize == before.currsize
+    assert tokens.CACHED_WORDS * (1 << 10) <= 16 << 20
+
+
+def test_import_prepares_no_stop_words_and_no_pattern() -> None:
+    """Both take milliseconds, which commands without a search would wait for."""
+    code = (
+        "from django_redis_components.search import tokens\n"
+        "assert tokens._stop_words.cache_info().currsize == 0\n"
+        "assert tokens._word_pattern.cache_info().currsize == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 @pytest.mark.contract
 @pytest.mark.parametrize(
     ("text", "query"),
     [
+        ("Disney+ gift card", "disney"),
+        ("Disney+ gift card", "disney+"),
+        ("Disney+ gift card", '"disney gift"'),
+        ("Disney+ gift card", '"disney+ gift"'),
+        ("fix of issue#123", "issue"),
+        ("fix of issue#123", "issue#123"),
+        ("fix of issue#123", '"issue 123"'),
+        ("Galaxy S22+", "s22"),
+        ("Canal+Sport", "canal"),
+        ("Canal+Sport", "canal sport"),
+        ("C++11", "c++"),
+        ("کتاب", "كتاب"),
+        ("علي", "علی"),
+        ("سال ۱۴۰۳", "1403"),
+        ("خانهٔ من", "خانه"),
         ("김 선생님", "김"),
         ("が", "が"),
         ("がぎぐ", "ぎ"),
@@ -56,6 +97,51 @@ def test_document_is_found_by_its_words(store: Store, text: str, query: str) -> 
     assert index.search(query).ids == ["1"]
     assert index.search(query, prefix=True).ids == ["1"]
     assert any(part.is_match for part in index.search(query).highlight(text))
+
+
+@pytest.mark.contract
+def test_word_with_a_suffix_does_not_find_the_word_without(store: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "C and Disney and grade a")
+    index.index(2, "C++ and C# and grade A+")
+
+    assert index.search("c++").ids == index.search("c#").ids == index.search("a+").ids == ["2"]
+    assert sorted(index.search("c").ids) == ["1", "2"]
+    assert index.search("disney+").ids == []
+    assert index.search("a").ids == []  # a stop word
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("한국", ["ㅎ", "하", "한", "한ㄱ", "한구", "한국"]),
+        ("서울특별시 관악구", ["서우", "서울ㅌ", "서울특별시 고", "서울특별시 과", "서울특별시 관아"]),
+        ("닭갈비", ["달", "닭", "닭가", "닭갈ㅂ"]),
+        ("값", ["갑"]),
+        ("하나로", ["한", "하나", "하날", "하나로"]),
+        ("서울하나로", ["서울한", "울하날", "서울하나로"]),
+        ("통닭이", ["통달", "통닭", "통닭ㅇ"]),
+        ("통달가", ["통닭"]),
+        ("北한산", ["北ㅎ", "北한ㅅ", "北한산"]),
+    ],
+)
+def test_hangul_is_found_while_it_is_typed(store: Store, text: str, steps: list[str]) -> None:
+    index = SearchIndex("items", language=None)
+    index.index(1, text)
+    index.index(2, "램프")
+
+    assert [step for step in steps if index.search(step, prefix=True).ids != ["1"]] == []
+
+
+@pytest.mark.contract
+def test_hangul_is_found_while_it_is_typed_beside_synonyms(store: Store) -> None:
+    index = SearchIndex("items", language=None, synonyms={"서울하나": ["seoul"], "서울한": ["hana"]})
+    for number, text in enumerate(["서울하나로", "서울", "하나", "hana", "seoul"]):
+        index.index(number, text)
+
+    assert sorted(index.search("서울한", prefix=True).ids) == ["0", "3"]
+    assert index.search("서울한").ids == ["3"]
 
 
 @pytest.mark.contract

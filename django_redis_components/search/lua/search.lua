@@ -10,7 +10,7 @@
 -- ARGV[6] max_candidates  documents that are ranked at most if their words are in more
 -- ARGV[7] max_shown  documents of a result that are stored
 -- ARGV[8] max_results  results of the index that are stored
--- ARGV[9] prefix  1: the first term of the last group is the beginning of a word
+-- ARGV[9] prefix  texts of the last group, the first ones, whose last term is the beginning of a term
 -- ARGV[10] longitude  degrees of the place to search near; empty for none
 -- ARGV[11] latitude  degrees
 -- ARGV[12] within_km  kilometers around the place
@@ -22,7 +22,7 @@
 local root = KEYS[1]
 local result, reuse, ttl_ms = ARGV[1], ARGV[2] == "1", tonumber(ARGV[3])
 local first, count, max_candidates = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local max_shown, max_results, prefix = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == "1"
+local max_shown, max_results, prefix = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local longitude, latitude, within_km = ARGV[10], ARGV[11], tonumber(ARGV[12])
 -- @include generations
 -- @include postings
@@ -70,21 +70,28 @@ local function new_key()
   return temporary[#temporary]
 end
 
--- Return the texts of a group with the words that begin with its first term.
+-- Return the texts of a group: in place of a text that is open, one for each term that begins with its last one.
 local function expanded(lists)
-  local term = lists[1][1]
-  local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. term, "(" .. term .. "\255", "LIMIT", 0, MAX_EXPANSIONS + 1)
-  if #words > MAX_EXPANSIONS then
-    is_partial = true
-    words[#words] = nil
+  local found, seen, left = {}, {}, MAX_EXPANSIONS
+  local function add(terms)
+    local name = table.concat(terms, " ")
+    if not seen[name] then
+      found[#found + 1], seen[name] = terms, true
+    end
   end
-  local found, seen = {}, {}
-  for number, word in ipairs(words) do
-    found[number], seen[word] = { word }, true
-  end
-  for number = 2, #lists do
-    if #lists[number] > 1 or not seen[lists[number][1]] then
-      found[#found + 1] = lists[number]
+  for number, terms in ipairs(lists) do
+    if number > prefix then
+      add(terms)
+    else
+      local start = terms[#terms]
+      local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. start, "(" .. start .. "\255", "LIMIT", 0, left + 1)
+      is_partial = is_partial or #words > left
+      for at = 1, math.min(#words, left) do
+        local text = { unpack(terms) }
+        text[#text] = words[at]
+        add(text)
+      end
+      left = math.max(0, left - #words)
     end
   end
   return found
@@ -95,8 +102,7 @@ local function read_sources()
   local sources, terms = {}, #filters
   local documents = redis.call("HLEN", base .. ":docs")
   for number, lists in ipairs(groups) do
-    local is_open = prefix and number == #groups and #lists[1] == 1
-    local group = group_of(base, is_open and expanded(lists) or lists, documents)
+    local group = group_of(base, number == #groups and expanded(lists) or lists, documents)
     sources[number] = group
     for _, text in ipairs(group.texts) do
       terms = terms + #text.keys
