@@ -4,8 +4,8 @@ Guarantees:
 
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
   the last `index` of its id, and no word of an earlier one.
-- A search is one round trip, and bounded: by the documents that it looks at, the terms, the phrases and the stored
-  results. The page says so if something was left out.
+- A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget. The
+  page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
 - A rebuild writes a new generation; searches use the old one until it is complete.
 

@@ -166,7 +166,8 @@ class SearchIndex:
         there. The first page is computed again if a document has changed. Of a word in more than 5,000 documents, or
         several words and filters that are all in more than 10,000, only 5,000 documents are ranked: those with the
         highest relevance of the rarest word, those that are the first of all documents by another order, or the nearest
-        ones. `SearchPage.is_partial` says so, also if the query is too long.
+        ones. There are fewer if the query has many synonyms or orders, and facets are counted in the first documents
+        only if they have too many values. `SearchPage.is_partial` says so, also if the query is too long.
 
         Args:
             order_by: "relevance", the name of a sort value, "distance", or "-" and the name for the largest first; or
