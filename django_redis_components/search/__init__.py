@@ -12,7 +12,7 @@ Guarantees:
 Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 
 =========================================  ======  =======================================================
-``drc:search:{name}:v3:state``             hash    numbers of the generations; kept
+``drc:search:{name}:v3:state``             hash    numbers of the generations, and when a rebuild expires; kept
 ``drc:search:{name}:v3:gen``               string  number of changes; kept
 ``drc:search:{name}:v3:dropping``          set     generations that are deleted; until they are
 ``drc:search:{name}:v3:<g>:docs``          hash    id -> record of the document; until it is removed

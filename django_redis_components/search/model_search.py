@@ -160,12 +160,13 @@ class ModelSearch:
         Searches use the old documents until all are written. Changes during the rebuild are kept.
 
         Raises:
-            SearchError: a later rebuild has started.
+            SearchError: a later rebuild has started, or this one paused for 15 minutes.
         """
         count = 0
-        with self.index.rebuilding():
+        with self.index.rebuilding() as renew:
             for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
                 self._update(some, router.db_for_write(self.model))
+                renew()
                 count += len(some)
                 progress(len(some))
         return count
