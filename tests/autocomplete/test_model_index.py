@@ -234,6 +234,26 @@ def test_scope_that_is_joined_while_it_is_emptied_is_kept(members: Members) -> N
     assert clean(members)
 
 
+def test_scope_that_is_joined_after_it_was_emptied_is_kept(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna, zoe = named("Anna"), named("Zoe")
+    zoe.groups.add(blue)
+    zoe.groups.clear()
+    anna.groups.add(red)
+    steps: list[int] = []
+
+    def join(count: int) -> None:
+        steps.append(count)
+        if len(steps) == 2:  # the scope was rebuilt, without entries
+            zoe.groups.add(blue)
+
+    members.rebuild(join)
+
+    assert (steps, found(members, "", blue.pk)) == ([1, 0], ["zoe"])
+    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert clean(members)
+
+
 def test_scopes_without_entries_are_forgotten_by_a_rebuild(members: Members) -> None:
     groups = [Group.objects.create(name=f"g{n}") for n in range(3)]
     anna = named("Anna")
