@@ -45,7 +45,7 @@ local function write_postings(base, average)
   for at = sorts_end + 1, #ARGV, 2 do
     local term, frequency = ARGV[at], tonumber(ARGV[at + 1])
     local key = base .. ":w:" .. term
-    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and redis.call("ZCARD", key) == 1 then
+    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and (force or redis.call("ZCARD", key) == 1) then
       redis.call("ZADD", base .. ":vocabulary", 0, term)
     end
   end
