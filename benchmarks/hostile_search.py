@@ -52,13 +52,21 @@ def searches() -> Iterator[tuple[str, str, dict[str, Any]]]:
         "prefix": True, "facets": all_facets, "order_by": "price"
     }  # fmt: skip
     yield "near, facets, by distance", "all", {"facets": all_facets, "order_by": "distance", **EVERYWHERE}
-    yield "near, a beginning, facets", "all w", {"prefix": True, "facets": all_facets, "order_by": "price", **EVERYWHERE}
+    yield (
+        "near, a beginning, facets",
+        "all w",
+        {"prefix": True, "facets": all_facets, "order_by": "price", **EVERYWHERE},
+    )
     yield "near, 16 words, sum of orders", " ".join(WORDS[:16]), {
         "facets": all_facets, "order_by": {**SUM, "distance": 1.0}, **EVERYWHERE
     }  # fmt: skip
     yield "sum of orders, facets", "all w00", {"order_by": SUM, "facets": all_facets}
     yield "filters, facets", "all", {"filters": {"kind": "k1"}, "order_by": "price", "facets": all_facets}
-    yield "16 exclusions", "all " + " ".join(f"-x{number}" for number in range(16)), {"order_by": "price", "facets": one}
+    yield (
+        "16 exclusions",
+        "all " + " ".join(f"-x{number}" for number in range(16)),
+        {"order_by": "price", "facets": one},
+    )
     yield "4 phrases", " ".join(f'"{WORDS[at]} {WORDS[at + 1]}"' for at in range(0, 8, 2)), {"order_by": "price"}
     yield "16 excluded phrases", "all " + " ".join(f'-"{WORDS[at + 1]} {WORDS[at]}"' for at in range(16)), {
         "order_by": "price", "facets": all_facets

@@ -54,7 +54,11 @@ def _field_errors(model: Any, name: str, index: str | None, finds_scope: bool) -
     except FieldDoesNotExist:
         known = [one.name for one in model._meta.get_fields()]
         near = difflib.get_close_matches(name, known, n=1)
-        yield f"{model._meta.label} has no field {name!r}.", f"Did you mean {near[0]!r}?" if near else None, UNKNOWN_FIELD_ID
+        yield (
+            f"{model._meta.label} has no field {name!r}.",
+            f"Did you mean {near[0]!r}?" if near else None,
+            UNKNOWN_FIELD_ID,
+        )
         return
     if not isinstance(field, ForeignKey | ManyToManyField):
         yield f"{name!r} is neither a foreign key nor a many-to-many field.", None, NO_RELATION_ID
@@ -69,14 +73,12 @@ def _field_errors(model: Any, name: str, index: str | None, finds_scope: bool) -
     yield from _index_errors(name, related, chosen, finds_scope)
 
 
-def _index_errors(
-    name: str, related: Any, chosen: Source, finds_scope: bool
-) -> Iterator[tuple[str, str | None, str]]:
+def _index_errors(name: str, related: Any, chosen: Source, finds_scope: bool) -> Iterator[tuple[str, str | None, str]]:
     if not isinstance(chosen, ModelIndex):
         yield f"{name!r} has no index of a model: {chosen.name!r} is no ModelIndex.", None, NO_INDEX_ID
     elif not _have_common_objects(related, chosen.model):
-        text = f"{name!r} refers to {related._meta.label}, and the index {chosen.name!r} is one of {chosen.model._meta.label}."
-        yield text, None, NO_INDEX_ID
+        labels = related._meta.label, chosen.model._meta.label
+        yield f"{name!r} refers to {labels[0]}, and the index {chosen.name!r} is one of {labels[1]}.", None, NO_INDEX_ID
     elif chosen.scoped and not (finds_scope or chosen.finds_scope or _overrides_scope_for(chosen)):
         text = f"{name!r} has the index {chosen.name!r}, which has one part per scope, and nothing says which one."
         hint = "Define scope_for() or forward of the index, or redis_autocomplete_scope() of the admin class."

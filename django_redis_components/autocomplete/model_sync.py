@@ -73,8 +73,8 @@ def forget_scopes(source: Source, scopes: list[str]) -> Flow[None]:
         some = scopes[start : start + SCAN_COUNT]
         yield Command("SREM", all_scopes_key(source.name), *some, retry=True)
         counts = yield Batch([Read("HLEN", part_of(source, scope).key_of("entries")) for scope in some])
-        for command in _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count]):
-            yield command
+        if noted := _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count]):
+            yield Batch(noted)
 
 
 def read_scopes(name: str) -> Flow[set[str]]:

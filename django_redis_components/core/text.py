@@ -60,14 +60,21 @@ _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
 _DIGITS = re.compile(r"[^\D0-9]")
 #: Hangul whose letters are typed one by one: syllables, and the vowels and finals that are not typed alone.
 _HANGUL = re.compile("[\u1160-\u11ff\uac00-\ud7a3]+")
+_FINALS = "ㄱ ㄲ ㄱㅅ ㄴ ㄴㅈ ㄴㅎ ㄷ ㄹ ㄹㄱ ㄹㅁ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅍ ㄹㅎ ㅁ ㅂ ㅂㅅ ㅅ ㅆ ㅇ ㅈ ㅊ ㅋ ㅌ ㅍ ㅎ"
+_VOWELS = {
+    0x116A: "ㅗㅏ",
+    0x116B: "ㅗㅐ",
+    0x116C: "ㅗㅣ",
+    0x116F: "ㅜㅓ",
+    0x1170: "ㅜㅔ",
+    0x1171: "ㅜㅣ",
+    0x1174: "ㅡㅣ",
+}
 #: Letters that are typed for a vowel or a final. A final is typed like an initial, and becomes one before a vowel. The
 #: doubled ㄲ and ㅆ are one key. Whole syllables have no other spelling with the same letters.
 _TYPED = {
     code: unicodedata.normalize("NFKD", letters)
-    for code, letters in (
-        *enumerate("ㄱ ㄲ ㄱㅅ ㄴ ㄴㅈ ㄴㅎ ㄷ ㄹ ㄹㄱ ㄹㅁ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅍ ㄹㅎ ㅁ ㅂ ㅂㅅ ㅅ ㅆ ㅇ ㅈ ㅊ ㅋ ㅌ ㅍ ㅎ".split(), 0x11A8),
-        *zip((0x116A, 0x116B, 0x116C, 0x116F, 0x1170, 0x1171, 0x1174), "ㅗㅏ ㅗㅐ ㅗㅣ ㅜㅓ ㅜㅔ ㅜㅣ ㅡㅣ".split(), strict=True),
-    )
+    for code, letters in (*enumerate(_FINALS.split(" "), 0x11A8), *_VOWELS.items())
 }
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 #: Characters after which a new word starts inside a word: O'Neil, d'Artagnan.

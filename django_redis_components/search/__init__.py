@@ -4,15 +4,15 @@ Guarantees:
 
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
   the last `index` of its id, and no word of an earlier one.
-- A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget. The
-  page says so if something was left out.
+- A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget.
+  The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
 - A rebuild writes a new generation; searches use the old one until it is complete.
 
 Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 
 =========================================  ======  =======================================================
-``drc:search:{name}:v3:state``             hash    numbers of the generations, and when a rebuild expires; kept
+``drc:search:{name}:v3:state``             hash    generations, and when a rebuild expires; kept
 ``drc:search:{name}:v3:gen``               string  number of changes; kept
 ``drc:search:{name}:v3:dropping``          set     generations that are deleted; until they are
 ``drc:search:{name}:v3:<g>:docs``          hash    id -> record of the document; until it is removed

@@ -48,5 +48,7 @@ def finish_rebuild(root: str, name: str, token: str, *, keep: bool) -> Flow[None
 
 
 def _not_replaced(name: str, code: int) -> SearchError:
-    reason = "a later rebuild has started" if code == SUPERSEDED else f"no document came for {TTL_MS / 60_000:g} minutes"
+    reason = (
+        "a later rebuild has started" if code == SUPERSEDED else f"no document came for {TTL_MS / 60_000:g} minutes"
+    )
     return SearchError(f"Search index {name!r} was not replaced: {reason}.")

@@ -74,7 +74,7 @@ def word_spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def terms(word: str) -> list[str]:
-    """Return the terms of a word that is indexed: itself, also without its suffix, or characters and bigrams of a run."""
+    """Return the terms of a word that is indexed: itself, also without suffix; or the characters and pairs of a run."""
     if not is_spaceless(word):
         return list(dict.fromkeys((word, without_suffix(word))))
     characters = units(word)
@@ -205,4 +205,3 @@ def _has_no_spaces(character: str) -> bool:
     if character.isascii():
         return False
     return unicodedata.name(character, "").startswith(_SPACELESS)
-

@@ -237,9 +237,14 @@ NO_LIST = "expected a list of names of fields, or a mapping of names to indexes.
             "create: 'city' is 'new': expected a function.",
             None,
         ),
-        ({"redis_autocomplete_create": [str]}, "drc.E035", f"create=[{str}]: expected a mapping of names to functions.", None),
+        (
+            {"redis_autocomplete_create": ["x"]},
+            "drc.E035",
+            "create=['x']: expected a mapping of names to functions.",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_an_admin_class_are_found_by_a_check(
     attributes: dict[str, Any], id_: str, text: str, hint: str | None
 ) -> None:
@@ -257,12 +262,9 @@ def test_field_of_a_model_without_an_index_is_found_by_a_check() -> None:
 
     [message] = messages_of(Trip, redis_autocomplete_fields=["city"])
 
-    assert message == (
-        "drc.E033",
-        "Checked.redis_autocomplete_fields: 'city' has no index. Indexes of autocomplete.City: none. Expected one: register"
-        " a ModelIndex, or name the index.",
-        "Register a ModelIndex of autocomplete.City in AppConfig.ready().",
-    )
+    text = "'city' has no index. Indexes of autocomplete.City: none. Expected one: register a ModelIndex, or name the"
+    hint = "Register a ModelIndex of autocomplete.City in AppConfig.ready()."
+    assert message == ("drc.E033", f"Checked.redis_autocomplete_fields: {text} index.", hint)
 
 
 def test_field_of_an_index_with_scopes_needs_a_scope() -> None:
@@ -279,9 +281,6 @@ def test_field_of_an_index_with_scopes_needs_a_scope() -> None:
     with_scope = messages_of(Trip, redis_autocomplete_fields=["city"], redis_autocomplete_scope=lambda *_: "de")
     register(Located)
 
-    assert message[:2] == (
-        "drc.E034",
-        "Checked.redis_autocomplete_fields: 'city' has the index 'cities', which has one part per scope, and nothing says"
-        " which one.",
-    )
+    text = "'city' has the index 'cities', which has one part per scope, and nothing says which one."
+    assert message[:2] == ("drc.E034", f"Checked.redis_autocomplete_fields: {text}")
     assert with_scope == messages_of(Trip, redis_autocomplete_fields=["city"]) == []

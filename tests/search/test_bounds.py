@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from django_redis_components.search import Document, SearchIndex
 from django_redis_components.search import request as module
@@ -251,3 +252,16 @@ def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server
 
     assert (page.ids[0], page.total, page.is_partial) == ("2099", 1_000, True)
     assert (without.ids[0], without.total, without.is_partial) == ("2098", 1_000, True)
+
+
+def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "lamp")
+    before = index.search("lamp")
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+    own_server.raw.config_set("maxmemory", 1)
+
+    with pytest.raises(OutOfMemoryError):
+        index.search("lamp -x")
+
+    assert (index.search("lamp"), index.count()) == (before, 1)

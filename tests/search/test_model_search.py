@@ -246,7 +246,10 @@ def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> Non
 @pytest.mark.contract
 @pytest.mark.parametrize(
     "part",
-    "docs facets stats vocabulary names state geo w:anna w:meyer s:date_joined f:is_staff=False f:is_staff=True".split(),
+    [
+        *("docs", "facets", "stats", "vocabulary", "names", "state", "geo", "w:anna", "w:meyer"),
+        *("s:date_joined", "f:is_staff=False", "f:is_staff=True"),
+    ],
 )
 def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: str) -> None:
     placed = register(Placed)

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from django_redis_components.search import SearchIndex
-from django_redis_components.search import tokens
-from django_redis_components.search.tokens import MAX_TERM_CHARS, query_terms, words
+from django_redis_components.search.tokens import CACHED_WORDS, MAX_TERM_CHARS, query_terms, words
 from tests.support import Store
 
 
@@ -37,24 +36,27 @@ def test_word_is_cut_and_a_run_without_spaces_is_not() -> None:
     assert len(words("北京大学" * 50)[0]) == 200
 
 
-def test_long_words_are_not_kept_in_the_memory_of_the_process() -> None:
-    words("lamp é")
-    before = tokens._fold_short.cache_info()
+@pytest.mark.parametrize("character", ["x", "é", "ж", "字", "𐐨"])
+def test_folded_words_are_kept_in_the_memory_of_the_process_unless_they_are_long(character: str) -> None:
+    short, long = character * MAX_TERM_CHARS, character * (MAX_TERM_CHARS + 1)
 
-    words(" ".join("x" * length for length in range(MAX_TERM_CHARS + 1, 2_000)))
-    words("é" * 10_000 + " " + "字" * 10_000)
+    assert words(short)[0] is words(short)[0]
+    assert words(long)[0] is not words(long)[0]
+    assert sys.getsizeof(short) * 2 + 200 < 1 << 10
+    assert CACHED_WORDS * (1 << 10) <= 16 << 20
 
-    assert tokens._fold_short.cache_info().currsize == before.currsize
-    assert tokens.CACHED_WORDS * (1 << 10) <= 16 << 20
 
-
-def test_import_prepares_no_stop_words_and_no_pattern() -> None:
-    """Both take milliseconds, which commands without a search would wait for."""
-    code = (
-        "from django_redis_components.search import tokens\n"
-        "assert tokens._stop_words.cache_info().currsize == 0\n"
-        "assert tokens._word_pattern.cache_info().currsize == 0\n"
-    )
+def test_import_prepares_no_stop_words() -> None:
+    """Those of all languages take 60 ms, which commands without a search would wait for."""
+    code = """
+import unicodedata
+normalize, texts = unicodedata.normalize, []
+unicodedata.normalize = lambda form, text: texts.append(text) or normalize(form, text)
+from django_redis_components.search import SearchIndex
+assert len(texts) < 50, texts
+SearchIndex("items", language="ru")
+assert len(texts) > 100
+"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
