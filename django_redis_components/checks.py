@@ -5,6 +5,12 @@ Django imports this module when it starts. A check imports a component only if t
 ========  ===============================================================================================
 drc.E001  `REDIS_COMPONENTS` is invalid
 drc.E002  a connection is invalid (no such cache, not django-redis, a wrong URL) or does not exist
+drc.E030  `redis_autocomplete_fields` of an admin class is neither a list nor a mapping
+drc.E031  it names a field that the model does not have
+drc.E032  it names a field that is neither a foreign key nor a many-to-many field
+drc.E033  the model that a field refers to has no index or several, or the named index is unknown or of another model
+drc.E034  the index of a field has scopes, and nothing determines the scope
+drc.E035  `redis_autocomplete_create` of an admin class names another field, or has no function for it
 drc.E043  a task or a schedule is invalid, for example its cron expression
 drc.E044  the queue or connection of a schedule does not exist
 drc.E050  the rate limit middleware limits by user but is above the middleware that sets the user
@@ -94,7 +100,10 @@ def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> lis
 
 
 def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
+    """Report autocomplete widgets without a view or an index (drc.W030, drc.W031).
+
+    The admin checks its own classes, with `RedisAutocompleteMixin` also for drc.E030 to drc.E035.
+    """
     if conf.validation_errors() or not getattr(django_settings, "ROOT_URLCONF", None):
         return []  # a site without a URLconf has workers only, and no widgets
     get_resolver().url_patterns  # noqa: B018 - loads it: it imports the forms

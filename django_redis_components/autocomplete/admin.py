@@ -8,9 +8,11 @@ from typing import Any
 
 from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.auth import get_permission_codename
+from django.core.checks import CheckMessage
 from django.db.models import Field, ForeignKey, ManyToManyField, Model
 from django.http import HttpRequest
 
+from django_redis_components.autocomplete.admin_checks import check_fields
 from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
 
 
@@ -24,11 +26,17 @@ class RedisAutocompleteMixin:
         redis_autocomplete_create: functions that create an object for text that matches none, by field, as `create` of
             `AutocompleteModelField`. They are used for users who may add objects of that model.
 
-    These fields have no links to add or change the related object.
+    These fields have no links to add or change the related object. Mistakes in both attributes are system checks:
+    drc.E030 to drc.E035.
     """
 
     redis_autocomplete_fields: Sequence[str] | Mapping[str, str] = ()
     redis_autocomplete_create: Mapping[str, Callable[[str], Model]] = MappingProxyType({})
+
+    def check(self, **options: Any) -> list[CheckMessage]:
+        """Return the mistakes in the class: those that Django finds, and those in the attributes of the mixin."""
+        finds_scope = type(self).redis_autocomplete_scope is not RedisAutocompleteMixin.redis_autocomplete_scope
+        return [*super().check(**options), *check_fields(self, finds_scope=finds_scope)]  # type: ignore[misc]
 
     def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **options: Any) -> Any:
         """Return the form field of a field of the model."""

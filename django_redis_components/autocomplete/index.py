@@ -14,7 +14,7 @@ from django_redis_components.autocomplete.entries import Entry, Id, Suggestion
 from django_redis_components.autocomplete.ranking import Candidates, RankedSuggestion
 from django_redis_components.autocomplete.rebuilding import Rebuild
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.autocomplete.scripts import ADD, BUILD, INDEX, REMOVE
+from django_redis_components.autocomplete.scripts import ADD, BUILD, CHECK_ENTRIES, INDEX, REMOVE
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
@@ -278,9 +278,9 @@ def remove_call(index: PrefixIndex, id: Id) -> Call:
     return REMOVE(**index.keys(), id=entries.check_id(id))
 
 
-def record_read(index: PrefixIndex, id: Id) -> Command:
-    """Return the read of the record of an id, for a batch."""
-    return Read("HGET", index.key_of("entries"), entries.check_id(id))
+def check_call(index: PrefixIndex, ids: Sequence[Id]) -> Call:
+    """Return the call that reads the records of ids, and whether the sets have their members, for a batch."""
+    return CHECK_ENTRIES(**{part: index.key_of(part) for part in INDEX}, ids=[entries.check_id(id_) for id_ in ids])
 
 
 def size_flow(index: PrefixIndex) -> Flow[IndexSize]:

@@ -26,8 +26,8 @@ class Drift:
     Attributes:
         objects: objects that were compared.
         missing: objects without an entry that they should have.
-        stale: entries that differ from their objects.
-        extra: entries without an object, or in a scope that the object is not in.
+        stale: entries that differ from their objects, or that a structure of the index has lost.
+        extra: entries without an object, or in a scope that the object is not in; and what is left of an entry.
     """
 
     objects: int = 0
@@ -60,6 +60,9 @@ def find_drift(index: ModelIndex, progress: Callable[[int], object] = lambda cou
         for ids in model_sync.stored_ids(index, scope):
             drift.extra += _unknown(index, scope, ids)
     confirmed = _confirmed(index, drift)
+    for scope in sorted(scopes):
+        confirmed.extra += [(scope, id_) for id_ in sorted(model_sync.orphans(index, scope))]
+    confirmed.extra = list(dict.fromkeys(confirmed.extra))
     _store(index, drift.objects, len(confirmed.places))
     return confirmed
 
@@ -70,8 +73,10 @@ def repair(index: ModelIndex, drift: Drift) -> None:
     index.update(*dict.fromkeys(key for key in keys.values() if key is not None))
     placed = _placed(index, keys)
     for scope, id_ in drift.places:
-        if scope not in placed[scope, id_]:
+        if id_ and scope not in placed[scope, id_]:
             model_sync.part_of(index, scope).remove(id_)
+    for scope in dict.fromkeys(scope for scope, _ in drift.extra):
+        model_sync.orphans(index, scope, remove=True)
     _store(index, drift.objects, 0)
 
 
@@ -110,8 +115,7 @@ def _confirmed(index: ModelIndex, drift: Drift) -> Drift:
 def _records(index: ModelIndex, places: Sequence[Place]) -> dict[Place, bytes | None]:
     found: dict[Place, bytes | None] = {}
     for some in chunks(iter(places)):
-        records = run(connections.client(index.using), model_sync.read_records(index, some))
-        found.update(zip(some, records, strict=True))
+        found.update(run(connections.client(index.using), model_sync.read_records(index, some)))
     return found
 
 

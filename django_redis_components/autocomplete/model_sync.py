@@ -14,15 +14,19 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete.entries import Entry, check_id
-from django_redis_components.autocomplete.index import PrefixIndex, add_call, record_read, remove_call
+from django_redis_components.autocomplete.index import PrefixIndex, add_call, check_call, remove_call
 from django_redis_components.autocomplete.registry import Source
-from django_redis_components.autocomplete.scripts import CHANGE_SCOPES
+from django_redis_components.autocomplete.scripts import CHANGE_SCOPES, FIND_ORPHANS
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read, run
 
 #: Elements that one HSCAN or SSCAN looks at.
 SCAN_COUNT = 500
+#: Members that one call compares with their entries.
+ORPHANS_COUNT = 100
+#: Stands for the record of an entry that one of the structures of the index has lost; no record is empty.
+DAMAGED = b""
 
 
 def write(
@@ -69,7 +73,8 @@ def forget_scopes(source: Source, scopes: list[str]) -> Flow[None]:
         some = scopes[start : start + SCAN_COUNT]
         yield Command("SREM", all_scopes_key(source.name), *some, retry=True)
         counts = yield Batch([Read("HLEN", part_of(source, scope).key_of("entries")) for scope in some])
-        yield from _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count])
+        if noted := _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count]):
+            yield Batch(noted)
 
 
 def read_scopes(name: str) -> Flow[set[str]]:
@@ -83,12 +88,63 @@ def read_scopes(name: str) -> Flow[set[str]]:
             return found
 
 
-def read_records(source: Source, wanted: list[tuple[str, str]]) -> Flow[list[bytes | None]]:
-    """Return the records of ids, given with their scopes."""
+def read_records(source: Source, wanted: Sequence[tuple[str, str]]) -> Flow[dict[tuple[str, str], bytes | None]]:
+    """Return the records of ids, given with their scopes; `DAMAGED` for one that not all structures have."""
     if not wanted:
-        return []
-    records: list[bytes | None] = yield Batch([record_read(part_of(source, scope), id_) for scope, id_ in wanted])
-    return records
+        return {}
+    by_scope: dict[str, list[str]] = {}
+    for scope, id_ in wanted:
+        by_scope.setdefault(scope, []).append(id_)
+    replies = yield Batch([check_call(part_of(source, scope), ids) for scope, ids in by_scope.items()])
+    found: dict[tuple[str, str], bytes | None] = {}
+    for (scope, ids), records in zip(by_scope.items(), replies, strict=True):
+        for id_, (record, is_whole) in zip(ids, records, strict=True):
+            found[scope, id_] = record if is_whole else DAMAGED
+    if source.scoped:
+        found |= yield from _without_scope(source.name, [place for place in wanted if found[place] is not None])
+    return found
+
+
+def _without_scope(name: str, places: Sequence[tuple[str, str]]) -> Flow[dict[tuple[str, str], bytes | None]]:
+    """Return the entries whose scope is not stored, or not as one of their objects, as damaged."""
+    if not places:
+        return {}
+    stored, known = yield Batch(
+        [
+            Read("HMGET", scopes_key(name), *(id_ for _, id_ in places)),
+            Read("SMISMEMBER", all_scopes_key(name), *(scope for scope, _ in places)),
+        ]
+    )
+    return {
+        place: DAMAGED
+        for place, joined, is_known in zip(places, stored, known, strict=True)
+        if place[0] not in _split(joined) or not is_known
+    }
+
+
+def orphans(source: Source, scope: str, *, remove: bool = False) -> set[str]:
+    """Return the ids of members of the sorted sets of a scope that no entry has, and remove them if asked."""
+    client, part, found = connections.client(source.using), part_of(source, scope), set[str]()
+    for name in ("lex", "top"):
+        cursor = 0
+        while True:
+            call = FIND_ORPHANS(
+                members=part.key_of(name),
+                entries=part.key_of("entries"),
+                cursor=cursor,
+                count=ORPHANS_COUNT,
+                remove=int(remove),
+            )
+            cursor, ids = run(client, _orphans(call))
+            found.update(ids)
+            if not cursor:
+                break
+    return found
+
+
+def _orphans(call: Call) -> Flow[tuple[int, list[str]]]:
+    following, ids = yield call
+    return int(following), [id_.decode(errors="replace") for id_ in ids]
 
 
 def read_ids(source: Source, scope: str, cursor: int) -> Flow[tuple[int, list[str]]]:

@@ -226,15 +226,33 @@ def register(name: str | Source | type[Source], **options: object) -> Source:
     Args:
         name: the name, a subclass of `ModelIndex`, or a `Source` without options.
         options: the options of `Source`.
+
+    Raises:
+        ValueError: the index would share keys with a scope of another one.
     """
     if isinstance(name, type):
         source = name(**options)  # type: ignore[arg-type]
     else:
         source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
+    _check_scopes(source)
     unregister(source.name)
     _sources[source.name] = source
     source.connect()
     return source
+
+
+def _check_scopes(source: Source) -> None:
+    """Raise unless the keys of an index and of the scopes of others are different.
+
+    Otherwise whoever may query one of them reads the other: scope b of index a is stored as the index a:b.
+    """
+    for other in registered():
+        outer, inner = (source, other) if len(source.name) < len(other.name) else (other, source)
+        if outer.scoped and inner.name.startswith(f"{outer.name}:"):
+            raise ValueError(
+                f"index name {source.name!r}: {inner.name!r} is also the scope {inner.name[len(outer.name) + 1 :]!r} of"
+                f" the index {outer.name!r}. Choose a name that does not begin with {outer.name + ':'!r}."
+            )
 
 
 def unregister(name: str) -> None:

@@ -11,6 +11,15 @@ BUILD = ("build", "build_lex", "build_top", "build_entries", "build_live")
 ADD = LuaScript("autocomplete", "add", keys=(*INDEX, *BUILD), args=("id", "record"), idempotent=True)
 REMOVE = LuaScript("autocomplete", "remove", keys=(*INDEX, *BUILD), args=("id",), idempotent=True)
 
+CHECK_ENTRIES = LuaScript("autocomplete", "check_entries", keys=INDEX, args=("ids*",), idempotent=True)
+FIND_ORPHANS = LuaScript(
+    "autocomplete",
+    "find_orphans",
+    keys=("members", "entries"),
+    args=("cursor", "count", "remove"),
+    idempotent=True,
+)
+
 REBUILD_BEGIN = LuaScript(
     "autocomplete", "rebuild_begin", keys=("build", "rest*"), args=("token", "ttl_ms"), idempotent=True
 )

@@ -4,9 +4,14 @@
 
 The steps: NFC; characters like an apostrophe become one; NFKC, casefold, NFKC again; combining marks are removed
 from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й); ё becomes е, and a table replaces
-letters without a decomposition; invisible format characters are removed; white space and control characters become
-single spaces; NFKD, so that 하 is a prefix of 한국. As a result a bare letter is also a prefix of its marked form (и of
-й), but not the other way round.
+letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي); digits of all scripts
+become ASCII digits; invisible format characters are removed; white space and control characters become single spaces;
+NFKD, and Hangul as the letters that are typed, so that what is typed on the way is a prefix: ㅎ, 하, 한 and 한ㄱ of
+한국, 고 of 관, 갑 of 값, 한 of 하나. As a result a bare letter is also a prefix of its marked form (и of й), but not
+the other way round.
+
+Not folded, because they are other letters that the same keyboard has: the final letters of Hebrew, й and и, ґ and г,
+alef with and without hamza, and the Urdu ے.
 
 Folding may change the length: never truncate a text for display by the length of its folded form.
 """
@@ -19,11 +24,12 @@ from functools import lru_cache
 
 #: Part of each key with folded text. A change of the steps needs a new number: a new index is then built beside the
 #: old one, and the two never mix.
-FOLDING_VERSION = 2
+FOLDING_VERSION = 3
 
 #: Characters typed instead of an apostrophe. NFKC would turn one of them into a space and a mark.
 _APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))
-#: Letters without a decomposition, and typographic dashes.
+#: Letters without a decomposition, and typographic dashes. Of Arabic script: the letters of Persian, Urdu and Kurdish
+#: keyboards become those of Arabic ones; ى and ة are often written for ي and ه; the tatweel only widens a word.
 _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
     {
         "ł": "l",
@@ -41,8 +47,35 @@ _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
         "–": "-",
         "—": "-",
         "−": "-",
+        "\u06a9": "\u0643",  # ک -> ك
+        "\u06cc": "\u064a",  # ی -> ي
+        "\u0649": "\u064a",  # ى -> ي
+        "\u06c1": "\u0647",  # ہ -> ه
+        "\u06be": "\u0647",  # ھ -> ه
+        "\u06d5": "\u0647",  # ە -> ه
+        "\u0629": "\u0647",  # ة -> ه
+        "\u0640": None,
     }
 )
+_DIGITS = re.compile(r"[^\D0-9]")
+#: Hangul whose letters are typed one by one: syllables, and the vowels and finals that are not typed alone.
+_HANGUL = re.compile("[\u1160-\u11ff\uac00-\ud7a3]+")
+_FINALS = "ㄱ ㄲ ㄱㅅ ㄴ ㄴㅈ ㄴㅎ ㄷ ㄹ ㄹㄱ ㄹㅁ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅍ ㄹㅎ ㅁ ㅂ ㅂㅅ ㅅ ㅆ ㅇ ㅈ ㅊ ㅋ ㅌ ㅍ ㅎ"
+_VOWELS = {
+    0x116A: "ㅗㅏ",
+    0x116B: "ㅗㅐ",
+    0x116C: "ㅗㅣ",
+    0x116F: "ㅜㅓ",
+    0x1170: "ㅜㅔ",
+    0x1171: "ㅜㅣ",
+    0x1174: "ㅡㅣ",
+}
+#: Letters that are typed for a vowel or a final. A final is typed like an initial, and becomes one before a vowel. The
+#: doubled ㄲ and ㅆ are one key. Whole syllables have no other spelling with the same letters.
+_TYPED = {
+    code: unicodedata.normalize("NFKD", letters)
+    for code, letters in (*enumerate(_FINALS.split(" "), 0x11A8), *_VOWELS.items())
+}
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 #: Characters after which a new word starts inside a word: O'Neil, d'Artagnan.
 _APOSTROPHES = frozenset("'‘’ʼ")
@@ -50,13 +83,24 @@ _APOSTROPHES = frozenset("'‘’ʼ")
 
 def fold(text: str) -> str:
     """Return the form of a text for comparison. Folding is idempotent."""
+    return as_typed(fold_to_syllables(text))
+
+
+def fold_to_syllables(text: str) -> str:
+    """Fold a text, but not Hangul into the letters that are typed: NFC composes its syllables again."""
     if text.isascii():
         return _SPACES.sub(" ", text).strip().lower().replace("`", "'")
     text = unicodedata.normalize("NFC", text).translate(_APOSTROPHE_LIKE)  # U+1FFD is U+00B4 in another spelling
     text = unicodedata.normalize("NFKC", text).casefold()
     text = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
+    text = _DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     kept = "".join(_without_marks(unicodedata.normalize("NFD", text))).translate(_LETTERS)
     return unicodedata.normalize("NFKD", _SPACES.sub(" ", kept).strip())
+
+
+def as_typed(text: str) -> str:
+    """Return a text with Hangul as the letters that are typed: what is typed on the way to a text is its prefix."""
+    return text if text.isascii() else _HANGUL.sub(_typed, text)
 
 
 def one_line(text: str) -> str:
@@ -132,6 +176,10 @@ def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | Non
 def is_han(character: str) -> bool:
     """Return whether a character is a Han character or its repetition mark."""
     return character == "々" or (character > "\u2e7f" and unicodedata.name(character, "").startswith("CJK "))
+
+
+def _typed(match: re.Match[str]) -> str:
+    return unicodedata.normalize("NFD", match[0]).translate(_TYPED)
 
 
 def _words(text: str) -> list[tuple[int, int]]:

@@ -4,30 +4,30 @@ Guarantees:
 
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
   the last `index` of its id, and no word of an earlier one.
-- A search is one round trip, and bounded: by the documents that it looks at, the terms, the phrases and the stored
-  results. The page says so if something was left out.
+- A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget.
+  The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
 - A rebuild writes a new generation; searches use the old one until it is complete.
 
 Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 
 =========================================  ======  =======================================================
-``drc:search:{name}:v2:state``             hash    numbers of the generations; kept
-``drc:search:{name}:v2:gen``               string  number of changes; kept
-``drc:search:{name}:v2:dropping``          set     generations that are deleted; until they are
-``drc:search:{name}:v2:<g>:docs``          hash    id -> record of the document; until it is removed
-``drc:search:{name}:v2:<g>:facets``        hash    id -> values of its facets; as the document
-``drc:search:{name}:v2:<g>:w:<term>``      zset    documents with the term by frequency; as the document
-``drc:search:{name}:v2:<g>:vocabulary``    zset    all terms; until no document has them
-``drc:search:{name}:v2:<g>:s:<name>``      zset    documents by sort value; as the document
-``drc:search:{name}:v2:<g>:f:<facet>``     set     documents with the value of the facet; as the document
-``drc:search:{name}:v2:<g>:names``         set     names of the last two; until no document has them
-``drc:search:{name}:v2:<g>:geo``           zset    places of documents; as the document
-``drc:search:{name}:v2:<g>:stats``         hash    sum of the lengths of documents; kept
-``drc:search:{name}:v2:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
-``drc:search:{name}:v2:results``           zset    stored results by their last use; `result_ttl`
-``drc:search:{name}:v2:slow:<week>``       zset    slow queries; 14 days
-``drc:search:{name}:v2:empty:<week>``      zset    queries that found nothing, by number; 14 days
+``drc:search:{name}:v3:state``             hash    generations, and when a rebuild expires; kept
+``drc:search:{name}:v3:gen``               string  number of changes; kept
+``drc:search:{name}:v3:dropping``          set     generations that are deleted; until they are
+``drc:search:{name}:v3:<g>:docs``          hash    id -> record of the document; until it is removed
+``drc:search:{name}:v3:<g>:facets``        hash    id -> values of its facets; as the document
+``drc:search:{name}:v3:<g>:w:<term>``      zset    documents with the term by frequency; as the document
+``drc:search:{name}:v3:<g>:vocabulary``    zset    all terms; until no document has them
+``drc:search:{name}:v3:<g>:s:<name>``      zset    documents by sort value; as the document
+``drc:search:{name}:v3:<g>:f:<facet>``     set     documents with the value of the facet; as the document
+``drc:search:{name}:v3:<g>:names``         set     names of the last two; until no document has them
+``drc:search:{name}:v3:<g>:geo``           zset    places of documents; as the document
+``drc:search:{name}:v3:<g>:stats``         hash    sum of the lengths of documents; kept
+``drc:search:{name}:v3:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
+``drc:search:{name}:v3:results``           zset    stored results by their last use; `result_ttl`
+``drc:search:{name}:v3:slow:<week>``       zset    slow queries; 14 days
+``drc:search:{name}:v3:empty:<week>``      zset    queries that found nothing, by number; 14 days
 ``drc:search:{name}:check``                hash    the last comparison with the model; 90 days
 =========================================  ======  =======================================================
 

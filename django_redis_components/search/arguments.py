@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from django_redis_components.core import keys
-from django_redis_components.core.text import fold
+from django_redis_components.core.text import fold_to_syllables
 from django_redis_components.search.query import ParsedQuery
-from django_redis_components.search.tokens import is_spaceless, query_terms
+from django_redis_components.search.tokens import is_spaceless, open_terms, query_terms, stored_term, without_suffix
 
 #: Sort values and values of facets of a document; facets that one search counts.
 MAX_SORTS, MAX_FACETS, MAX_COUNTED = 16, 64, 16
@@ -37,7 +37,7 @@ def sort_score(value: SortValue, name: str = "value") -> float:
     """
     if isinstance(value, str):
         score = 0
-        start = fold(value).encode("utf-8", "replace")[:SORTED_BYTES]
+        start = fold_to_syllables(value).encode("utf-8", "replace")[:SORTED_BYTES]
         for at in range(SORTED_BYTES):
             score = score * 257 + (start[at] + 1 if at < len(start) else 0)
         return float(score)
@@ -66,27 +66,35 @@ def sections_of(parsed: ParsedQuery, filters: list[str], orders: list[str], coun
     for group in groups:
         sections.append(len(group))
         for terms in group:
-            sections += [len(terms), *terms]
+            sections += [len(terms), *map(stored_term, terms)]
     sections.append(len(parsed.excluded))
     for kept, phrase in zip(parsed.excluded, parsed.excluded_phrases, strict=True):
         terms = query_terms(" ".join(kept))
-        sections += [len(terms) + 1, _bounded(phrase), *terms]
+        sections += [len(terms) + 1, _bounded(phrase), *map(stored_term, terms)]
     for items in (filters, list(map(_bounded, parsed.phrases)), orders, counted):
         sections += [len(items), *items]
     return sections
 
 
+def open_count(parsed: ParsedQuery) -> int:
+    """Return how many texts of the last group of terms end with the beginning of a term."""
+    return len(open_terms(parsed.groups[-1][0])) if parsed.prefix else 0
+
+
 def _groups_of_terms(parsed: ParsedQuery) -> Iterator[list[list[str]]]:
     """Yield the groups, each as lists of terms; the terms of a group with one text are groups of their own."""
-    for group in parsed.groups:
+    for number, group in enumerate(parsed.groups, 1):
+        is_open = parsed.prefix and number == len(parsed.groups)
+        texts = [*(open_terms(group[0]) if is_open else [query_terms(group[0])]), *map(query_terms, group[1:])]
         if len(group) == 1:
-            yield from ([[term]] for term in query_terms(group[0]))
-        else:
-            yield list(map(query_terms, group))
+            yield from ([[term]] for term in texts[0][:-1])
+            texts = [terms[len(texts[0]) - 1 :] for terms in texts]
+        yield texts
 
 
 def _bounded(phrase: str) -> str:
     """Return how a phrase is looked for in a text: its words are whole, but runs without spaces may be longer."""
+    phrase = " ".join(map(without_suffix, phrase.split(" ")))
     first, last = (is_spaceless(word) for word in (phrase, phrase.rpartition(" ")[2]))
     return f"{'' if first else ' '}{phrase}{'' if last else ' '}" if phrase else ""
 

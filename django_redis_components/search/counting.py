@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from django_redis_components.search.tokens import is_spaceless, terms, units, words
+from django_redis_components.search.tokens import is_spaceless, terms, units, without_suffix, words
 
 #: Words of a document that are indexed, where each character of a run without spaces is a word; and different terms.
 MAX_WORDS, MAX_TERMS = 10_000, 3_000
@@ -16,7 +16,10 @@ FIELD_END = "\1"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountedWords:
-    """The words of a document: weighted frequencies of its terms, its weighted length, and its words in order."""
+    """The words of a document: weighted frequencies of its terms, its weighted length, and its words in order.
+
+    The words in order have no suffixes: a phrase is compared with them without its own.
+    """
 
     frequencies: Mapping[str, float]
     length: float
@@ -37,8 +40,9 @@ def count_words(parts: Mapping[str, str], weights: Mapping[str, float], stop_wor
             characters = units(word)[:left] if is_spaceless(word) else [word]
             left -= len(characters)
             length += weight * len(characters)
-            order.append("".join(characters))
+            kept = "".join(characters)
+            order.append(without_suffix(kept))
             if word not in stop_words:
-                for term in terms(order[-1]):
+                for term in terms(kept):
                     frequencies[term] += weight if term not in stop_words else 0  # type: ignore[assignment]
     return CountedWords(dict((+frequencies).most_common(MAX_TERMS)), length, order)

@@ -19,6 +19,7 @@ from django_redis_components.search.arguments import (
 )
 from django_redis_components.search.counting import CountedWords
 from django_redis_components.search.scripts import INDEX, READ_DOCUMENTS
+from django_redis_components.search.tokens import stored_term
 
 #: A text, or texts by field.
 Text = str | Mapping[str, str]
@@ -51,8 +52,13 @@ class EncodedDocument:
     @property
     def record(self) -> str:
         """The record, by which the index removes the document."""
-        lists = (sorted(self.words.frequencies), sorted(self.scores))
+        lists = (sorted(self.terms), sorted(self.scores))
         return "\0".join((f"{self.words.length:g}", *map("\1".join, lists), " ".join(self.words.order)))
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The weighted frequencies of the terms as they are stored."""
+        return {stored_term(term): frequency for term, frequency in self.words.frequencies.items()}
 
     @property
     def listed_facets(self) -> str:
@@ -63,7 +69,7 @@ class EncodedDocument:
         """Return the call that writes the document; with `force` also if it is stored already."""
         longitude, latitude = self.place or ("", "")
         pairs = [part for name, score in self.scores.items() for part in (name, repr(score))]
-        pairs += [part for term, frequency in self.words.frequencies.items() for part in (term, f"{frequency:g}")]
+        pairs += [part for term, frequency in self.terms.items() for part in (term, f"{frequency:g}")]
         return INDEX(
             root=root,
             id=self.id,

@@ -6,4 +6,4 @@ from django_redis_components.core.exceptions import RedisComponentsError
 
 
 class SearchError(RedisComponentsError):
-    """An index could not be written: objects changed again and again, or a later rebuild has started."""
+    """An index could not be written: objects changed again and again, or a rebuild was superseded or abandoned."""

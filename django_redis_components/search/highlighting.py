@@ -67,8 +67,8 @@ def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
     for start, end, word in word_spans(text):
         if is_spaceless(word):
             found += _in_run(text[start:end], start, word, groups)
-        elif word in groups:
-            found.append(_Match(start, end, groups[word]))
+        elif (known := next((term for term in terms(word) if term in groups), None)) is not None:
+            found.append(_Match(start, end, groups[known]))
         elif start_of_word and word.startswith(start_of_word):
             found.append(_Match(start, end, last))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from uuid import UUID, uuid4
@@ -13,26 +13,19 @@ from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
-from django_redis_components.search.arguments import (
-    Order,
-    Place,
-    SortValue,
-    check_id,
-    check_weight,
-)
+from django_redis_components.search.arguments import Order, Place, SortValue, check_id, check_weight
 from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
-from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.page import SearchPage
 from django_redis_components.search.query import ParsedQuery, parse
 from django_redis_components.search.query_log import QueryStats, log_query, read_stats
-from django_redis_components.search.rebuilding import finish_rebuild, start_rebuild
+from django_redis_components.search.rebuilding import finish_rebuild, renew_rebuild, start_rebuild
 from django_redis_components.search.request import SearchRequest
 from django_redis_components.search.scripts import LIST_IDS, MEASURE, REMOVE
-from django_redis_components.search.tokens import STOP_WORDS, words
+from django_redis_components.search.tokens import stop_words_of, words
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
-VERSION = "v2"
+VERSION = "v3"
 #: Documents whose ids are read at a time, and documents that a rebuild writes at a time.
 SCAN_COUNT, REBUILD_CHUNK = 200, 100
 
@@ -47,11 +40,16 @@ class SearchSize:
     Attributes:
         terms: different terms of all documents.
         words: of all documents, with the weights of their fields.
+        is_rebuilding: whether a rebuild is running.
+        has_old_data: whether data of an abandoned rebuild, or of the documents before the last one, is still to be
+            deleted: each write deletes some, and the next rebuild all.
     """
 
     documents: int
     terms: int
     words: int
+    is_rebuilding: bool
+    has_old_data: bool
 
 
 class SearchIndex:
@@ -87,9 +85,7 @@ class SearchIndex:
         self.name = keys.validate_name(name, "index name")
         self.using = using
         self.fields = {field: check_weight(weight, field) for field, weight in (fields or {}).items()}
-        if language is not None and language not in STOP_WORDS:
-            raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(STOP_WORDS))}, or None.")
-        given = STOP_WORDS[language] if language else frozenset[str]()
+        given = frozenset[str]() if language is None else stop_words_of(language)
         self._stop_words = given | {word for each in stop_words for word in words(each)}
         self._synonyms = {
             self._normal(word): list(filter(None, map(self._normal, others)))
@@ -168,7 +164,8 @@ class SearchIndex:
         there. The first page is computed again if a document has changed. Of a word in more than 5,000 documents, or
         several words and filters that are all in more than 10,000, only 5,000 documents are ranked: those with the
         highest relevance of the rarest word, those that are the first of all documents by another order, or the nearest
-        ones. `SearchPage.is_partial` says so, also if the query is too long.
+        ones. There are fewer if the query has many synonyms or orders, and facets are counted in the first documents
+        only if they have too many values. `SearchPage.is_partial` says so, also if the query is too long.
 
         Args:
             order_by: "relevance", the name of a sort value, "distance", or "-" and the name for the largest first; or
@@ -222,7 +219,7 @@ class SearchIndex:
             documents: ids and documents; each is indexed as by `index`.
 
         Raises:
-            SearchError: a later rebuild has started.
+            SearchError: a later rebuild has started, or no document came for 15 minutes.
         """
         return run(connections.client(self.using), self._rebuild(documents))
 
@@ -291,19 +288,20 @@ class SearchIndex:
                 return
 
     @contextmanager
-    def rebuilding(self) -> Iterator[None]:
+    def rebuilding(self) -> Iterator[Callable[[], None]]:
         """Build a new generation of the index: at its end, what was written in the block replaces all other documents.
 
         Searches use the old generation until then. Writes of others during the block are kept. An exception in the
-        block leaves the old generation.
+        block leaves the old generation. The block gets a function that it must call every 15 minutes: a rebuild that
+        is not renewed, because its process was killed, is abandoned.
 
         Raises:
-            SearchError: a later rebuild has started.
+            SearchError: a later rebuild has started, or this one was abandoned. The function raises it too.
         """
         client, token = connections.client(self.using), uuid4().hex
         run(client, start_rebuild(self._root(), token))
         try:
-            yield
+            yield lambda: run(client, renew_rebuild(self._root(), self.name, token))
         except BaseException:
             run(client, self._finish(token, keep=False))
             raise
@@ -326,8 +324,7 @@ class SearchIndex:
         return int(following), ids
 
     def _finish(self, token: str, *, keep: bool) -> Flow[None]:
-        if not (yield from finish_rebuild(self._root(), token, keep=keep)) and keep:
-            raise SearchError(f"Search index {self.name!r} was not replaced: a later rebuild has started.")
+        yield from finish_rebuild(self._root(), self.name, token, keep=keep)
 
     def _rebuild(self, documents: Iterable[tuple[Id, Document]]) -> Flow[int]:
         token, source, count = uuid4().hex, iter(documents), 0
@@ -335,6 +332,7 @@ class SearchIndex:
         try:
             while some := list(islice(source, REBUILD_CHUNK)):
                 yield from self._write_many({check_id(id_): document for id_, document in some})
+                yield from renew_rebuild(self._root(), self.name, token)
                 count += len(some)
         except Exception:
             yield from self._finish(token, keep=False)
@@ -371,8 +369,8 @@ class SearchIndex:
         return (yield from self._size()).documents
 
     def _size(self) -> Flow[SearchSize]:
-        documents, terms_, length = yield MEASURE(root=self._root())
-        return SearchSize(documents, terms_, round(float(length)))
+        documents, terms_, length, is_rebuilding, has_old_data = yield MEASURE(root=self._root())
+        return SearchSize(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
 
     def _search(self, request: SearchRequest) -> Flow[SearchPage]:
         parsed = self.parse(request.query, prefix=request.prefix)

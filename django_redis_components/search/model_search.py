@@ -38,8 +38,8 @@ class SearchDrift:
     Attributes:
         objects: objects that were compared.
         missing: objects without a document.
-        stale: documents whose words, facets, sort values or location differ from their objects, or that a search does
-            not find by all of them.
+        stale: documents whose words, facets, sort values or location differ from their objects, or that a structure of
+            the index has lost: a search may not find them by all of these.
         extra: documents without an object.
     """
 
@@ -160,12 +160,13 @@ class ModelSearch:
         Searches use the old documents until all are written. Changes during the rebuild are kept.
 
         Raises:
-            SearchError: a later rebuild has started.
+            SearchError: a later rebuild has started, or this one paused for 15 minutes.
         """
         count = 0
-        with self.index.rebuilding():
+        with self.index.rebuilding() as renew:
             for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
                 self._update(some, router.db_for_write(self.model))
+                renew()
                 count += len(some)
                 progress(len(some))
         return count
@@ -189,8 +190,18 @@ class ModelSearch:
         return drift
 
     def repair(self, drift: SearchDrift) -> None:
-        """Index what the drift names as the database has it now."""
-        self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
+        """Index what the drift names as the database has it now; rebuild an index that has no document right.
+
+        Then a structure of the index was lost, and postings of former documents may be left, which only a rebuild
+        removes.
+
+        Raises:
+            SearchError: objects changed again and again, or a later rebuild has started.
+        """
+        if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
+            self.rebuild()
+        else:
+            self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
         self._store_check(drift.objects, 0)
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:

@@ -34,7 +34,8 @@ class SearchPage:
         hits: the documents, the first first.
         total: documents in the result.
         is_partial: whether more documents may match: a word is in so many that only the first were ranked, or the query
-            has too many words; see `ParsedQuery.dropped`.
+            has too many words; see `ParsedQuery.dropped`. Or facets were counted in the first documents only, because
+            they have too many values.
         number: of the page, from 1.
         size: documents of a page.
         facets: for each facet that was asked for, its values with the number of documents, at most 50.

@@ -7,8 +7,9 @@
 ``"black cat"``    the words next to each other
 =================  ========================================================
 
-Stop words are left out. What remains may be nothing: such a query finds nothing. A query is bounded; the words that are
-not searched are its `ParsedQuery.dropped`.
+Stop words are left out, and a repeated word is the same word: ``cat dog cat +kitten`` means ``cat +kitten dog``. What
+remains may be nothing: such a query finds nothing. A query is bounded; the words that are not searched are its
+`ParsedQuery.dropped`, with the synonyms that follow them.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class _QueryReader:
         self._dropped: dict[str, None] = {}
         self._terms = self._excluded_terms = 0
         self._is_open = False
+        #: The group of the word before, for its synonyms; None if that word is not searched.
+        self._last: list[str] | None = None
 
     def add(self, sign: str, found: Sequence[str], *, is_phrase: bool, is_open: bool) -> None:
         """Add the words of a part; with `is_open` the last may be incomplete."""
@@ -108,7 +111,7 @@ class _QueryReader:
             self._exclude(tuple(kept), " ".join(found))
             return
         if sign == "+" and self._groups:
-            self._add_text(self._groups[-1], " ".join(kept))
+            self._add_synonym(" ".join(kept))
             return
         if is_phrase:
             self._add_phrase(" ".join(found))
@@ -141,14 +144,22 @@ class _QueryReader:
         if len(characters) > MAX_RUN:
             self.drop("".join(characters[MAX_RUN:]))
             word, is_open = "".join(characters[:MAX_RUN]), False
-        group: list[str] = []
-        if [word] in self._groups and not is_open:
+        self._last = next((group for group in self._groups if group[0] == word), None)
+        if self._last is not None and not is_open:
             return
+        group: list[str] = []
         if len(self._groups) == MAX_WORDS or not self._add_text(group, word):
             self.drop(word)
             return
         self._groups.append(group)
-        self._is_open = is_open
+        self._last, self._is_open = group, is_open
+
+    def _add_synonym(self, text: str) -> None:
+        """Add a synonym of the word before; without that word it means nothing."""
+        if self._last is None:
+            self.drop(text)
+        else:
+            self._add_text(self._last, text)
 
     def _add_text(self, group: list[str], text: str) -> bool:
         """Add a text to a group if it is within the bound."""

@@ -17,6 +17,7 @@ from django_redis_components.search.arguments import (
     counted_facets,
     facet_of,
     is_ascending,
+    open_count,
     orders_of,
     sections_of,
 )
@@ -72,7 +73,7 @@ class SearchRequest:
             max_candidates=MAX_CANDIDATES,
             max_shown=MAX_SHOWN,
             max_results=MAX_RESULTS,
-            prefix=int(parsed.prefix),
+            prefix=open_count(parsed),
             longitude=longitude,
             latitude=latitude,
             within_km=within_km,

@@ -33,6 +33,10 @@ SEARCH = _script(
 MEASURE = _script("measure")
 LIST_IDS = _script("list_ids", args=("cursor", "count"))
 READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"))
-START_REBUILD = _script("start_rebuild", args=("token",))
+START_REBUILD = _script("start_rebuild", args=("token", "ttl_ms"))
+RENEW_REBUILD = _script("renew_rebuild", args=("token", "ttl_ms"))
 FINISH_REBUILD = _script("finish_rebuild", args=("token", "keep"))
 DROP_GENERATION = _script("drop_generation", args=("limit",))
+
+#: Reply of the rebuild scripts when a later rebuild has started. Below it: the rebuild was abandoned.
+SUPERSEDED = -1

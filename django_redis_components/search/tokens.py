@@ -1,9 +1,10 @@
 """From text to the terms that are indexed and searched. Without Redis.
 
-A word is a run of letters and digits with their marks, with ``+`` and ``#`` at its end: C++ and C# are words. It is
-folded as in autocomplete: ``emile`` finds Émile. Vowel signs of Arabic and Hebrew are left out, because most texts have
-none. Some scripts have no spaces between words: Han, kana, Hangul, Thai, Lao, Khmer, Myanmar. The terms of their runs
-are each character with its marks and each pair of neighbors (bigrams).
+A word is a run of letters and digits with their marks, with ``+`` and ``#`` at its end: C++ and C# are words. Such a
+word is indexed without them too: ``disney`` finds Disney+, but ``disney+`` does not find Disney. A word is folded as in
+autocomplete: ``emile`` finds Émile. Vowel signs of Arabic and Hebrew are left out, because most texts have none. Some
+scripts have no spaces between words: Han, kana, Hangul, Thai, Lao, Khmer, Myanmar. The terms of their runs are each
+character with its marks and each pair of neighbors (bigrams).
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from django_redis_components.core.text import fold
+from django_redis_components.core.text import as_typed, fold_to_syllables
 
 #: Characters of a term; the rest of a longer word is not compared.
 MAX_TERM_CHARS = 64
+#: Folded words that a process keeps, of words up to MAX_TERM_CHARS: at most 16 MiB, 1 KiB for each.
+CACHED_WORDS = 16_384
 
+#: Words that are left out of the index and of queries, by language. Those of zh are single characters: the pairs of
+#: neighbors in a run are never left out.
 _STOP_WORDS = {
     "en": "a an and are as at be been but by for from had has have he her his i if in into is it its"
     " me my no not of on or our she so that the their them then there these they this to was we"
@@ -44,10 +49,10 @@ _STOP_WORDS = {
 _SPACELESS = ("CJK ", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "THAI", "LAO ", "KHMER", "MYANMAR")
 #: Invisible characters inside words: soft hyphen, zero-width non-joiner, joiner, word joiner.
 _JOINERS = "\xad\u200c\u200d\u2060"
-#: Vowel signs of Hebrew and Arabic, the tatweel, and the hamza on an alef.
+#: Vowel signs of Hebrew and Arabic, the tatweel, and the hamza on an alef or a heh.
 _VOWEL_SIGNS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0653\u0655-\u065f\u0670\u06d6-\u06dc"
-    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]|(?<=\u0627)\u0654"
+    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]|(?<=[\u0627\u0647])\u0654"
 )
 _ASCII_WORD = re.compile(r"\w+[+#]*", re.ASCII)
 
@@ -69,9 +74,9 @@ def word_spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def terms(word: str) -> list[str]:
-    """Return the terms of a word that is indexed: itself, or the characters and bigrams of a run without spaces."""
+    """Return the terms of a word that is indexed: itself, also without suffix; or the characters and pairs of a run."""
     if not is_spaceless(word):
-        return [word]
+        return list(dict.fromkeys((word, without_suffix(word))))
     characters = units(word)
     return [*characters, *map("".join, itertools.pairwise(characters))]
 
@@ -83,6 +88,39 @@ def query_terms(text: str) -> list[str]:
         characters = units(word) if is_spaceless(word) else []
         found += map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
     return list(dict.fromkeys(found))
+
+
+def open_terms(text: str) -> list[list[str]]:
+    """Return the terms of a text, of which the last is the beginning of a term, in each way in which it may go on.
+
+    The final of a Hangul syllable may become the initial of the next one: 서한 of 서하나.
+    """
+    given, characters = query_terms(text), units(text.rpartition(" ")[2])
+    if len(characters) < 2 or not _has_final(characters[-1]):
+        return [given]
+    last = stored_term(characters[-1])
+    return [given, [*given[:-1], stored_term(characters[-2]) + last[:-1], last]]
+
+
+def stored_term(term: str) -> str:
+    """Return a term as it is stored: Hangul as it is typed, so that a beginning finds what it will become."""
+    return as_typed(term)
+
+
+def without_suffix(word: str) -> str:
+    """Return a word without the characters at its end that are neither letters nor digits."""
+    return word.rstrip("+#")
+
+
+def stop_words_of(language: str) -> frozenset[str]:
+    """Return the words of a language that are left out, folded.
+
+    Raises:
+        ValueError: there are none of this language.
+    """
+    if language not in _STOP_WORDS:
+        raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(_STOP_WORDS))}, or None.")
+    return _stop_words(language)
 
 
 def units(word: str) -> list[str]:
@@ -118,14 +156,31 @@ def _runs(word: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-@lru_cache(maxsize=65_536)
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    return frozenset(words(_STOP_WORDS[language]))
+
+
+def _has_final(character: str) -> bool:
+    """Return whether a character is a Hangul syllable with a final: 28 syllables have the same initial and vowel."""
+    return "가" <= character <= "힣" and (ord(character) - ord("가")) % 28 > 0
+
+
 def _folded(word: str) -> str:
+    """Return the folded form of a word; long ones, such as encoded data, are not kept in the memory of the process."""
+    return _fold_short(word) if len(word) <= MAX_TERM_CHARS else _fold(word)
+
+
+def _fold(word: str) -> str:
     """Return the folded form of a word in NFC, which has a Hangul syllable or a voiced kana as one character."""
-    folded = fold(word)
+    folded = fold_to_syllables(word)
     if folded.isascii():
         return folded[:MAX_TERM_CHARS]
     folded = unicodedata.normalize("NFC", _VOWEL_SIGNS.sub("", folded)).replace(" ", "")
     return folded if is_spaceless(folded) else folded[:MAX_TERM_CHARS]
+
+
+_fold_short = lru_cache(maxsize=CACHED_WORDS)(_fold)
 
 
 @cache
@@ -150,8 +205,3 @@ def _has_no_spaces(character: str) -> bool:
     if character.isascii():
         return False
     return unicodedata.name(character, "").startswith(_SPACELESS)
-
-
-#: Words that are left out of the index and of queries, by language. Those of zh are single characters: the pairs of
-#: neighbors in a run are never left out.
-STOP_WORDS = {language: frozenset(words(listed)) for language, listed in _STOP_WORDS.items()}

@@ -168,3 +168,119 @@ def test_objects_are_created_for_users_who_may_add_them(
     else:
         assert "“Zoe” was not found." in answer.content.decode()
         assert not Visitor.objects.filter(name="Zoe").exists()
+
+
+def messages_of(model: type[models.Model], **attributes: Any) -> list[tuple[str | None, str, str | None]]:
+    """Return ids, texts and hints of the checks of an admin class of a model."""
+    kind = type("Checked", (RedisAutocompleteMixin, admin.ModelAdmin), attributes)
+    return [(each.id, each.msg, each.hint) for each in kind(model, site).check()]
+
+
+def test_right_fields_and_inlines_pass_the_checks() -> None:
+    assert TripAdmin(Trip, site).check() == []
+    assert messages_of(Stop, redis_autocomplete_fields={"city": "cities"}) == []
+
+
+NO_LIST = "expected a list of names of fields, or a mapping of names to indexes."
+
+
+@pytest.mark.parametrize(
+    ("attributes", "id_", "text", "hint"),
+    [
+        ({"redis_autocomplete_fields": "city"}, "drc.E030", f"fields='city': {NO_LIST}", None),
+        ({"redis_autocomplete_fields": [7]}, "drc.E030", f"fields=[7]: {NO_LIST}", None),
+        (
+            {"redis_autocomplete_fields": ["guest"]},
+            "drc.E031",
+            "fields: autocomplete.Trip has no field 'guest'.",
+            "Did you mean 'guests'?",
+        ),
+        (
+            {"redis_autocomplete_fields": ["title"]},
+            "drc.E032",
+            "fields: 'title' is neither a foreign key nor a many-to-many field.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_fields": ["stop"]},
+            "drc.E032",
+            "fields: 'stop' is neither a foreign key nor a many-to-many field.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_fields": {"city": "towns"}},
+            "drc.E033",
+            "fields: 'city' has no index. No autocomplete index 'towns' is registered.",
+            "Register a ModelIndex of autocomplete.City in AppConfig.ready().",
+        ),
+        (
+            {"redis_autocomplete_fields": {"city": "contacts"}},
+            "drc.E033",
+            "fields: 'city' has no index of a model: 'contacts' is no ModelIndex.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_fields": {"guests": "cities"}},
+            "drc.E033",
+            "fields: 'guests' refers to autocomplete.Visitor, and the index 'cities' is one of autocomplete.City.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_fields": ["city"], "redis_autocomplete_create": {"guests": str}},
+            "drc.E035",
+            "create: 'guests' is not in redis_autocomplete_fields.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_fields": ["city"], "redis_autocomplete_create": {"city": "new"}},
+            "drc.E035",
+            "create: 'city' is 'new': expected a function.",
+            None,
+        ),
+        (
+            {"redis_autocomplete_create": ["x"]},
+            "drc.E035",
+            "create=['x']: expected a mapping of names to functions.",
+            None,
+        ),
+    ],
+)
+def test_mistakes_in_an_admin_class_are_found_by_a_check(
+    attributes: dict[str, Any], id_: str, text: str, hint: str | None
+) -> None:
+    register("contacts")
+
+    [message] = messages_of(Trip, **attributes)
+
+    assert message[0] == id_
+    assert message[1].startswith(f"Checked.redis_autocomplete_{text}")
+    assert message[2] == hint
+
+
+def test_field_of_a_model_without_an_index_is_found_by_a_check() -> None:
+    unregister("cities")
+
+    [message] = messages_of(Trip, redis_autocomplete_fields=["city"])
+
+    text = "'city' has no index. Indexes of autocomplete.City: none. Expected one: register a ModelIndex, or name the"
+    hint = "Register a ModelIndex of autocomplete.City in AppConfig.ready()."
+    assert message == ("drc.E033", f"Checked.redis_autocomplete_fields: {text} index.", hint)
+
+
+def test_field_of_an_index_with_scopes_needs_a_scope() -> None:
+    class Scoped(Cities):
+        def scope(self, obj: Any) -> str:
+            return str(obj.country)
+
+    class Located(Scoped):
+        def scope_for(self, request: Any) -> str:
+            return "de"
+
+    register(Scoped)
+    [message] = messages_of(Trip, redis_autocomplete_fields=["city"])
+    with_scope = messages_of(Trip, redis_autocomplete_fields=["city"], redis_autocomplete_scope=lambda *_: "de")
+    register(Located)
+
+    text = "'city' has the index 'cities', which has one part per scope, and nothing says which one."
+    assert message[:2] == ("drc.E034", f"Checked.redis_autocomplete_fields: {text}")
+    assert with_scope == messages_of(Trip, redis_autocomplete_fields=["city"]) == []

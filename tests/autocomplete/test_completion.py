@@ -29,6 +29,26 @@ def test_start_of_the_text_precedes_start_of_a_word_and_the_inside_of_a_name(sto
     assert texts(index.complete("安")) == ["安娜", "Maria 安娜", "李安娜"]
 
 
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("관악구", "ㄱ 고 과 관"),
+        ("닭갈비", "다 달 닭 닭가"),
+        ("값진", "갑 값"),
+        ("하나", "ㅎ 하 한 하나"),
+        ("한국", "한ㄱ 한구"),
+        ("کتاب علی", "كت كتاب عل علي على"),
+        ("على", "علی"),
+        ("شماره ۱۲", "12 ۱۲ ١٢"),
+        ("Galaxy S22+", "s22 s22+"),
+    ],
+)
+def test_name_is_found_by_what_is_typed_on_the_way(redis_server: Store, name: str, typed: str) -> None:
+    index = filled(name, "램프", "Anna")
+
+    assert [each for each in typed.split() if texts(index.complete(each)) != [name]] == []
+
+
 def test_names_that_begin_with_han_characters_precede_those_that_contain_them(store: Store) -> None:
     begin = [f"京张小{character}" for character in "一二三四五六七八九十百千万"]
     contain = [f"{character}京张小" for character in "甲乙丙丁戊己庚辛壬癸"]

@@ -234,6 +234,26 @@ def test_scope_that_is_joined_while_it_is_emptied_is_kept(members: Members) -> N
     assert clean(members)
 
 
+def test_scope_that_is_joined_after_it_was_emptied_is_kept(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna, zoe = named("Anna"), named("Zoe")
+    zoe.groups.add(blue)
+    zoe.groups.clear()
+    anna.groups.add(red)
+    steps: list[int] = []
+
+    def join(count: int) -> None:
+        steps.append(count)
+        if len(steps) == 2:  # the scope was rebuilt, without entries
+            zoe.groups.add(blue)
+
+    members.rebuild(join)
+
+    assert (steps, found(members, "", blue.pk)) == ([1, 0], ["zoe"])
+    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert clean(members)
+
+
 def test_scopes_without_entries_are_forgotten_by_a_rebuild(members: Members) -> None:
     groups = [Group.objects.create(name=f"g{n}") for n in range(3)]
     anna = named("Anna")
@@ -295,6 +315,61 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     repair(users, drift)
     assert clean(users)
     assert found(users, "") == ["Anna Maier", "Bert Bell"]
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("part", ["lex", "top", "entries"])
+def test_lost_structure_of_an_index_is_found_and_repaired(
+    users: Users, store: Store, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(User, "last_points", 7)
+    named("Anna Meyer"), named("Bert Bell")
+    store.raw.delete(users.index().key_of(part))
+
+    drift = find_drift(users)
+
+    assert len(drift.missing) + len(drift.stale) == drift.objects == 2
+    repair(users, drift)
+    assert clean(users)
+    assert [found(users, typed) for typed in ("b", "meyer", "")] == [
+        ["Bert Bell"], ["Anna Meyer"], ["Anna Meyer", "Bert Bell"]
+    ]  # fmt: skip
+
+
+@pytest.mark.contract
+def test_what_a_lost_entry_has_left_is_found_and_removed(
+    users: Users, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(User, "last_points", 7)
+    anna, bert = named("Anna Meyer"), named("Bert Bell")
+    store.raw.delete(users.index().key_of("entries"))
+    User.objects.filter(pk=anna.pk).update(first_name="Zoe", username="zoe")
+    User.objects.filter(pk=bert.pk).delete()
+    assert found(users, "ann") == ["Anna Meyer"]
+
+    drift = find_drift(users)
+
+    assert (drift.missing, set(drift.extra)) == ([("", str(anna.pk))], {("", str(anna.pk)), ("", str(bert.pk))})
+    repair(users, drift)
+    assert clean(users)
+    assert (found(users, "ann"), found(users, "b"), found(users, "")) == ([], [], ["Zoe Meyer"])
+
+
+@pytest.mark.parametrize("part", ["scopes", "all_scopes"])
+def test_lost_structure_of_scopes_is_found_and_repaired(members: Members, store: Store, part: str) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna = named("Anna")
+    anna.groups.set([red, blue])
+    store.raw.delete(f"{store.prefix}:autocomplete:{{members}}:{part}")
+
+    drift = find_drift(members)
+    repair(members, drift)
+
+    assert set(drift.stale) == {(str(group.pk), str(anna.pk)) for group in (red, blue)}
+    assert clean(members)
+    anna.groups.remove(red)
+    assert (found(members, "an", red.pk), found(members, "an", blue.pk)) == ([], ["anna"])
+    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
 
 
 def test_drift_of_scopes_is_found_and_repaired(members: Members) -> None:

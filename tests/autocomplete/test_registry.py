@@ -56,6 +56,28 @@ def test_scoped_source_has_one_index_per_scope() -> None:
         guild.index()
 
 
+@pytest.mark.parametrize(("first", "second"), [("guild", "guild:7"), ("guild:7", "guild")])
+def test_index_that_would_share_keys_with_a_scope_of_another_is_refused(first: str, second: str) -> None:
+    register(first, scoped=True)
+
+    text = f"index name {second!r}: 'guild:7' is also the scope '7' of the index 'guild'. Choose a name that does not "
+    with pytest.raises(ValueError, match=f"^{text}begin with 'guild:'\\.$"):
+        register(second, scoped=True)
+
+    with pytest.raises(UnknownIndex):
+        source(second)
+
+
+def test_names_with_a_common_beginning_are_accepted_if_their_keys_differ() -> None:
+    register("guild", scoped=True)
+    register("guilds:7")
+    register("guild-7", scoped=True)
+    register("team")
+    register("team:7")
+
+    assert register("guild", scoped=True) is source("guild")
+
+
 def test_source_passes_its_connection_to_the_index() -> None:
     assert register("contacts", using="other").index().using == "other"
 

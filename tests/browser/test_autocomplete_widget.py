@@ -356,23 +356,46 @@ def test_a_late_response_is_not_shown(page: Page, field: Locator) -> None:
     assert len(held) == 1
 
 
-def test_no_request_is_sent_during_ime_composition(page: Page, field: Locator) -> None:
+def compose(page: Page, *texts: str) -> None:
+    """Compose a text as an input method does: each text takes the place of the one before."""
     ime = page.context.new_cdp_session(page)
-    field.focus()
-    eventually(lambda: page.evaluate(ASKED) == 1)  # the recent choices, for the empty field
-    before = 1
-
-    for text in ("z", "zh", "zhang"):
+    for text in texts:
         ime.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
-        field.dispatch_event("keydown", {"key": "ArrowDown", "isComposing": True, "keyCode": 229})
-        field.dispatch_event("keydown", {"key": "Enter", "isComposing": True, "keyCode": 229})
-    page.wait_for_timeout(50)
-    while_composing = page.evaluate(ASKED) - before
-    with page.expect_request("**/contacts/?term=%E5%BC%A0"):
-        ime.send("Input.insertText", {"text": "张"})
 
-    assert while_composing == 0
-    expect(page.get_by_role("option")).to_have_text(["张三"])
+
+@pytest.mark.parametrize(("texts", "found"), [(("a", "an", "ann", "anna"), "Annabell Lee"), (("张",), "张三")])
+def test_suggestions_follow_the_text_that_an_input_method_composes(
+    page: Page, field: Locator, texts: tuple[str, ...], found: str
+) -> None:
+    field.focus()
+
+    compose(page, *texts)
+
+    expect(page.get_by_role("option").filter(has_text=found)).to_be_visible()
+    expect(field).to_have_value(texts[-1])
+
+
+def test_keys_belong_to_the_input_method_while_it_composes(page: Page, field: Locator) -> None:
+    field.focus()
+    compose(page, "an", "ann")
+    expect(page.get_by_role("option")).to_have_text(["Anna", "Annabell Lee"])
+
+    for key in ("ArrowDown", "Enter"):
+        field.dispatch_event("keydown", {"key": key, "isComposing": True, "keyCode": 229})
+
+    assert active(page) == ""
+    expect(field).to_have_value("ann")
+    expect(page.get_by_role("option")).to_have_count(2)
+
+
+def test_choosing_during_a_composition_keeps_the_chosen_entry(page: Page, field: Locator) -> None:
+    field.focus()
+    compose(page, "a", "annab")
+
+    page.get_by_role("option").filter(has_text="Annabell Lee").click()
+
+    expect(field).to_have_value("Annabell Lee")
+    assert send(page)["to"] == ["8", "Annabell Lee"]
 
 
 def test_a_server_error_is_shown_and_the_text_stays(page: Page, field: Locator, complaints: Any) -> None:

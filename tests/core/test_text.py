@@ -40,6 +40,12 @@ from django_redis_components.core.text import FOLDING_VERSION, fold, folded_word
         ("Anna–Maria", "anna-maria"),
         ("한국", "한국"),
         ("❤️", "❤"),
+        ("کتاب یک", "كتاب يك"),
+        ("على مكتبة", "علي مكتبه"),
+        ("خـــانه\u0654", "خانۀ"),
+        ("ہندی ھەر", "هندي ههر"),
+        ("۱۴۰۳", "١٤٠٣"),
+        ("۱۴۰۳ १२ ๑", "1403 12 1"),
     ],
 )
 def test_equivalent_spellings_fold_to_the_same_text(written: str, typed: str) -> None:
@@ -67,6 +73,36 @@ def test_jamo_is_a_prefix_of_its_syllable() -> None:
     assert fold("한국").startswith(fold("하"))
     assert fold("한국").startswith(fold("ㅎ"))
     assert not fold("하").startswith(fold("한"))
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("한국", ["ㅎ", "하", "한", "한ㄱ", "한구", "한국"]),
+        ("관", ["ㄱ", "고", "과", "관"]),
+        ("닭", ["ㄷ", "다", "달", "닭"]),
+        ("값이", ["가", "갑", "값", "값ㅇ"]),
+        ("하나", ["하", "한", "하나"]),
+        ("달가", ["달", "닭"]),
+        ("의사", ["으", "의", "읫", "의사"]),
+        ("웬 쇠 뛰어", ["우", "웨", "웬 소", "웬 쇠", "웬 쇠 뚜", "웬 쇠 뛰ㅇ"]),
+        ("이써", ["있"]),
+        ("읽다", ["일", "읽", "읽ㄷ"]),
+        ("읽어", ["읽"]),
+        ("몫", ["목", "ㅁㅗㄳ"]),
+    ],
+)
+def test_hangul_that_is_typed_on_the_way_is_a_prefix(text: str, steps: list[str]) -> None:
+    assert [step for step in steps if not fold(text).startswith(fold(step))] == []
+
+
+def test_different_syllables_fold_to_different_texts() -> None:
+    syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
+    source = random.Random(2026)
+    pairs = ["".join(source.choices(syllables, k=2)) for _ in range(5_000)]
+
+    assert len(set(map(fold, syllables))) == len(syllables)
+    assert len(set(map(fold, pairs))) == len(set(pairs))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +210,7 @@ def test_word_starts_are_offsets_into_the_text() -> None:
 
 def test_folding_version_is_an_integer() -> None:
     """It is part of keys: a change of the steps needs a new one."""
-    assert FOLDING_VERSION == 2
+    assert FOLDING_VERSION == 3
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     size = found["contacts"]["size"]
     assert (size["entries"], size["is_rebuilding"]) == (500, False)
     assert size["terms"] >= 1_000
-    key = f"{store.prefix}:autocomplete:{{contacts}}:v2.2"
+    key = f"{store.prefix}:autocomplete:{{contacts}}:v3.2"
     parts = [store.raw.memory_usage(f"{key}:{part}", samples=5) or 0 for part in ("lex", "top", "entries")]
     assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
     assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
@@ -127,7 +127,7 @@ def test_invalid_data_fails_only_its_index(redis_server: Store, viewer: Client) 
     autocomplete.register("broken")
     autocomplete.register("contacts")
     PrefixIndex("contacts").add(1, "Anna")
-    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v2.2:entries", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v3.2:entries", "no hash")
 
     found = indexes(viewer)
 
@@ -213,14 +213,28 @@ def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
     assert re.search(r"Queries of groups without a result Query Searches .*dragon\S* 3 ", shown)
     assert "<b>dragon" not in viewer.get(AUTOCOMPLETE).content.decode()
     data = viewer.get(AUTOCOMPLETE, {"format": "json"}).json()["panels"]["search"]
-    assert data[0]["size"] == {"documents": 1, "terms": 2, "words": 2}
+    assert data[0]["size"] == {
+        "documents": 1, "terms": 2, "words": 2, "is_rebuilding": False, "has_old_data": False
+    }  # fmt: skip
     assert data[0]["queries"]["without_result"] == [["<b>dragon</b>", 3]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
+    redis_server: Store, groups: search.ModelSearch, viewer: Client
+) -> None:
+    with groups.index.rebuilding():
+        assert "groups 0 0 not compared yet a rebuild is running" in text(viewer)
+        redis_server.raw.hset(f"{redis_server.prefix}:search:{{groups}}:v3:state", "expires_ms", 1)
+        shown = text(viewer)
+
+    assert "groups 0 0 not compared yet data of an abandoned rebuild is deleted by the next writes" in shown
 
 
 def test_unreadable_search_index_does_not_hide_the_others(
     redis_server: Store, groups: search.ModelSearch, viewer: Client
 ) -> None:
-    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v2:0:docs", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v3:0:docs", "no hash")
     autocomplete.register("contacts")
 
     shown = text(viewer)

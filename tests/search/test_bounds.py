@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from django_redis_components.search import SearchIndex
+import pytest
+from redis.exceptions import OutOfMemoryError
+
+from django_redis_components.search import Document, SearchIndex
 from django_redis_components.search import request as module
 from django_redis_components.search.query import MAX_DROPPED, MAX_EXCLUDED, MAX_PHRASES, MAX_TERMS, MAX_WORDS
 from django_redis_components.search.tokens import query_terms
@@ -64,6 +67,77 @@ def test_words_of_a_frequent_group_come_first_by_the_order(redis_server: Store) 
     page = index.search("cat", order_by="-updated")
 
     assert (page.ids, page.is_partial) == ([str(number) for number in range(59, 49, -1)], True)
+
+
+@pytest.fixture
+def hostile(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> SearchIndex:
+    """Documents that no word, filter or place narrows, each with 64 values of facets; the work of a search is 800."""
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 100)
+    index = SearchIndex("items", language=None)
+    text = " ".join(["all", *(f"w{number:02}" for number in range(31))])
+    kinds, places = [f"k{number:02}" for number in range(62)], [(number / 2, 10.0) for number in range(190)]
+    index.rebuild(
+        (number, Document(text, {"kind": kinds, "rare": f"r{number:03}", "color": "red"}, {"price": number}, place))
+        for number, place in enumerate(places)
+    )
+    return index
+
+
+SYNONYMS = "w00 +" + " +".join(f"w{number:02}" for number in range(1, 31))
+PAIRS = " ".join(f"w{number:02} +w{number + 15:02}" for number in range(16))
+EVERYWHERE = {"near": (0.0, 0.0), "within": 20_000.0}
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "sets"),
+    [
+        (SYNONYMS, {}, 31),
+        (f"all {SYNONYMS}", {}, 31),
+        (PAIRS, {}, 60),
+        ("all w", {"prefix": True}, 20),
+        ("w", {"prefix": True}, 20),
+        ("all w", {"prefix": True, **EVERYWHERE}, 20),
+        (PAIRS, EVERYWHERE, 60),
+        (PAIRS + " " + " ".join(f'-"w{number + 1:02} w{number:02}"' for number in range(16)), {}, 70),
+    ],
+)
+def test_documents_are_fewer_the_more_sets_each_is_stored_in(
+    hostile: SearchIndex, query: str, options: dict[str, Any], sets: int
+) -> None:
+    page = hostile.search(query, order_by="price", facets=["kind"], page_size=200, **options)
+
+    assert page.is_partial
+    assert 0 < page.total * sets <= 800
+
+
+@pytest.mark.parametrize("options", [{}, {"filters": {"kind": "k01"}}, EVERYWHERE])
+def test_values_of_facets_are_counted_within_the_work_of_a_search_and_the_page_says_so(
+    hostile: SearchIndex, options: dict[str, Any]
+) -> None:
+    page = hostile.search("all", order_by="price", facets=["kind", "rare"], page_size=200, **options)
+
+    [counted] = set(page.facets["kind"].values())
+    assert page.is_partial
+    assert 0 < counted <= page.total <= 190
+    assert (counted - 1) * 63 * 0.5 <= 800
+    assert set(page.facets["rare"]) == {f"r{int(id_):03}" for id_ in page.ids[:counted]}
+    assert hostile.search("all", order_by="price", facets=["kind", "rare"], page=2, **options).is_partial
+
+
+def test_few_values_of_all_documents_are_counted(hostile: SearchIndex) -> None:
+    page = hostile.search("all", order_by="price", facets=["color", "rare"])
+
+    assert (page.total, page.is_partial, page.facets["color"]) == (190, False, {"red": 190})
+    assert len(page.facets["rare"]) == 50
+
+
+def test_values_of_a_facet_are_not_those_of_one_whose_name_ends_alike(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "lamp", facets={"kind": ["a", "b"], "my-kind": "c", "kinds": "d", "kin": "kind=e"})
+
+    page = index.search("lamp", facets=["kind", "my-kind", "kin", "ind"])
+
+    assert page.facets == {"kind": {"a": 1, "b": 1}, "my-kind": {"c": 1}, "kin": {"kind=e": 1}, "ind": {}}
 
 
 def test_synonyms_beyond_the_bound_are_dropped_and_named() -> None:
@@ -178,3 +252,16 @@ def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server
 
     assert (page.ids[0], page.total, page.is_partial) == ("2099", 1_000, True)
     assert (without.ids[0], without.total, without.is_partial) == ("2098", 1_000, True)
+
+
+def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "lamp")
+    before = index.search("lamp")
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+    own_server.raw.config_set("maxmemory", 1)
+
+    with pytest.raises(OutOfMemoryError):
+        index.search("lamp -x")
+
+    assert (index.search("lamp"), index.count()) == (before, 1)

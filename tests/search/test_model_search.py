@@ -46,6 +46,13 @@ def users(store: Store) -> Iterator[Users]:
         unregister(one.name)
 
 
+class Placed(Users):
+    location = "place"
+
+
+User.place = (10.0, 50.0)  # type: ignore[attr-defined]
+
+
 def named(name: str, year: int = 2026, **fields: Any) -> User:
     first, _, last = name.partition(" ")
     joined = datetime(year, 1, 1, tzinfo=UTC)
@@ -224,8 +231,8 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
 @pytest.mark.contract
 def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> None:
     anna, bert = named("Anna Meyer"), named("Bert Meyer")
-    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v2:0:w:anna")
-    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v2:0:f:is_staff=False", str(bert.pk))
+    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v3:0:w:anna")
+    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v3:0:f:is_staff=False", str(bert.pk))
 
     drift = users.find_drift()
 
@@ -234,6 +241,36 @@ def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> Non
     assert not users.find_drift()
     assert users.search("anna").ids == [str(anna.pk)]
     assert users.search("meyer", filters={"is_staff": "False"}).total == 2
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("docs", "facets", "stats", "vocabulary", "names", "state", "geo", "w:anna", "w:meyer"),
+        *("s:date_joined", "f:is_staff=False", "f:is_staff=True"),
+    ],
+)
+def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: str) -> None:
+    placed = register(Placed)
+    named("Anna Meyer", 2020), named("Bert Meyer", 2021, is_staff=True)
+    gone = named("Zoe Meyer", 2022)
+    placed.rebuild()
+    before = placed.index.size()
+    base = f"{store.prefix}:search:{{auth.user}}:v3"
+    assert store.raw.delete(f"{base}:{part}" if part == "state" else f"{base}:1:{part}") == 1
+    User.objects.filter(pk=gone.pk).update(first_name="Carl")
+
+    drift = placed.find_drift()
+    placed.repair(drift)
+
+    assert drift
+    assert not placed.find_drift()
+    assert placed.index.size().words == before.words
+    assert placed.search("an", prefix=True).total == 1
+    assert placed.search("zoe").total == 0
+    assert placed.search("meyer", filters={"is_staff": "True"}).total == 1
+    assert placed.search("meyer", near=(10, 50), order_by="date_joined").total == 3
 
 
 def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from django_redis_components.search import Document, SearchError, SearchIndex
+from django_redis_components.search import Document, SearchError, SearchIndex, rebuilding
 from tests.support import Store, run_async
 
 
 def base_of(store: Store, generation: int = 0) -> str:
-    return f"{store.prefix}:search:{{items}}:v2:{generation}"
+    return f"{store.prefix}:search:{{items}}:v3:{generation}"
 
 
 def document(text: str, **sort_values: float) -> Document:
@@ -41,7 +42,7 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
 
     index.rebuild(iter([(1, Document("black cat", {}, {"price": 4}, (1, 2)))]))
 
-    base = f"{store.prefix}:search:{{items}}:v2"
+    base = f"{store.prefix}:search:{{items}}:v3"
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
     assert found == {":gen", ":state", *(f":1:{part}" for part in parts)}
@@ -130,3 +131,77 @@ def test_cleared_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     run_async(index.aclear)
     assert run_async(lambda: index.arebuild([(5, document("cat"))])) == 1
     assert index.search("cat").ids == ["5"]
+
+
+def keys_of(store: Store, generation: int) -> list[str]:
+    base = base_of(store, generation)
+    return [key.decode() for key in store.keys() if key.decode().startswith(f"{base}:")]  # noqa: SIM118 - no dict
+
+
+@pytest.mark.contract
+def test_rebuild_of_a_killed_process_is_abandoned_and_its_data_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = SearchIndex("items")
+    index.index(1, "cat")
+    monkeypatch.setattr(rebuilding, "TTL_MS", 60_000)
+    killed = index.rebuilding()
+    killed.__enter__()
+    index.write_many({f"d{number}": document(f"lamp word{number}", votes=number) for number in range(30)})
+    assert (index.size().is_rebuilding, index.size().has_old_data) == (True, False)
+    assert keys_of(store, 1)
+
+    store.raw.hset(f"{store.prefix}:search:{{items}}:v3:state", "expires_ms", 1)  # as if a minute had passed
+    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, True)
+    for _ in range(5):
+        index.index(1, "black cat")
+
+    assert keys_of(store, 1) == []
+    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, False)
+    assert (index.search("black").ids, index.count()) == (["1"], 31)
+    killed.__exit__(LookupError, LookupError(), None)  # it was not killed after all
+    assert index.rebuild([(3, document("cat"))]) == 1
+
+
+def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "cat")
+
+    def documents() -> Iterator[tuple[int, Document]]:
+        yield 2, document("lamp")
+        redis_server.raw.hset(f"{redis_server.prefix}:search:{{items}}:v3:state", "expires_ms", 1)
+        index.index(3, "black cat")
+
+    message = r"^Search index 'items' was not replaced: no document came for 15 minutes\.$"
+    with pytest.raises(SearchError, match=message):
+        index.rebuild(documents())
+
+    assert index.search("cat").total == 2
+
+
+def test_rebuild_is_renewed_with_its_documents(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_redis_components.search.index.REBUILD_CHUNK", 1)
+    index, state = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v3:state"
+    soon_ms, seen = int(time.time() * 1_000) + 120_000, list[int]()
+
+    def documents() -> Iterator[tuple[int, Document]]:
+        for number in range(3):
+            redis_server.raw.hset(state, "expires_ms", soon_ms)
+            yield number, document("lamp")
+            seen.append(int(redis_server.raw.hget(state, "expires_ms")))
+
+    index.rebuild(documents())
+
+    assert len(seen) == 3
+    assert min(seen) > soon_ms + 600_000
+    assert index.count() == 3
+
+
+def test_rebuild_after_a_loss_of_the_state_does_not_mix_with_older_data(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    index.rebuild([(1, document("cat"))])
+    redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v3:state")
+
+    index.rebuild([(2, document("lamp"))])
+
+    assert (index.search("cat").ids, index.search("lamp").ids, index.count()) == ([], ["2"], 1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from django_redis_components.search import SearchIndex
-from django_redis_components.search.tokens import MAX_TERM_CHARS, query_terms, words
+from django_redis_components.search.tokens import CACHED_WORDS, MAX_TERM_CHARS, query_terms, words
 from tests.support import Store
 
 
@@ -17,7 +20,8 @@ from tests.support import Store
         ("สวัสดีครับ ไทย", ["สวัสดีครับ", "ไทย"]),
         ("שָׁלוֹם", ["שלום"]),
         ("كِتَاب مـرحبا أحمد", ["كتاب", "مرحبا", "احمد"]),
-        ("می\u200cخواهم", ["میخواهم"]),
+        ("می\u200cخواهم", ["ميخواهم"]),
+        ("خانهٔ کتاب ۱۲", ["خانه", "كتاب", "12"]),
         ("が ｶﾞｽ", ["が", "ガス"]),
         ("北京++ C++ snake_case", ["北京", "c++", "snake", "case"]),
         ("a\u0301b c\xado", ["ab", "co"]),
@@ -32,10 +36,49 @@ def test_word_is_cut_and_a_run_without_spaces_is_not() -> None:
     assert len(words("北京大学" * 50)[0]) == 200
 
 
+@pytest.mark.parametrize("character", ["x", "é", "ж", "字", "𐐨"])
+def test_folded_words_are_kept_in_the_memory_of_the_process_unless_they_are_long(character: str) -> None:
+    short, long = character * MAX_TERM_CHARS, character * (MAX_TERM_CHARS + 1)
+
+    assert words(short)[0] is words(short)[0]
+    assert words(long)[0] is not words(long)[0]
+    assert sys.getsizeof(short) * 2 + 200 < 1 << 10
+    assert CACHED_WORDS * (1 << 10) <= 16 << 20
+
+
+def test_import_prepares_no_stop_words() -> None:
+    """Those of all languages take 60 ms, which commands without a search would wait for."""
+    code = """
+import unicodedata
+normalize, texts = unicodedata.normalize, []
+unicodedata.normalize = lambda form, text: texts.append(text) or normalize(form, text)
+from django_redis_components.search import SearchIndex
+assert len(texts) < 50, texts
+SearchIndex("items", language="ru")
+assert len(texts) > 100
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 @pytest.mark.contract
 @pytest.mark.parametrize(
     ("text", "query"),
     [
+        ("Disney+ gift card", "disney"),
+        ("Disney+ gift card", "disney+"),
+        ("Disney+ gift card", '"disney gift"'),
+        ("Disney+ gift card", '"disney+ gift"'),
+        ("fix of issue#123", "issue"),
+        ("fix of issue#123", "issue#123"),
+        ("fix of issue#123", '"issue 123"'),
+        ("Galaxy S22+", "s22"),
+        ("Canal+Sport", "canal"),
+        ("Canal+Sport", "canal sport"),
+        ("C++11", "c++"),
+        ("کتاب", "كتاب"),
+        ("علي", "علی"),
+        ("سال ۱۴۰۳", "1403"),
+        ("خانهٔ من", "خانه"),
         ("김 선생님", "김"),
         ("が", "が"),
         ("がぎぐ", "ぎ"),
@@ -56,6 +99,51 @@ def test_document_is_found_by_its_words(store: Store, text: str, query: str) -> 
     assert index.search(query).ids == ["1"]
     assert index.search(query, prefix=True).ids == ["1"]
     assert any(part.is_match for part in index.search(query).highlight(text))
+
+
+@pytest.mark.contract
+def test_word_with_a_suffix_does_not_find_the_word_without(store: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "C and Disney and grade a")
+    index.index(2, "C++ and C# and grade A+")
+
+    assert index.search("c++").ids == index.search("c#").ids == index.search("a+").ids == ["2"]
+    assert sorted(index.search("c").ids) == ["1", "2"]
+    assert index.search("disney+").ids == []
+    assert index.search("a").ids == []  # a stop word
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("한국", ["ㅎ", "하", "한", "한ㄱ", "한구", "한국"]),
+        ("서울특별시 관악구", ["서우", "서울ㅌ", "서울특별시 고", "서울특별시 과", "서울특별시 관아"]),
+        ("닭갈비", ["달", "닭", "닭가", "닭갈ㅂ"]),
+        ("값", ["갑"]),
+        ("하나로", ["한", "하나", "하날", "하나로"]),
+        ("서울하나로", ["서울한", "울하날", "서울하나로"]),
+        ("통닭이", ["통달", "통닭", "통닭ㅇ"]),
+        ("통달가", ["통닭"]),
+        ("北한산", ["北ㅎ", "北한ㅅ", "北한산"]),
+    ],
+)
+def test_hangul_is_found_while_it_is_typed(store: Store, text: str, steps: list[str]) -> None:
+    index = SearchIndex("items", language=None)
+    index.index(1, text)
+    index.index(2, "램프")
+
+    assert [step for step in steps if index.search(step, prefix=True).ids != ["1"]] == []
+
+
+@pytest.mark.contract
+def test_hangul_is_found_while_it_is_typed_beside_synonyms(store: Store) -> None:
+    index = SearchIndex("items", language=None, synonyms={"서울하나": ["seoul"], "서울한": ["hana"]})
+    for number, text in enumerate(["서울하나로", "서울", "하나", "hana", "seoul"]):
+        index.index(number, text)
+
+    assert sorted(index.search("서울한", prefix=True).ids) == ["0", "3"]
+    assert index.search("서울한").ids == ["3"]
 
 
 @pytest.mark.contract

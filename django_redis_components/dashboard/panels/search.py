@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import conf
@@ -107,5 +108,12 @@ def _line(row: SearchRow) -> SearchLine:
         is_bad=bool(row.check and row.check.differences),
         slowest=[(query, duration(seconds)) for query, seconds in queries.slowest[:MAX_QUERIES]],
         without_result=[(query, number(count)) for query, count in queries.without_result[:MAX_QUERIES]],
-        note=row.note,
+        note=row.note or _state(row.size),
     )
+
+
+def _state(size: SearchSize | None) -> str:
+    """Return what a rebuild does with the memory of an index."""
+    if size and size.is_rebuilding:
+        return _("a rebuild is running")
+    return _("data of an abandoned rebuild is deleted by the next writes") if size and size.has_old_data else ""

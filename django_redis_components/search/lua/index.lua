@@ -1,7 +1,7 @@
 -- Add or replace a document: its postings, sort values and facets.
 -- Precondition: the record has the terms and sort names of the other arguments.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state root:gen, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
+-- DERIVED root:state root:gen root:dropping, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] id  text
 -- ARGV[2] record  see shared/documents.lua
 -- ARGV[3] facets  see shared/documents.lua
@@ -13,12 +13,15 @@
 -- ARGV[9..] pairs  sort name and value, then term and frequency, alternating
 -- Returns 1: written
 -- Returns 2: only sort values and the place were written
--- Cost: O(terms of the old and the new document) times O(log n), twice during a rebuild
+-- Cost: O(terms of the old and the new document) times O(log n), twice during a rebuild; and O(DROPPED_KEYS) after one was abandoned
 local root = KEYS[1]
 local id, record, facets, length = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local longitude, latitude, force, counts = ARGV[5], ARGV[6], ARGV[7] == "1", tonumber(ARGV[8])
 -- @include generations
 -- @include documents
+-- @include dropping
+-- Keys of an abandoned generation that one write deletes.
+local DROPPED_KEYS = 20
 local sorts_start, sorts_end = 9, 8 + 2 * counts
 
 -- Write sort values and the place; return the names of the sort values.
@@ -42,7 +45,7 @@ local function write_postings(base, average)
   for at = sorts_end + 1, #ARGV, 2 do
     local term, frequency = ARGV[at], tonumber(ARGV[at + 1])
     local key = base .. ":w:" .. term
-    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and redis.call("ZCARD", key) == 1 then
+    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and (force or redis.call("ZCARD", key) == 1) then
       redis.call("ZADD", base .. ":vocabulary", 0, term)
     end
   end
@@ -81,4 +84,5 @@ for _, base in ipairs(written_bases(root)) do
   end
 end
 redis.call("INCR", root .. ":gen")
+drop_keys(root, DROPPED_KEYS)
 return code

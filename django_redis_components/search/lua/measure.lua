@@ -1,15 +1,21 @@
 -- Measure an index.
 -- Precondition: none.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state, and of the generation root:<number>: docs vocabulary stats
--- Returns number of documents, number of terms, weighted words of all documents as a string
+-- DERIVED root:state root:dropping, and of the generation root:<number>: docs vocabulary stats
+-- Returns number of documents, number of terms, weighted words of all documents as a string, whether a rebuild is running,
+--   whether data of another generation is still to be deleted
 -- Cost: O(1)
 local root = KEYS[1]
 -- @include generations
 
 local base = current_base(root)
+local expires_ms = redis.call("HGET", root .. ":state", "expires_ms")
+local is_running = expires_ms and time_ms() < tonumber(expires_ms)
+local has_old = redis.call("EXISTS", root .. ":dropping") == 1 or (expires_ms and not is_running)
 return {
   redis.call("HLEN", base .. ":docs"),
   redis.call("ZCARD", base .. ":vocabulary"),
   redis.call("HGET", base .. ":stats", "length") or "0",
+  is_running and 1 or 0,
+  has_old and 1 or 0,
 }

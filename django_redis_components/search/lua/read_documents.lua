@@ -1,10 +1,10 @@
 -- Return what the index has of documents, for a comparison.
 -- Precondition: none.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state, and of the generation root:<number>: docs facets geo w:<term> s:<sort> f:<facet>
+-- DERIVED root:state, and of the generation root:<number>: docs facets geo stats vocabulary names w:<term> s:<sort> f:<facet>
 -- ARGV[1] name_count  number of the names of sort values
 -- ARGV[2..] names  of the sort values, then ids
--- Returns for each id: record, facets, whether postings are missing, longitude, latitude, sort values; "" for what is missing
+-- Returns for each id: record, facets, whether a structure of the index lacks it, longitude, latitude, sort values; "" for what is missing
 -- Cost: O(terms of the documents)
 local root = KEYS[1]
 local name_count = tonumber(ARGV[1])
@@ -13,18 +13,28 @@ local name_count = tonumber(ARGV[1])
 
 local base = current_base(root)
 
+local function lacks_name(name)
+  return redis.call("SISMEMBER", base .. ":names", name) == 0
+end
+
 local function is_damaged(id, record, facets)
-  for _, term in ipairs(items_of(parts_of(record)[2])) do
-    if not redis.call("ZSCORE", base .. ":w:" .. term, id) then
+  local parts = parts_of(record)
+  for _, term in ipairs(items_of(parts[2])) do
+    if not redis.call("ZSCORE", base .. ":w:" .. term, id) or not redis.call("ZSCORE", base .. ":vocabulary", term) then
       return true
     end
   end
   for _, facet in ipairs(items_of(facets)) do
-    if redis.call("SISMEMBER", base .. ":f:" .. facet, id) == 0 then
+    if redis.call("SISMEMBER", base .. ":f:" .. facet, id) == 0 or lacks_name("f:" .. facet) then
       return true
     end
   end
-  return false
+  for _, name in ipairs(items_of(parts[3])) do
+    if lacks_name("s:" .. name) then
+      return true
+    end
+  end
+  return redis.call("HEXISTS", base .. ":stats", "length") == 0
 end
 
 local documents = {}

@@ -1,7 +1,7 @@
 -- Remove a document.
 -- Precondition: none.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state root:gen, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
+-- DERIVED root:state root:gen root:dropping, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] id  text
 -- Returns 1: removed
 -- Returns 2: it did not exist

@@ -10,7 +10,7 @@
 -- ARGV[6] max_candidates  documents that are ranked at most if their words are in more
 -- ARGV[7] max_shown  documents of a result that are stored
 -- ARGV[8] max_results  results of the index that are stored
--- ARGV[9] prefix  1: the first term of the last group is the beginning of a word
+-- ARGV[9] prefix  texts of the last group, the first ones, whose last term is the beginning of a term
 -- ARGV[10] longitude  degrees of the place to search near; empty for none
 -- ARGV[11] latitude  degrees
 -- ARGV[12] within_km  kilometers around the place
@@ -18,22 +18,24 @@
 --   a counted list of a phrase, or "", and terms), facets to filter by, phrases, orders (name and weight, alternating), names of
 --   facets to count
 -- Returns total, whether not all documents were ranked, ids and scores alternating, facets (name, values and counts)
--- Cost: O(WORK times max_candidates) times O(log max_candidates)
+-- Cost: O(WORK times max_candidates) times O(log max_candidates); see shared/budget.lua
 local root = KEYS[1]
 local result, reuse, ttl_ms = ARGV[1], ARGV[2] == "1", tonumber(ARGV[3])
 local first, count, max_candidates = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local max_shown, max_results, prefix = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == "1"
+local max_shown, max_results, prefix = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local longitude, latitude, within_km = ARGV[10], ARGV[11], tonumber(ARGV[12])
 -- @include generations
 -- @include postings
 -- @include places
 -- @include orders
 -- @include texts
+-- @include budget
 -- @include facets
 -- @include results
 local MAX_EXPANSIONS = 20
--- So many times max_candidates documents are looked at whole; and so many, divided by the number of terms.
-local WHOLE, WORK = 2, 20
+-- So many times max_candidates: documents that are looked at whole; the work of the search, see shared/budget.lua; and the
+-- part of it that facets have at least.
+local WHOLE, WORK, FACETS = 2, 8, 2
 
 local at = 13
 local function next_list()
@@ -64,43 +66,47 @@ local filters, phrases, orders, counted = next_list(), next_list(), next_list(),
 local base = current_base(root)
 local list = root .. ":r:" .. result
 local is_partial = false
+local budget = WORK * max_candidates
 local temporary = {}
 local function new_key()
   temporary[#temporary + 1] = list .. ":" .. (#temporary + 1)
   return temporary[#temporary]
 end
 
--- Return the texts of a group with the words that begin with its first term.
+-- Return the texts of a group: in place of a text that is open, one for each term that begins with its last one.
 local function expanded(lists)
-  local term = lists[1][1]
-  local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. term, "(" .. term .. "\255", "LIMIT", 0, MAX_EXPANSIONS + 1)
-  if #words > MAX_EXPANSIONS then
-    is_partial = true
-    words[#words] = nil
+  local found, seen, left = {}, {}, MAX_EXPANSIONS
+  local function add(terms)
+    local name = table.concat(terms, " ")
+    if not seen[name] then
+      found[#found + 1], seen[name] = terms, true
+    end
   end
-  local found, seen = {}, {}
-  for number, word in ipairs(words) do
-    found[number], seen[word] = { word }, true
-  end
-  for number = 2, #lists do
-    if #lists[number] > 1 or not seen[lists[number][1]] then
-      found[#found + 1] = lists[number]
+  for number, terms in ipairs(lists) do
+    if number > prefix then
+      add(terms)
+    else
+      local start = terms[#terms]
+      local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. start, "(" .. start .. "\255", "LIMIT", 0, left + 1)
+      is_partial = is_partial or #words > left
+      for at = 1, math.min(#words, left) do
+        local text = { unpack(terms) }
+        text[#text] = words[at]
+        add(text)
+      end
+      left = math.max(0, left - #words)
     end
   end
   return found
 end
 
--- Return what all documents must have: the groups, and the filters as groups; and the number of terms. Nil if none has it.
+-- Return what all documents must have: the groups, and the filters as groups.
 local function read_sources()
-  local sources, terms = {}, #filters
+  local sources = {}
   local documents = redis.call("HLEN", base .. ":docs")
   for number, lists in ipairs(groups) do
-    local is_open = prefix and number == #groups and #lists[1] == 1
-    local group = group_of(base, is_open and expanded(lists) or lists, documents)
+    local group = group_of(base, number == #groups and expanded(lists) or lists, documents)
     sources[number] = group
-    for _, text in ipairs(group.texts) do
-      terms = terms + #text.keys
-    end
   end
   for _, filter in ipairs(filters) do
     local key = base .. ":f:" .. filter
@@ -110,19 +116,23 @@ local function read_sources()
   table.sort(sources, function(one, other)
     return one.card < other.card
   end)
-  return sources, terms
+  return sources
 end
 
 -- Return a set of documents to start from, its weight, and the source that it is: the smallest source whole, or a part.
-local function start_from(sources, terms)
-  local limit = math.max(1, math.floor(math.min(WHOLE * max_candidates, WORK * max_candidates / terms)))
-  local part, name = math.min(max_candidates, limit), orders[1]
+local function start_from(sources)
+  local part_cost, whole_cost = costs_per_document(sources, excluded, #phrases, #orders / 2, longitude ~= "")
+  local limit = math.max(1, math.floor(math.min(WHOLE * max_candidates, budget / whole_cost)))
+  local part = math.max(1, math.floor(math.min(max_candidates, budget / part_cost)))
+  local name = orders[1]
   local is_best_first = name == "relevance" and longitude == ""
   local is_single = #sources == 1 and #excluded == 0 and #phrases == 0
   if sources[1].card <= (is_best_first and is_single and part or limit) then
+    budget = budget - whole_cost * sources[1].card
     local key, weight = documents_with(sources[1], limit, new_key)
     return key, weight, sources[1]
   end
+  budget = budget - part_cost * part
   local top = new_key()
   if longitude ~= "" then
     local nearest = math.ceil(part / 2)
@@ -148,8 +158,8 @@ local function start_from(sources, terms)
 end
 
 -- Return the documents that have all sources, with their relevance.
-local function intersected(sources, terms)
-  local start, weight, used = start_from(sources, terms)
+local function intersected(sources)
+  local start, weight, used = start_from(sources)
   local keys, weights = { start }, { weight }
   for _, source in ipairs(sources) do
     if source ~= used and #source.texts == 1 then
@@ -183,11 +193,11 @@ end
 
 -- Return the documents of a result in their order, all of them.
 local function compute()
-  local sources, terms = read_sources()
+  local sources = read_sources()
   if sources[1].card == 0 then
     return new_key()
   end
-  local found, distances = intersected(sources, terms), new_key()
+  local found, distances = intersected(sources), new_key()
   exclude_words(found)
   if longitude ~= "" then
     keep_near(base .. ":geo", found, distances, longitude, latitude, within_km)
@@ -212,8 +222,10 @@ end
 if not is_stored then
   local ordered = compute()
   store_result(list, ordered, max_shown)
+  local frequent, were_whole = count_facets(base .. ":facets", ordered, counted, math.max(budget, FACETS * max_candidates))
+  is_partial = is_partial or not were_whole
   local values = { "generation", generation, "total", redis.call("ZCARD", ordered), "partial", is_partial and "1" or "0" }
-  for name, listed in pairs(count_facets(base .. ":facets", ordered, counted)) do
+  for name, listed in pairs(frequent) do
     values[#values + 1], values[#values + 2] = "f:" .. name, table.concat(listed, "\1")
   end
   redis.call("HSET", about, unpack(values))

@@ -117,8 +117,7 @@
 
         #listen(options) {
             const input = this.#input;
-            input.addEventListener("input", (event) => this.#onInput(event), options);
-            input.addEventListener("compositionend", () => this.#onTyped(), options);
+            input.addEventListener("input", () => this.#onInput(), options);
             input.addEventListener("keydown", (event) => this.#onKey(event), options);
             input.addEventListener("focus", () => this.#onFocus(), options);
             input.addEventListener("click", () => this.#onFocus(), options);
@@ -138,13 +137,11 @@
 
         /* ---- events ---- */
 
-        #onInput(event) {
-            if (!event.isComposing && !this.#choosing) {
-                this.#onTyped();
+        /* Also while an input method composes: keyboards of phones compose each Latin word, and Hangul each syllable. */
+        #onInput() {
+            if (this.#choosing) {
+                return;
             }
-        }
-
-        #onTyped() {
             this.#activate(-1);
             this.#hidden.value = "";
             this.#showRemove();
@@ -163,6 +160,7 @@
         }
 
         #onKey(event) {
+            // Enter and the arrows belong to an input method that composes.
             if (event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey) {
                 return;
             }

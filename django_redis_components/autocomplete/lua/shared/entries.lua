@@ -67,13 +67,14 @@ local function drop(lex, top, entries, id)
 end
 
 local function put(lex, top, entries, id, record)
-  if redis.call("HGET", entries, id) == record then
-    return false
+  local is_same = redis.call("HGET", entries, id) == record
+  if not is_same then
+    drop(lex, top, entries, id)
   end
-  drop(lex, top, entries, id)
+  -- Also those of an unchanged entry: a set may have lost them.
   local new_lex, new_top = members_of(id, record)
   add_all(lex, new_lex)
   add_all(top, new_top)
   redis.call("HSET", entries, id, record)
-  return true
+  return not is_same
 end

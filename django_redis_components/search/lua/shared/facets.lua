@@ -1,5 +1,9 @@
 -- Values of a facet that are returned.
 local MAX_VALUES = 50
+-- Documents whose facets are read at a time: up to 13 KB each.
+local READ_DOCUMENTS = 50
+-- The work of a document, of a facet that is looked for in it, and of a value that is counted; and how many bytes are one unit.
+local DOCUMENT, NAME, VALUE, BYTES = 0.4, 0.1, 0.5, 2000
 
 -- Return values and numbers as one list, alternating: the most frequent values, at most MAX_VALUES.
 local function most_frequent(counts)
@@ -33,28 +37,43 @@ local function most_frequent(counts)
   return listed
 end
 
--- Return the most frequent values of facets in a result, by name. The facets of each of its documents are read once, which
--- costs the same however many values there are.
-local function count_facets(facets, result, names)
-  local counts = {}
+-- Count the values of one facet of a document; return their number. They are neighbors in the list, which is sorted.
+local function count_values(listed, name, counts)
+  local start, number = "\1" .. name .. "=", 0
+  local at = string.find(listed, start, 1, true)
+  while at do
+    local finish = string.find(listed, "\1", at + #start, true)
+    local value = string.sub(listed, at + #start, finish - 1)
+    counts[value], number = (counts[value] or 0) + 1, number + 1
+    at = string.sub(listed, finish, finish + #start - 1) == start and finish or nil
+  end
+  return number
+end
+
+-- Return the most frequent values of facets in a result, by name, and whether all its documents were counted: those that come
+-- first are, while their work is within the budget. The facets of each are read once, however many values there are.
+local function count_facets(facets, result, names, budget)
+  local counts, left = {}, budget
   for _, name in ipairs(names) do
     counts[name] = {}
   end
-  local ids = #names > 0 and redis.call("ZRANGE", result, 0, -1) or {}
-  for start = 1, #ids, 1000 do
-    local found = redis.call("HMGET", facets, unpack(ids, start, math.min(start + 999, #ids)))
-    for _, listed in ipairs(found) do
-      for name, value in string.gmatch(listed or "", "([^=\1]*)=([^\1]*)") do
-        local values = counts[name]
-        if values then
-          values[value] = (values[value] or 0) + 1
-        end
-      end
+  local ids = #names > 0 and redis.call("ZRANGE", result, 0, -1, "REV") or {}
+  local number, found = 0, {}
+  while number < #ids and left > 0 do
+    local at = number % READ_DOCUMENTS
+    if at == 0 then
+      found = redis.call("HMGET", facets, unpack(ids, number + 1, math.min(number + READ_DOCUMENTS, #ids)))
     end
+    local listed = "\1" .. (found[at + 1] or "") .. "\1"
+    left = left - DOCUMENT - #listed / BYTES
+    for name, values in pairs(counts) do
+      left = left - NAME - VALUE * count_values(listed, name, values)
+    end
+    number = number + 1
   end
   local frequent = {}
   for name, values in pairs(counts) do
     frequent[name] = most_frequent(values)
   end
-  return frequent
+  return frequent, number == #ids
 end
