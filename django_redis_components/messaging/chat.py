@@ -133,7 +133,7 @@ class Chat:
         Args:
             user: a member.
             after: the id of the last message that the device has; None: the user's last seen id.
-            limit: most messages, 1 to 1,000.
+            limit: most messages, 1 to 1,000. After about 1 MiB fewer are returned; `Messages.is_cut` says so.
             before: the id of the first message that the device has, to load older ones; instead of `after`.
 
         Raises:
@@ -294,6 +294,7 @@ class Chat:
             body=arguments.check_body(body),
             keep_last=kept.keep_last,
             max_messages=kept.max_messages,
+            max_bytes=kept.max_bytes,
             members=members,
             **kept.times_ms(),
         )

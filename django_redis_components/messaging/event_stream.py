@@ -109,7 +109,7 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncI
             pause_s = 0.0
             for event in position.advance(messages):
                 yield event
-            if len(messages) < STREAM_CHUNK:
+            if not messages.is_cut:
                 while (silence_s := min(KEEP_ALIVE_S, ends_at - time.monotonic())) > 0:
                     if await listener.await_notification(silence_s):
                         break

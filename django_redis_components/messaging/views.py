@@ -60,7 +60,8 @@ def chat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
     message, an edit or a deletion, 25 at most), ``revision`` (that the client has; by default that of its ETag); or
     ``before`` (id) with ``limit``, for the messages before one.
     Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated", "last_id", "last_seen",
-    "revision", "epoch"}``, without ``before`` with an ETag; 304 if nothing has changed since ``If-None-Match``.
+    "revision", "epoch", "is_cut"}``, without ``before`` with an ETag; 304 if nothing has changed since
+    ``If-None-Match``. ``is_cut``: there are more, because ``limit`` or about 1 MiB was reached.
     POST: JSON ``{"body": …, "key": str?}``. Response: ``{"id": int}`` with 201.
     """
     return _respond(request, chat_id, _messages_steps)
@@ -165,15 +166,14 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
         if is_known and not has_changed:
             return HttpResponse(status=304, headers={"ETag": etag})
     messages = yield "fetch", {"user": user, "after": after, "limit": limit}
-    # The client sends the ETag with its next cursor. After a response that the limit cut it must not match, because a
-    # 304 would withhold the rest.
-    is_cut = len(messages) == limit and messages[-1].id < messages.last_id
-    etag = _etag(messages, messages[-1].id if is_cut else messages.last_id)
+    # The client sends the ETag with its next cursor. After a response that was cut it must not match, because a 304 would
+    # withhold the rest.
+    etag = _etag(messages, messages[-1].id if messages.is_cut else messages.last_id)
     return JsonResponse(_fetched(messages), headers={"ETag": etag})
 
 
 def _fetched(messages: Messages) -> dict[str, Any]:
-    names = ("truncated", "last_id", "last_seen", "revision", "epoch")
+    names = ("truncated", "last_id", "last_seen", "revision", "epoch", "is_cut")
     return {"messages": [message_row(one) for one in messages], **{name: getattr(messages, name) for name in names}}
 
 
