@@ -40,8 +40,8 @@ class Messages(list[Message]):
         revision: number of edits and deletions. Fetch messages again that are shown when it changes.
         epoch: differs from that of an older chat or mailbox with the same name, whose cursors have no meaning any more;
             empty before the first message of a mailbox.
-        is_cut: whether there are more messages: the limit, or about 1 MiB, was reached. Continue after the last one; with
-            `before`, before the first one.
+        is_cut: whether there are more messages: the limit, or about 1 MiB, was reached. Continue after the last one;
+            with `before`, before the first one.
     """
 
     def __init__(
