@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import unicodedata
+from collections import Counter
+from typing import NamedTuple
 
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.tokens import is_spaceless, query_terms, terms, units, word_spans
@@ -27,8 +29,7 @@ class TextPart:
     is_match: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     """A marked range, and the group of the query that it matches."""
 
     start: int
@@ -91,11 +92,7 @@ def _window(text: str, matches: list[_Match], max_chars: int) -> tuple[int, int]
     """Return start and end of the snippet."""
     if len(text) <= max_chars:
         return 0, len(text)
-    best, most = 0, 0
-    for number, first in enumerate(matches):
-        within = {match.group for match in _within(matches, number, first.start + max_chars - max_chars // BEFORE)}
-        if len(within) > most:
-            best, most = first.start, len(within)
+    best = _best_start(matches, max_chars - max_chars // BEFORE)
     start = min(max(0, best - max_chars // BEFORE), len(text) - max_chars)
     if start and (space := text.find(" ", start, best)) >= 0:
         start = space + 1
@@ -105,8 +102,26 @@ def _window(text: str, matches: list[_Match], max_chars: int) -> tuple[int, int]
     return start, end
 
 
-def _within(matches: list[_Match], number: int, end: int) -> list[_Match]:
-    return list(itertools.takewhile(lambda match: match.end <= end, matches[number : number + 200]))
+def _best_start(matches: list[_Match], length: int) -> int:
+    """Return where the first part of this length starts that has the most different groups; 0 without matches.
+
+    Both ends of the part move forward only: each match is looked at twice, however many there are.
+    """
+    best, most, end = 0, 0, 0
+    groups: Counter[int] = Counter()
+    for number, first in enumerate(matches):
+        while end < len(matches) and matches[end].end <= first.start + length:
+            groups[matches[end].group] += 1
+            end += 1
+        if len(groups) > most:
+            best, most = first.start, len(groups)
+        if end == number:  # it is longer than the part
+            end += 1
+        elif groups[first.group] > 1:
+            groups[first.group] -= 1
+        else:
+            del groups[first.group]
+    return best
 
 
 def _merged(matches: list[_Match], start: int, end: int) -> list[tuple[int, int]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 from django.template import Context, Template
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_redis_components.search import SearchIndex, TextPart
+from django_redis_components.search import SearchIndex, TextPart, highlighting
 from django_redis_components.search.highlighting import highlight
 from tests.support import Store
 
@@ -45,6 +48,41 @@ def test_words_of_the_query_are_marked(text: str, query: str, expected: str) -> 
 def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
     assert marked("Black kittens, kit", "bla kit", prefix=True) == "Black [kittens], [kit]"
     assert marked("Black kittens, kit", "kit") == "Black kittens, [kit]"
+
+
+WORDS = st.lists(st.sampled_from(["cat", "dog", "bird", "x", "elephantine", "北京", "京", "北京大学"]), max_size=60)
+
+
+@given(WORDS, st.integers(8, 80))
+def test_part_with_the_most_words_is_that_of_a_look_at_all_parts(words: list[str], length: int) -> None:
+    parsed = SearchIndex("items").parse("cat dog bird elephantine 北京大学 京")
+    matches = highlighting._matches(" ".join(words), parsed)
+
+    def groups_from(first: highlighting._Match) -> int:
+        after = [match for match in matches if match.start >= first.start]
+        within = itertools.takewhile(lambda match: match.end <= first.start + length, after)
+        return len({match.group for match in within})
+
+    found = highlighting._best_start(matches, length)
+
+    counts = {match.start: groups_from(match) for match in reversed(matches)}
+    assert counts.get(found, 0) == max(counts.values(), default=0)
+    assert all(count < counts[found] for start, count in counts.items() if start < found)
+
+
+def test_each_match_is_looked_at_a_bounded_number_of_times() -> None:
+    looks = 0
+
+    class CountedMatches(list[highlighting._Match]):
+        def __getitem__(self, index: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().__getitem__(index)
+
+    matches = CountedMatches(highlighting._Match(5 * at, 5 * at + 4, at % 2) for at in range(20_000))
+
+    assert highlighting._best_start(matches, 100_000) == 0
+    assert looks <= 3 * len(matches)
 
 
 def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
