@@ -169,6 +169,6 @@ class Subscription:
         while (payload := self._listener.pop()) is not None:
             try:
                 return (serialization.decode(payload),)
-            except ValueError:
+            except (ValueError, RecursionError):
                 logger.warning("Channel %r received a message that is not JSON.", self._broadcast.channel)
         return None
