@@ -36,11 +36,11 @@ def accept_any_text(stream: Any) -> None:
         reconfigure(errors=_ERRORS)
 
 
-def _replace(error: UnicodeError) -> tuple[str, int]:
+def _substitute(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     characters = error.object[error.start : error.end]
     return "".join(_PLAIN.get(one) or ascii(one)[1:-1] for one in characters), error.end
 
 
-codecs.register_error(_ERRORS, _replace)
+codecs.register_error(_ERRORS, _substitute)

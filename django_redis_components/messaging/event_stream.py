@@ -9,7 +9,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, Self
 
 from django.http import HttpResponse, StreamingHttpResponse
@@ -111,7 +111,7 @@ class EventStreamResponse(StreamingHttpResponse):
         self._open_request.close()  # the generator does it too, but it is not started for a HEAD request
 
 
-async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncIterator[str]:
+async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncGenerator[str, None]:
     """Return the events of a chat after a position: one fetch for each notification, and comments during silence."""
     ends_at, pause_s = time.monotonic() + MAX_STREAM_S, 0.0
     with subscriber(chat.using).listening(keyspace.chat_key(chat.id, "wakeup")) as listener:
@@ -141,7 +141,7 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncI
                     yield _COMMENT
 
 
-async def _watched(events: AsyncIterator[str], request: OpenRequest) -> AsyncIterator[str]:
+async def _watched(events: AsyncGenerator[str, None], request: OpenRequest) -> AsyncIterator[str]:
     """Yield events, and end a response of which the client does not take an event in time.
 
     A generator cannot run while the server waits for the client, so a timer cancels the task that asks for the events:

@@ -10,8 +10,9 @@ from django.template import Context, Template
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_redis_components.search import SearchIndex, TextPart, highlighting
+from django_redis_components.search import SearchIndex, TextPart
 from django_redis_components.search.highlighting import highlight
+from django_redis_components.search.snippets import Match, best_start
 from tests.support import Store
 
 
@@ -50,39 +51,34 @@ def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
     assert marked("Black kittens, kit", "kit") == "Black kittens, [kit]"
 
 
-WORDS = st.lists(st.sampled_from(["cat", "dog", "bird", "x", "elephantine", "北京", "京", "北京大学"]), max_size=60)
+MATCHES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(0, 4)), max_size=40)
 
 
-@given(WORDS, st.integers(8, 80))
-def test_part_with_the_most_words_is_that_of_a_look_at_all_parts(words: list[str], length: int) -> None:
-    parsed = SearchIndex("items").parse("cat dog bird elephantine 北京大学 京")
-    matches = highlighting._matches(" ".join(words), parsed)
+@given(MATCHES, st.integers(1, 40))
+def test_best_part_is_that_of_a_look_at_all_parts(ranges: list[tuple[int, int, int]], length: int) -> None:
+    matches = [Match(start, start + chars, group) for start, chars, group in sorted(ranges)]
 
-    def groups_from(first: highlighting._Match) -> int:
-        after = [match for match in matches if match.start >= first.start]
-        within = itertools.takewhile(lambda match: match.end <= first.start + length, after)
-        return len({match.group for match in within})
+    def groups_from(number: int) -> int:
+        limit = matches[number].start + length
+        return len({each.group for each in itertools.takewhile(lambda each: each.end <= limit, matches[number:])})
 
-    found = highlighting._best_start(matches, length)
-
-    counts = {match.start: groups_from(match) for match in reversed(matches)}
-    assert counts.get(found, 0) == max(counts.values(), default=0)
-    assert all(count < counts[found] for start, count in counts.items() if start < found)
+    counts = [groups_from(number) for number in range(len(matches))]
+    most = max(counts, default=0)
+    assert best_start(matches, length) == (matches[counts.index(most)].start if most else 0)
 
 
 def test_each_match_is_looked_at_a_bounded_number_of_times() -> None:
-    looks = 0
+    class CountedMatches(list[Match]):
+        looks = 0
 
-    class CountedMatches(list[highlighting._Match]):
         def __getitem__(self, index: Any) -> Any:
-            nonlocal looks
-            looks += 1
+            self.looks += 1
             return super().__getitem__(index)
 
-    matches = CountedMatches(highlighting._Match(5 * at, 5 * at + 4, at % 2) for at in range(20_000))
+    matches = CountedMatches(Match(5 * at, 5 * at + 4, at % 2) for at in range(20_000))
 
-    assert highlighting._best_start(matches, 100_000) == 0
-    assert looks <= 3 * len(matches)
+    assert best_start(matches, 100_000) == 0
+    assert matches.looks <= 3 * len(matches)
 
 
 def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
