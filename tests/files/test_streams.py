@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.core.decompression import Decompressor, zstd_module
@@ -22,6 +22,7 @@ def cut(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
+@settings(deadline=None)
 @given(LINES, st.integers(1, 10))
 def test_lines_are_those_of_the_whole_text(parts: list[bytes], size: int) -> None:
     data, splitter = b"".join(parts), LineSplitter("x", 0, 1_000)
@@ -35,6 +36,7 @@ def test_lines_are_those_of_the_whole_text(parts: list[bytes], size: int) -> Non
     assert splitter.offset == len(data)
 
 
+@settings(deadline=None)
 @given(BLOCKS, st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
 def test_members_in_any_pieces_are_decompressed(members: list[bytes], size: int, codec: str) -> None:
     compress = gzip.compress if codec == "gzip" else zstd_module().compress
@@ -87,6 +89,7 @@ def test_the_work_is_proportional_to_the_bytes(monkeypatch: pytest.MonkeyPatch, 
     assert CountedInflate.given <= 20 * len(packed) + size // 8
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
 def test_stream_that_was_cut_off_is_an_error(data: bytes, size: int, codec: str) -> None:
     packed = (gzip.compress if codec == "gzip" else zstd_module().compress)(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.template import Context, Template
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.search import SearchIndex, TextPart
@@ -54,6 +54,7 @@ def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
 MATCHES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(0, 4)), max_size=40)
 
 
+@settings(deadline=None)
 @given(MATCHES, st.integers(1, 40))
 def test_best_part_is_that_of_a_look_at_all_parts(ranges: list[tuple[int, int, int]], length: int) -> None:
     matches = [Match(start, start + chars, group) for start, chars, group in sorted(ranges)]
@@ -95,6 +96,7 @@ def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
     assert marked("short", "absent", 20) == "short"
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(max_size=20), st.none() | st.integers(1, 60))
 def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: int | None) -> None:
     import unicodedata
