@@ -7,6 +7,7 @@ the rest without an error.
 from __future__ import annotations
 
 import importlib
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -19,6 +20,11 @@ MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 CODECS = ("", "gzip", "zstd")
 #: Most bytes of a decompressed block. A small file may expand to gigabytes.
 BLOCK_BYTES = 512 * 1024
+#: Bytes that a member is given at first, and most of them: it doubles with each step. What a member does not need is
+#: copied, so that a member of a few bytes must not be given all data after it.
+MIN_STEP_BYTES, MAX_STEP_BYTES = 256, 64 * 1024
+
+_NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class Member(Protocol):
@@ -46,6 +52,7 @@ class Decompressor:
         self._failed = failed
         self._member: Member | None = None
         self._has_members = False
+        self._step = MIN_STEP_BYTES
         self._errors: type[Exception] = zlib.error
         self._new_member: Any = _GzipMember
         if codec == "zstd":
@@ -61,24 +68,26 @@ class Decompressor:
         if not self._codec:
             yield data
             return
-        while data:
+        at = 0
+        while at < len(data):
             if self._member is None:
                 if self._has_members and self._codec == "gzip":
-                    data = data.lstrip(b"\0")  # some programs fill the last block of a tape or disk with zeros
-                    if not data:
+                    # Some programs fill the last block of a tape or disk with zeros.
+                    if (found := _NOT_ZERO.search(data, at)) is None:
                         return
-                self._member = self._new_member()
-                self._has_members = True
-            block = self._decompress(self._member, data)
-            data = b""
+                    at = found.start()
+                self._member, self._step, self._has_members = self._new_member(), MIN_STEP_BYTES, True
+            part = data[at : at + self._step]
+            at += len(part)
+            self._step = min(2 * self._step, MAX_STEP_BYTES)
+            block = self._decompress(self._member, part)
             if block:
                 yield block
-            if self._member.eof:
-                data, self._member = self._member.unused_data, None
-            elif len(block) == BLOCK_BYTES:  # there may be more without further input
+            if len(block) == BLOCK_BYTES and not self._member.eof:  # there may be more without further input
                 yield from self._drain(self._member)
-                if self._member.eof:
-                    data, self._member = self._member.unused_data, None
+            if self._member.eof:
+                at -= len(self._member.unused_data)
+                self._member = None
 
     def finish(self) -> None:
         """Check that the stream is complete.

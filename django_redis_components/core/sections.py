@@ -222,6 +222,18 @@ class RateLimitsSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class MessagingSettings:
+    """`REDIS_COMPONENTS["MESSAGING"]`: limits of one member in the views of chats."""
+
+    #: Limits of the messages that a member sends by the views, to all chats together; (): none.
+    send_rates: tuple[Any, ...] = _option(("60/m",), rates, tuple)
+    #: Event streams and async long polls of one user that are open in a process at the same time.
+    max_streams: int = _option(20, integer(1, 1_000))
+    #: Long polls of one user that are open in a process at the same time under WSGI, where each occupies a thread.
+    max_long_polls: int = _option(3, integer(1, 1_000))
+
+
+@dataclasses.dataclass(frozen=True)
 class DashboardSettings:
     """`REDIS_COMPONENTS["DASHBOARD"]`."""
 
@@ -307,6 +319,9 @@ class Settings:
     )
     ratelimits: RateLimitsSettings = dataclasses.field(
         default_factory=RateLimitsSettings, metadata={"section": RateLimitsSettings}
+    )
+    messaging: MessagingSettings = dataclasses.field(
+        default_factory=MessagingSettings, metadata={"section": MessagingSettings}
     )
     dashboard: DashboardSettings = dataclasses.field(
         default_factory=DashboardSettings, metadata={"section": DashboardSettings}

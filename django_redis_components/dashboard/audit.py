@@ -10,7 +10,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpRequest
 
-from django_redis_components.core.text import one_line
+from django_redis_components.core.text import encodable, one_line
 
 #: The end of an entry whose action has no outcome yet.
 REQUESTED = ": requested."
@@ -27,7 +27,7 @@ class AuditEntry:
         Args:
             action: what was requested, in English: readers of the log may use any language.
         """
-        self._action = action
+        self._action = encodable(action)  # it may name what Redis has: no database stores lone surrogates
         user: Any = request.user
         self._user = str(user)
         self._entry = LogEntry.objects.create(
@@ -36,12 +36,12 @@ class AuditEntry:
             object_id=name,
             object_repr=name[:200],
             action_flag=CHANGE,
-            change_message=f"{action}{REQUESTED}",
+            change_message=f"{self._action}{REQUESTED}",
         )
 
     def finish(self, outcome: str) -> None:
         """Record the outcome."""
-        self._entry.change_message = f"{self._action}: {outcome}."
+        self._entry.change_message = encodable(f"{self._action}: {outcome}.")
         self._entry.save(update_fields=["change_message"])
         # User names and server errors are untrusted: a line break would forge a log line.
         logger.warning("%s by %s: %s", *map(one_line, (self._action, self._user, outcome)))

@@ -23,8 +23,11 @@ def is_masked() -> bool:
 
 
 def shown_error(text: str) -> str:
-    """Return a message or a traceback as the function ``DASHBOARD["MASK_ERROR"]`` returns it; as it is without one."""
-    path = conf.settings().dashboard.mask_error
+    """Return a message or a traceback as the function ``DASHBOARD["MASK_ERROR"]`` returns it; as it is without one.
+
+    Lone surrogates are escaped: in an error they are bytes of a file name that is not UTF-8.
+    """
+    text, path = encodable(text), conf.settings().dashboard.mask_error
     if path is None or not text:
         return text
     try:

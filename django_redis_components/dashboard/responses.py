@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.text import one_line
+from django_redis_components.core.text import encodable, one_line
 from django_redis_components.dashboard import json_data, outages
 from django_redis_components.dashboard.models import (
     Action,
@@ -63,6 +63,14 @@ class Snapshot(Protocol):
 
 
 S = TypeVar("S", bound=Snapshot)
+
+
+class PageResponse(TemplateResponse):
+    """A page, or a part of one. Lone surrogates in texts from Redis are escaped: no response can contain them."""
+
+    @property
+    def rendered_content(self) -> str:
+        return encodable(super().rendered_content)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,7 +148,7 @@ def fragment_response(
 ) -> TemplateResponse:
     """Render a part of a page."""
     request.current_app = model_admin.admin_site.name  # `url` resolves the links within this admin site
-    return TemplateResponse(request, f"{_TEMPLATES}/{template}", context)
+    return PageResponse(request, f"{_TEMPLATES}/{template}", context)
 
 
 def url_of(model_admin: ModelAdmin[Any], name: str) -> str:

@@ -205,11 +205,11 @@ known_channels: weakref.WeakSet[FileChannel] = weakref.WeakSet()
 _mutex = threading.Lock()
 
 
-def registered_channels() -> dict[str, FileChannel]:
-    """Return the channels of this process by name, ordered by name."""
+def registered_channels() -> list[FileChannel]:
+    """Return the channels of this process, one for each name and connection, ordered by name."""
     with _mutex:
-        channels = list(known_channels)
-    return {each.name: each for each in sorted(channels, key=lambda each: each.name)}
+        found = {(each.name, each.using): each for each in known_channels}
+    return [found[key] for key in sorted(found)]
 
 
 def _after_fork() -> None:

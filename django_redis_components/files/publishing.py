@@ -41,7 +41,7 @@ WAITING_S = 15.0
 ANNOUNCE_ATTEMPTS, ANNOUNCE_PAUSE_S = 4, 0.05
 #: The reply of `announce` if there is no such file.
 _MISSING = -1
-#: Dead or expired files that one call removes.
+#: Dead or expired files that one call removes; fewer if they have many chunks.
 REAP_COUNT = 10
 
 logger = logging.getLogger("django_redis_components.files")

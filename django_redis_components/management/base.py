@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, no_translations
+from django.core.management.base import CommandError, CommandParser, no_translations
 from django.core.serializers.json import DjangoJSONEncoder
 from redis.exceptions import ConnectionError, MasterDownError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.tables import Table, escape_controls, table
 
 #: The exit codes of a command, for its help text.
@@ -56,7 +57,7 @@ class CommandResult:
     exit_code: int = 0
 
 
-class OperatorCommand(BaseCommand):
+class OperatorCommand(PlainOutputCommand):
     """A command for operators, in English whatever the site's language: scripts read its output."""
 
     @no_translations

@@ -17,12 +17,12 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ===========================================  ======  ==========================================================
 ``<prefix>:messaging:{<id>}:chat:log``       stream  the messages, with ids ``n-0``
 ``…:chat:members``                           zset    user -> last seen id
-``…:chat:meta``                              hash    counter of ids, what was trimmed, retention
+``…:chat:meta``                              hash    counter of ids, what was trimmed, bytes, retention
 ``…:chat:hidden``                            hash    user -> last id before what the member may see
 ``…:chat:sent``, ``…:chat:keyed``            zset    tokens of sends and edits; 60 s, with a key a day
 ``…:chat:edits``, ``…:chat:deleted``         zset    edits and deletions of messages that are in the log
 ``<prefix>:messaging:{<id>}:mailbox:log``    stream  the messages of a mailbox; 400 days after the last write
-``…:mailbox:meta``                           hash    counter of ids; as long as the log, a day at least
+``…:mailbox:meta``                           hash    counter of ids, bytes; as long as the log, a day at least
 ``…:mailbox:sent``, ``…:mailbox:keyed``      zset    tokens of sent messages; 60 s, those with a key a day
 ``<prefix>:messaging:{<name>}:presence``     zset    users who are present; 60 s after the last one
 ``…:typing``                                 zset    users who are typing; 6 s after the last one

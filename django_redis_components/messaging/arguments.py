@@ -14,6 +14,10 @@ from django_redis_components.core.names import validate_name
 User = int | str
 #: Largest body of a message, as JSON in UTF-8. Larger data belongs elsewhere; send its id.
 MAX_BODY_BYTES = 64 * 1024
+#: Bytes of bodies that a chat or a mailbox keeps by default: 10,000 messages of 1,600 bytes, or 256 of the largest.
+DEFAULT_LOG_BYTES = 16 * 1024 * 1024
+#: Largest limit of these bytes.
+MAX_LOG_BYTES = 1024 * 1024 * 1024
 #: Most messages of one fetch.
 MAX_FETCH = 1_000
 #: Largest id: what JavaScript and Lua represent exactly.

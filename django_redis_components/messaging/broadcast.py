@@ -85,7 +85,7 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """Messages that were dropped because more than 1,000 were not read."""
+        """Messages that were dropped because more than 1,000, or more than 4 MiB, were not read."""
         return self._listener.dropped
 
     def get(self, timeout: Seconds) -> Any:
@@ -169,6 +169,6 @@ class Subscription:
         while (payload := self._listener.pop()) is not None:
             try:
                 return (serialization.decode(payload),)
-            except ValueError:
+            except (ValueError, RecursionError):
                 logger.warning("Channel %r received a message that is not JSON.", self._broadcast.channel)
         return None

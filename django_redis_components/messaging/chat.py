@@ -50,7 +50,7 @@ class Chat:
     lost is repeated with the same cursor.
 
     Args:
-        id: the id of the chat, as `create` returned it.
+        id: the id of the chat: the `chat_id` given to `create`, or the random `id` of the chat that it returned.
         using: connection alias.
 
     Raises:
@@ -81,7 +81,7 @@ class Chat:
             sender: the user who sends the first message, a member.
             recipients: the other members.
             body: of the first message, any JSON value of at most 64 KiB.
-            chat_id: None: a random one.
+            chat_id: the id of the chat, 1 to 200 bytes without braces and control characters; None: a random one.
             retention: how long messages are kept.
 
         Raises:
@@ -133,7 +133,7 @@ class Chat:
         Args:
             user: a member.
             after: the id of the last message that the device has; None: the user's last seen id.
-            limit: most messages, 1 to 1,000.
+            limit: most messages, 1 to 1,000. After about 1 MiB fewer are returned; `Messages.is_cut` says so.
             before: the id of the first message that the device has, to load older ones; instead of `after`.
 
         Raises:
@@ -294,6 +294,7 @@ class Chat:
             body=arguments.check_body(body),
             keep_last=kept.keep_last,
             max_messages=kept.max_messages,
+            max_bytes=kept.max_bytes,
             members=members,
             **kept.times_ms(),
         )

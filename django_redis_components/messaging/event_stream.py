@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, Self
 
+from django.http import HttpResponse, StreamingHttpResponse
+from django.utils.cache import patch_cache_control
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -19,14 +22,17 @@ from django_redis_components.messaging.arguments import MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
 from django_redis_components.messaging.message import Message, Messages
+from django_redis_components.messaging.request_limits import OpenRequest
 from django_redis_components.messaging.subscriber import subscriber
 
 #: Seconds of silence after which an event stream sends a comment.
 KEEP_ALIVE_S = 15.0
 #: Seconds after which an event stream ends; the browser opens the next one, and is authenticated again.
 MAX_STREAM_S = 600.0
-#: Messages of one step of an event stream.
+#: Messages of one step of an event stream; fewer after about 1 MiB.
 STREAM_CHUNK = 100
+#: Seconds within which the client must take an event, as far as the server's buffers do not.
+WRITE_S = 60.0
 #: Seconds that a stream waits for its subscription before it reads the chat. It reads again after a later one.
 SUBSCRIBE_S = 1.0
 #: Seconds before the next attempt to read while Redis is unavailable: the first, and the longest. Each is shortened at
@@ -34,6 +40,10 @@ SUBSCRIBE_S = 1.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.5, 5.0
 #: Seconds after which a browser connects again that did so while Redis was unavailable.
 RECONNECT_S = 5.0
+
+#: Compression would hold events back, and GZipMiddleware makes each event a gzip file of its own, of which browsers
+#: read only the first.
+_HEADERS = {"Content-Type": "text/event-stream", "Content-Encoding": "identity", "X-Accel-Buffering": "no"}
 
 _COMMENT = ": keep-alive\n\n"
 
@@ -88,7 +98,20 @@ def message_row(message: Message) -> dict[str, Any]:
     return row | {"sent_at": message.sent_at.isoformat(), "edited_at": edited_at}
 
 
-async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncIterator[str]:
+class EventStreamResponse(StreamingHttpResponse):
+    """The events of a chat after a position, for one open request of a user."""
+
+    def __init__(self, chat: Chat, user: str, position: Position, request: OpenRequest) -> None:
+        super().__init__(_watched(chat_event_stream(chat, user, position), request), headers=_HEADERS)
+        patch_cache_control(self, no_transform=True)
+        self._open_request = request
+
+    def close(self) -> None:
+        super().close()
+        self._open_request.close()  # the generator does it too, but it is not started for a HEAD request
+
+
+async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncGenerator[str, None]:
     """Return the events of a chat after a position: one fetch for each notification, and comments during silence."""
     ends_at, pause_s = time.monotonic() + MAX_STREAM_S, 0.0
     with subscriber(chat.using).listening(keyspace.chat_key(chat.id, "wakeup")) as listener:
@@ -109,14 +132,37 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncI
             pause_s = 0.0
             for event in position.advance(messages):
                 yield event
-            if len(messages) < STREAM_CHUNK:
+                if time.monotonic() >= ends_at:
+                    return
+            if not messages.is_cut:
                 while (silence_s := min(KEEP_ALIVE_S, ends_at - time.monotonic())) > 0:
                     if await listener.await_notification(silence_s):
                         break
                     yield _COMMENT
 
 
-def unavailable_stream() -> str:
-    """Return a stream that ends at once. The browser connects again: after a status of 503 it would not."""
+async def _watched(events: AsyncGenerator[str, None], request: OpenRequest) -> AsyncIterator[str]:
+    """Yield events, and end a response of which the client does not take an event in time.
+
+    A generator cannot run while the server waits for the client, so a timer cancels the task that asks for the events:
+    Django handles that as a disconnect.
+    """
+    loop = asyncio.get_running_loop()
+    with request:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                task = asyncio.current_task(loop)
+                timer = loop.call_later(WRITE_S, task.cancel) if task else None
+                try:
+                    yield event
+                finally:
+                    if timer:
+                        timer.cancel()
+
+
+def unavailable_response() -> HttpResponse:
+    """Return an event stream that ends at once. The browser connects again: after a status of 503 it would not."""
     reconnect_ms = RECONNECT_S * 1_000 * random.uniform(0.5, 1)
-    return f"retry: {reconnect_ms:.0f}\n: Redis is unavailable\n\n"
+    response = HttpResponse(f"retry: {reconnect_ms:.0f}\n: Redis is unavailable\n\n", headers=_HEADERS)
+    patch_cache_control(response, no_transform=True)
+    return response

@@ -27,6 +27,7 @@ class Mailbox:
     Args:
         owner: id of the user, or any name.
         max_messages: beyond this number the oldest messages are dropped, and the next fetch says ``truncated``.
+        max_bytes: bytes of bodies, as JSON, beyond which the oldest messages are dropped too. The newest one is kept.
         ttl: seconds (or timedelta) after the last send or ack until the mailbox expires.
         using: connection alias.
 
@@ -39,11 +40,13 @@ class Mailbox:
         owner: User,
         *,
         max_messages: int = 10_000,
+        max_bytes: int = arguments.DEFAULT_LOG_BYTES,
         ttl: Seconds = timedelta(days=400),
         using: str = "default",
     ) -> None:
         self.owner = check_user(owner, "owner")
         self.max_messages = arguments.check_count(max_messages, "max_messages", 1, MAX_MESSAGES)
+        self.max_bytes = arguments.check_count(max_bytes, "max_bytes", 1, arguments.MAX_LOG_BYTES)
         self.using = using
         self._ttl_ms = to_ms(ttl, "ttl")
 
@@ -69,7 +72,7 @@ class Mailbox:
 
         Args:
             after: the id of the last message that the device has; None: all that are not acknowledged.
-            limit: most messages, 1 to 1,000.
+            limit: most messages, 1 to 1,000. After about 1 MiB fewer are returned; `Messages.is_cut` says so.
         """
         return run(connections.client(self.using), self._fetch(after, limit))
 
@@ -129,6 +132,7 @@ class Mailbox:
             token=token,
             token_ttl_s=ttl_s,
             max_messages=self.max_messages,
+            max_bytes=self.max_bytes,
             ttl_ms=self._ttl_ms,
         )
         if reply == 1:  # the mailbox is new
@@ -139,13 +143,14 @@ class Mailbox:
         cursor: int | str = "" if after is None else arguments.check_id(after, "after")
         arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
-        seq, seen, is_truncated, epoch, entries = reply
+        seq, seen, is_truncated, epoch, is_cut, entries = reply
         return Messages(
             read_entries(entries),
             truncated=bool(is_truncated),
             last_id=seq,
             last_seen=seen,
             epoch=epoch.decode(),
+            is_cut=bool(is_cut),
         )
 
     def _wait(self, timeout: Seconds, after: int | None) -> Generator[Any, Any, bool]:
@@ -158,9 +163,9 @@ class Mailbox:
         return (yield from wait_until(self.using, keyspace.mailbox_key(self.owner, "wakeup"), check, timeout_s))
 
     def _ack(self, id: int) -> Flow[int]:
-        number, total, removed = arguments.check_id(id), 0, MAX_REMOVED
-        while removed == MAX_REMOVED:
-            removed = yield MAILBOX_ACK(
+        number, total, has_more = arguments.check_id(id), 0, True
+        while has_more:
+            removed, has_more = yield MAILBOX_ACK(
                 mailbox=keyspace.mailbox_key(self.owner), id=number, limit=MAX_REMOVED, ttl_ms=self._ttl_ms
             )
             total += removed

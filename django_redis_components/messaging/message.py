@@ -40,6 +40,8 @@ class Messages(list[Message]):
         revision: number of edits and deletions. Fetch messages again that are shown when it changes.
         epoch: differs from that of an older chat or mailbox with the same name, whose cursors have no meaning any more;
             empty before the first message of a mailbox.
+        is_cut: whether there are more messages: the limit, or about 1 MiB, was reached. Continue after the last one;
+            with `before`, before the first one.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Messages(list[Message]):
         last_seen: int,
         revision: int = 0,
         epoch: str = "",
+        is_cut: bool = False,
     ) -> None:
         super().__init__(messages)
         self.truncated = truncated
@@ -58,6 +61,7 @@ class Messages(list[Message]):
         self.last_seen = last_seen
         self.revision = revision
         self.epoch = epoch
+        self.is_cut = is_cut
 
 
 def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Message]:
@@ -71,7 +75,7 @@ def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Me
 
 def fetched(reply: list[Any]) -> Messages:
     """Return the messages of a reply of `FETCH`."""
-    seq, seen, is_truncated, revision, epoch, entries, edits = reply
+    seq, seen, is_truncated, revision, epoch, is_cut, entries, edits = reply
     return Messages(
         read_entries(entries, edits),
         truncated=bool(is_truncated),
@@ -79,6 +83,7 @@ def fetched(reply: list[Any]) -> Messages:
         last_seen=seen,
         revision=revision,
         epoch=epoch.decode(),
+        is_cut=bool(is_cut),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.messaging.arguments import check_count
+from django_redis_components.messaging.arguments import DEFAULT_LOG_BYTES, MAX_LOG_BYTES, check_count
 
 #: Most messages of a chat.
 MAX_MESSAGES = 1_000_000
@@ -17,7 +17,8 @@ class Retention:
 
     A message is removed when all members have read it and it is neither among the newest `keep_last` nor younger than
     `keep_for`: another device of a member may not have it yet. Absent members do not keep messages for ever: beyond
-    `max_messages` and `max_age` messages are removed unread, and the next fetch says ``truncated``.
+    `max_messages`, `max_bytes` and `max_age` messages are removed unread, the oldest first, and the next fetch says
+    ``truncated``.
 
     Args:
         keep_last: messages.
@@ -25,6 +26,7 @@ class Retention:
         max_messages: messages, at least `keep_last`.
         max_age: seconds, or a timedelta; at least `keep_for`.
         ttl: seconds (or a timedelta) after the last send, ack, join or edit until the chat expires whole.
+        max_bytes: bytes of the bodies and their edits, as JSON. The newest message is kept in any case.
 
     Raises:
         TypeError, ValueError: an argument is not accepted.
@@ -35,9 +37,11 @@ class Retention:
     max_messages: int = 10_000
     max_age: Seconds = 90 * 86_400
     ttl: Seconds = 400 * 86_400
+    max_bytes: int = DEFAULT_LOG_BYTES
 
     def __post_init__(self) -> None:
         check_count(self.max_messages, "max_messages", 1, MAX_MESSAGES)
+        check_count(self.max_bytes, "max_bytes", 1, MAX_LOG_BYTES)
         check_count(self.keep_last, "keep_last", 0, MAX_MESSAGES)
         times = self.times_ms()
         if self.keep_last > self.max_messages:

@@ -36,6 +36,7 @@ CREATE = _chat(
     "keep_last",
     "keep_for_ms",
     "max_messages",
+    "max_bytes",
     "max_age_ms",
     "ttl_ms",
     "members*",
@@ -52,7 +53,7 @@ DELETE = _chat("delete", "created")
 DELETE_MESSAGE = _chat("delete_message", "user", "id")
 ERASE = _chat("erase", "user", "after", "count")
 
-MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "ttl_ms")
+MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "max_bytes", "ttl_ms")
 MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
 MAILBOX_ACK = _mailbox("ack", "id", "limit", "ttl_ms")
 

@@ -34,8 +34,8 @@ LINGER_S = 5.0
 #: Seconds before the next attempt to connect: the first, and the longest. Each is shortened at random by up to a half,
 #: so that the processes of a site do not connect all at once.
 MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
-#: Payloads that a listener keeps until they are read; the oldest are dropped.
-MAX_PAYLOADS = 1_000
+#: Payloads that a listener keeps until they are read, and their bytes, 64 of the largest; the oldest are dropped.
+MAX_PAYLOADS, MAX_PAYLOAD_BYTES = 1_000, 4 * 1024 * 1024
 
 logger = logging.getLogger("django_redis_components.messaging")
 
@@ -59,6 +59,7 @@ class ChannelListener:
         self.is_subscribed = False
         self.dropped = 0
         self._payloads: deque[bytes] = deque()
+        self._bytes = 0
         self._lock = threading.Lock()
         self._is_notified = False
         self._wake: Callable[[], object] | None = None
@@ -68,8 +69,9 @@ class ChannelListener:
         with self._lock:
             if payload is not None and self._keeps_payloads:
                 self._payloads.append(payload)
-                if len(self._payloads) > MAX_PAYLOADS:
-                    self._payloads.popleft()
+                self._bytes += len(payload)
+                while len(self._payloads) > MAX_PAYLOADS or self._bytes > MAX_PAYLOAD_BYTES:
+                    self._bytes -= len(self._payloads.popleft())
                     self.dropped += 1
             self._is_notified = True
             wake = self._wake
@@ -79,7 +81,11 @@ class ChannelListener:
     def pop(self) -> bytes | None:
         """Return the oldest payload; None without one."""
         with self._lock:
-            return self._payloads.popleft() if self._payloads else None
+            if not self._payloads:
+                return None
+            payload = self._payloads.popleft()
+            self._bytes -= len(payload)
+            return payload
 
     def wait(self, seconds: float) -> bool:
         """Wait in this thread until there was a notification since the last wait, or the time has passed.

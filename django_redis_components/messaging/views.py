@@ -1,8 +1,9 @@
 """JSON views of chats, and their events for ASGI.
 
 The user is the signed-in one, by primary key; the permission is the membership. Responses are private. Errors are
-``{"error": str}`` with 400 (invalid request), 401 (not signed in), 403 (no member, or no such chat) or
-503 (Redis is unavailable). The views of this module are sync, their twins async; both answer the same.
+``{"error": str}`` with 400 (invalid request), 401 (not signed in), 403 (no member, or no such chat), 429 (too many
+messages or open requests of the member) or 503 (Redis is unavailable). The views of this module are sync, their twins
+async; both answer the same.
 """
 
 from __future__ import annotations
@@ -14,26 +15,38 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.utils.cache import patch_cache_control, patch_vary_headers
-from django.utils.translation import gettext
+from django.utils.http import parse_etags
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 from redis.exceptions import RedisError
 
-from django_redis_components.core import keys
+from django_redis_components.core import conf, keys
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_state import ChatState
-from django_redis_components.messaging.event_stream import Position, chat_event_stream, message_row, unavailable_stream
+from django_redis_components.messaging.event_stream import (
+    EventStreamResponse,
+    Position,
+    message_row,
+    unavailable_response,
+)
 from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
 from django_redis_components.messaging.message import Messages
+from django_redis_components.messaging.request_limits import OpenRequest, TooManyRequests, aperform, perform
 from django_redis_components.messaging.user_chats import aunread_counts, unread_counts
 
 #: Longest wait of a long poll, in seconds. Proxies close silent connections, many after 30 s.
 MAX_WAIT_S = 25
 #: `Retry-After` in seconds while Redis is unavailable.
 RETRY_AFTER_S = 5
+
+#: What Apache, its brotli module and Jetty add to the ETag of a compressed response, with its closing quote.
+_COMPRESSED = re.compile(r'(?:-|--|;)(?:gzip|br|deflate|zstd)"$')
+#: The last number of an ETag of messages.
+_REVISION = re.compile(r'-(\d{1,16})"$', re.ASCII)
 
 _Response = TypeVar("_Response", bound=HttpResponseBase)
 
@@ -60,7 +73,8 @@ def chat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
     message, an edit or a deletion, 25 at most), ``revision`` (that the client has; by default that of its ETag); or
     ``before`` (id) with ``limit``, for the messages before one.
     Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated", "last_id", "last_seen",
-    "revision", "epoch"}``, without ``before`` with an ETag; 304 if nothing has changed since ``If-None-Match``.
+    "revision", "epoch", "is_cut"}``, without ``before`` with an ETag; 304 if nothing has changed since
+    ``If-None-Match``. ``is_cut``: there are more, because ``limit`` or about 1 MiB was reached.
     POST: JSON ``{"body": …, "key": str?}``. Response: ``{"id": int}`` with 201.
     """
     return _respond(request, chat_id, _messages_steps)
@@ -86,7 +100,7 @@ async def achat_ack(request: HttpRequest, chat_id: str) -> HttpResponse:
 def unread(request: HttpRequest) -> HttpResponse:
     """Return the unread messages of the user's chats: ``{"chats": {id: int}, "total": int}``, with an ETag."""
     try:
-        counts = unread_counts(_user_of(request.user))
+        counts = unread_counts(_user(request))
     except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
         return _private(_error(exc))
     return _private(_unread_response(request, counts))
@@ -96,7 +110,7 @@ async def aunread(request: HttpRequest) -> HttpResponse:
     """See `unread`."""
     try:
         _check_method(request, ("GET", "HEAD"))
-        counts = await aunread_counts(_user_of(await request.auser()))
+        counts = await aunread_counts(await _auser(request))
     except (MessagingRequestError, RedisError, RedisComponentsError) as exc:
         return _private(_error(exc))
     return _private(_unread_response(request, counts))
@@ -108,22 +122,22 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
     The stream starts after ``Last-Event-ID``, ``after``, or the last seen id. Events: ``message`` (JSON as in
     `chat_messages`), ``changed`` (``{"revision": int}``: messages were edited or deleted since the revision that the
     client has, by ``Last-Event-ID`` or ``revision``), ``truncated`` (messages are missing before the next one),
-    ``closed`` (the user is no member any more). It ends after 10 minutes; browsers then open the next one. While Redis
-    is unavailable an open stream stays open, and a new one ends at once with a ``retry`` time.
+    ``closed`` (the user is no member any more). It ends after 10 minutes, or when the client does not take an event
+    within a minute; browsers then open the next one. While Redis is unavailable an open stream stays open, and a new
+    one ends at once with a ``retry`` time. A user may have ``MESSAGING["MAX_STREAMS"]`` in each process; 429 beyond.
     """
     try:
         _check_method(request, ("GET",))
         if not isinstance(request, ASGIRequest):
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
-        user, chat = _user_of(await request.auser()), _chat(chat_id)
+        user, chat = await _auser(request), _chat(chat_id)
         position = _position(request, await chat.astate(user))
+        response = EventStreamResponse(chat, user, position, OpenRequest(user, conf.settings().messaging.max_streams))
     except RedisError as exc:
         logger.warning("An event stream was refused for now: %s", exc)
-        return _private(HttpResponse(unavailable_stream(), content_type="text/event-stream"))
+        return _private(unavailable_response())
     except (MessagingRequestError, RedisComponentsError) as exc:
         return _private(_error(exc))
-    response = StreamingHttpResponse(chat_event_stream(chat, user, position), content_type="text/event-stream")
-    response["X-Accel-Buffering"] = "no"
     return _private(response)
 
 
@@ -165,15 +179,14 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
         if is_known and not has_changed:
             return HttpResponse(status=304, headers={"ETag": etag})
     messages = yield "fetch", {"user": user, "after": after, "limit": limit}
-    # The client sends the ETag with its next cursor. After a response that the limit cut it must not match, because a
-    # 304 would withhold the rest.
-    is_cut = len(messages) == limit and messages[-1].id < messages.last_id
-    etag = _etag(messages, messages[-1].id if is_cut else messages.last_id)
+    # The client sends the ETag with its next cursor. After a response that was cut it must not match, because a 304
+    # would withhold the rest.
+    etag = _etag(messages, messages[-1].id if messages.is_cut else messages.last_id)
     return JsonResponse(_fetched(messages), headers={"ETag": etag})
 
 
 def _fetched(messages: Messages) -> dict[str, Any]:
-    names = ("truncated", "last_id", "last_seen", "revision", "epoch")
+    names = ("truncated", "last_id", "last_seen", "revision", "epoch", "is_cut")
     return {"messages": [message_row(one) for one in messages], **{name: getattr(messages, name) for name in names}}
 
 
@@ -185,11 +198,11 @@ def _ack_steps(request: HttpRequest, user: str) -> _Steps:
 
 def _respond(request: HttpRequest, chat_id: str, steps_of: Callable[[HttpRequest, str], _Steps]) -> HttpResponse:
     try:
-        chat, steps = _chat(chat_id), steps_of(request, _user_of(request.user))
+        chat, steps = _chat(chat_id), steps_of(request, _user(request))
         reply = None
         while True:
             name, args = steps.send(reply)
-            reply = getattr(chat, name)(**args)
+            reply = perform(chat, name, args)
     except StopIteration as stop:
         response: HttpResponse = stop.value
         return _private(response)
@@ -202,13 +215,13 @@ async def _arespond(
 ) -> HttpResponse:
     try:
         _check_method(request, methods)
-        chat, steps = _chat(chat_id), steps_of(request, _user_of(await request.auser()))
+        chat, steps = _chat(chat_id), steps_of(request, await _auser(request))
         reply = None
         while True:
             name, args = _next_step(steps, reply)
             if isinstance(args, HttpResponse):
                 return _private(args)
-            reply = await getattr(chat, "await_" if name == "wait" else f"a{name}")(**args)
+            reply = await aperform(chat, name, args)
     except (MessagingRequestError, RedisError, RedisComponentsError, TypeError, ValueError) as exc:
         return _private(_error(exc))
 
@@ -233,21 +246,22 @@ def _etag(state: ChatState | Messages, last_id: int) -> str:
     return f'"{state.epoch}-{last_id}-{state.last_seen}-{state.revision}"'
 
 
-def _given_etag(request: HttpRequest) -> str:
-    """Return the ETag of the response that the client has. Compression makes it a weak one."""
-    return request.headers.get("If-None-Match", "").removeprefix("W/")
+def _given_etags(request: HttpRequest) -> list[str]:
+    """Return the ETags of the responses that the client has. Compression makes them weak, or adds its name to them."""
+    given = parse_etags(request.headers.get("If-None-Match", ""))
+    return [_COMPRESSED.sub('"', etag.removeprefix("W/")) for etag in given]
 
 
 def _has_etag(request: HttpRequest, etag: str) -> bool:
-    return _given_etag(request) == etag
+    return etag in _given_etags(request)
 
 
 def _known_revision(request: HttpRequest) -> int | None:
     """Return the revision that the client has, by its query or the last number of its ETag; None if it says nothing."""
     if "revision" in request.GET:
         return _number(request.GET["revision"], "revision", 0, MAX_ID)
-    found = re.search(r'-(\d{1,16})"$', _given_etag(request), re.ASCII)
-    return int(found[1]) if found else None
+    found = [match for etag in _given_etags(request) if (match := _REVISION.search(etag))]
+    return int(found[-1][1]) if found else None
 
 
 def _chat(chat_id: str) -> Chat:
@@ -257,8 +271,18 @@ def _chat(chat_id: str) -> Chat:
         raise MessagingRequestError(400, str(exc)) from None
 
 
-def _user_of(user: Any) -> str:
-    if not user.is_authenticated:
+def _user(request: HttpRequest) -> str:
+    return _id_of(getattr(request, "user", None))
+
+
+async def _auser(request: HttpRequest) -> str:
+    auser = getattr(request, "auser", None)
+    return _id_of(getattr(request, "user", None) if auser is None else await auser())
+
+
+def _id_of(user: Any) -> str:
+    """Return the id of a user who is signed in. Without an authentication middleware there is no user."""
+    if user is None or not user.is_authenticated:
         raise MessagingRequestError(401, gettext("Sign in to read messages."))
     return str(user.pk)
 
@@ -271,7 +295,8 @@ def _check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
 def _json(request: HttpRequest) -> dict[str, Any]:
     try:
         data = json.loads(request.body)
-    except ValueError:
+        json.dumps(data, ensure_ascii=False).encode()  # a page that shows a lone surrogate could not be sent
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         raise MessagingRequestError(400, gettext("The request is not a JSON object."))
@@ -292,9 +317,20 @@ def _error(exc: Exception) -> JsonResponse:
         return JsonResponse({"error": gettext("You are not a member of this chat.")}, status=403)
     if isinstance(exc, TypeError | ValueError):
         return JsonResponse({"error": str(exc)}, status=400)
+    if isinstance(exc, TooManyRequests):
+        return _too_many(exc.retry_after_s)
     logger.warning("A request for messages failed: %s", exc)
     text = gettext("Messages are not available at the moment.")
     return JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _too_many(seconds: int) -> JsonResponse:
+    text = ngettext(
+        "Too many requests. Try again in %(seconds)d second.",
+        "Too many requests. Try again in %(seconds)d seconds.",
+        seconds,
+    )
+    return JsonResponse({"error": text % {"seconds": seconds}}, status=429, headers={"Retry-After": str(seconds)})
 
 
 def _private(response: _Response) -> _Response:

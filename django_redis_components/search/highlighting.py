@@ -7,12 +7,11 @@ import itertools
 import unicodedata
 
 from django_redis_components.search.query import ParsedQuery
+from django_redis_components.search.snippets import Match, snippet_window
 from django_redis_components.search.tokens import is_spaceless, query_terms, terms, units, word_spans
 
 #: Characters of a text that are looked at.
 MAX_TEXT_CHARS = 100_000
-#: TextPart of a snippet that may stand before its first marked word.
-BEFORE = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,15 +26,6 @@ class TextPart:
     is_match: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Match:
-    """A marked range, and the group of the query that it matches."""
-
-    start: int
-    end: int
-    group: int
-
-
 def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> tuple[TextPart, ...]:
     """Return the parts of a text, those that match a query marked.
 
@@ -45,7 +35,7 @@ def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> t
     """
     text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
     matches = _matches(text, parsed)
-    start, end = (0, len(text)) if max_chars is None else _window(text, matches, max_chars)
+    start, end = (0, len(text)) if max_chars is None else snippet_window(text, matches, max_chars)
     parts: list[TextPart] = [TextPart("… ", False)] if start else []
     at = start
     for first, last in _merged(matches, start, end):
@@ -55,7 +45,7 @@ def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> t
     return tuple(part for part in parts if part.text)
 
 
-def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
+def _matches(text: str, parsed: ParsedQuery) -> list[Match]:
     """Return the matches in their order; they may overlap."""
     groups: dict[str, int] = {}
     for number, group in enumerate(parsed.groups):
@@ -63,53 +53,31 @@ def _matches(text: str, parsed: ParsedQuery) -> list[_Match]:
             groups.setdefault(term, number)
     last = len(parsed.groups) - 1
     start_of_word = parsed.groups[last][0] if parsed.prefix else None
-    found: list[_Match] = []
+    found: list[Match] = []
     for start, end, word in word_spans(text):
         if is_spaceless(word):
             found += _in_run(text[start:end], start, word, groups)
         elif (known := next((term for term in terms(word) if term in groups), None)) is not None:
-            found.append(_Match(start, end, groups[known]))
+            found.append(Match(start, end, groups[known]))
         elif start_of_word and word.startswith(start_of_word):
-            found.append(_Match(start, end, last))
+            found.append(Match(start, end, last))
     return found
 
 
-def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[_Match]:
+def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[Match]:
     """Return the matches in a run of characters without spaces: single characters and pairs."""
     characters, shown = units(word), units(run)
     if len(characters) != len(shown):  # folding changed the length: mark the run
-        return [_Match(start, start + len(run), groups[term]) for term in terms(word) if term in groups][:1]
+        return [Match(start, start + len(run), groups[term]) for term in terms(word) if term in groups][:1]
     ends = list(itertools.accumulate(map(len, shown), initial=start))
-    found = [_Match(ends[at], ends[at + 1], groups[one]) for at, one in enumerate(characters) if one in groups]
+    found = [Match(ends[at], ends[at + 1], groups[one]) for at, one in enumerate(characters) if one in groups]
     for at, pair in enumerate(map("".join, itertools.pairwise(characters))):
         if pair in groups:
-            found.append(_Match(ends[at], ends[at + 2], groups[pair]))
+            found.append(Match(ends[at], ends[at + 2], groups[pair]))
     return sorted(found, key=lambda match: match.start)
 
 
-def _window(text: str, matches: list[_Match], max_chars: int) -> tuple[int, int]:
-    """Return start and end of the snippet."""
-    if len(text) <= max_chars:
-        return 0, len(text)
-    best, most = 0, 0
-    for number, first in enumerate(matches):
-        within = {match.group for match in _within(matches, number, first.start + max_chars - max_chars // BEFORE)}
-        if len(within) > most:
-            best, most = first.start, len(within)
-    start = min(max(0, best - max_chars // BEFORE), len(text) - max_chars)
-    if start and (space := text.find(" ", start, best)) >= 0:
-        start = space + 1
-    end = min(start + max_chars, len(text))
-    if end < len(text) and (space := text.rfind(" ", start + max_chars // 2, end + 1)) > 0:
-        end = space
-    return start, end
-
-
-def _within(matches: list[_Match], number: int, end: int) -> list[_Match]:
-    return list(itertools.takewhile(lambda match: match.end <= end, matches[number : number + 200]))
-
-
-def _merged(matches: list[_Match], start: int, end: int) -> list[tuple[int, int]]:
+def _merged(matches: list[Match], start: int, end: int) -> list[tuple[int, int]]:
     """Return the marked ranges of a snippet; those that touch are one."""
     ranges: list[tuple[int, int]] = []
     for match in matches:

@@ -107,7 +107,7 @@ def is_text(request_body: bytes) -> bool:
     """Return whether the request of a member to the package's JSON view sends a text, and nothing else."""
     try:
         data = json.loads(request_body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     body = data.get("body") if isinstance(data, dict) else None
     text = body.get("text") if isinstance(body, dict) and len(body) == 1 else None

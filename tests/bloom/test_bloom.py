@@ -394,6 +394,25 @@ def test_killed_rebuild_expires_and_a_later_one_replaces_it(redis_server: Store)
     assert seen.contains_many(["first", "second", "third"]) == [False, True, False]
 
 
+def test_layers_that_adds_fill_during_a_rebuild_expire_with_it(redis_server: Store) -> None:
+    seen, other = BloomFilter("urls", 20, scaling=True), BloomFilter("urls", 20, scaling=True)
+    seen.add("old")
+
+    def items() -> Any:
+        yield "loaded"
+        kept = {*redis_server.keys()}
+        other.add_many(range(100))  # by another process, while this one is slow or dead
+        added = [redis_server.raw.pttl(key) for key in {*redis_server.keys()} - kept]
+        assert sorted(0 < ttl <= 15 * 60 * 1_000 for ttl in added) == [False] * 2 + [True] * 2
+
+    seen.rebuild(items())
+
+    assert all(seen.contains_many(["loaded", *range(100)]))
+    generation = redis_server.raw.hget(f"{redis_server.prefix}:bloom:{{urls}}:v1:meta", "generation")
+    layers = [key for key in list(redis_server.keys()) if generation in key]
+    assert [redis_server.raw.pttl(key) for key in layers] == [-1] * 3
+
+
 @pytest.mark.contract
 def test_deleted_filter_leaves_a_byte_that_expires(store: Store) -> None:
     seen = BloomFilter("urls", 10)

@@ -85,6 +85,15 @@ def test_channels_that_are_not_read_are_listed_with_the_reason(redis_server: Sto
     assert "7: 0 pending, 2 more" in shown
 
 
+def test_channels_of_one_name_on_two_connections_are_two_rows(redis_server: Store, viewer: Client) -> None:
+    kept = [FileChannel("0 twice", ["one"], using=using) for using in ("default", "other")]
+
+    rows = viewer.get(MESSAGING, {"format": "json"}).json()["panels"]["files"]
+
+    shown = [(row["using"], row["info"] is not None, row["note"]) for row in rows if row["name"] == kept[0].name]
+    assert shown == [("default", True, ""), ("other", False, "on the connection “other”")]
+
+
 def test_page_reads_channels_in_its_round_trips(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(50))
     kept = [FileChannel(f"0 panel {number}", [str(each) for each in range(100)]) for number in range(3)]

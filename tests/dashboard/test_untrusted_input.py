@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from django_redis_components.core.live_events import stream_key
+from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard.models import Task
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
+from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.fields import base_key
-from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.support import URL, fail_with, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import url_of, write_error, write_past
 from tests.dashboard.test_worker_page import WORKERS
 from tests.support import Store
-from tests.taskqueue.tasks import note
+from tests.taskqueue.tasks import echo, note
 
 pytestmark = pytest.mark.django_db
 
 ADMIN = "/admin/django_redis_components/"
+SCHEDULES = f"{ADMIN}schedule/"
 LOCKS, LIMITS, QUEUES, TASKS, FAILURES, LIVE = (
     f"{ADMIN}{page}/" for page in ("lock", "ratelimit", "queues", "task", "failure", "liveevent")
 )
@@ -30,7 +35,8 @@ LOCKS, LIMITS, QUEUES, TASKS, FAILURES, LIVE = (
 CORRUPT = [
     b"", b"\xff\xfe", b"a{b}", b"a\nb", b"\x00", b"x" * 300, b"{% url %}", b"<b>", b"_add", b"..", b"a/b", b"|",
     b"a|b|c", b"0|0|{}", b"0|0|[]", b"null", b"[]", b"{}", b'"x"', b"-1", b"nan", b"inf", b"1e400", b"9" * 400,
-    b'{"pid": "x"}', b'{"info": 7}',
+    b'{"pid": "x"}', b'{"info": 7}', b"[" * 5_000, b'{"a":' * 5_000, b"[" * 5_000 + b"]" * 5_000,
+    b'"\\ud800"', b'{"host": "\\ud800", "reason": "\\udfff"}', b'["\\ud800"]',
 ]  # fmt: skip
 
 
@@ -132,6 +138,43 @@ def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Cl
         redis_server.delete_keys()
 
     assert failed == []
+
+
+#: Text with a byte of a file name that is not UTF-8, as Python reads it.
+SURROGATE = "cannot read caf\udce9.txt"
+ESCAPED = r"cannot read caf\udce9.txt"
+
+
+def test_texts_that_utf_8_cannot_encode_are_escaped_on_every_page(redis_server: Store, operator: Client) -> None:
+    waiting = echo.using(queue_name="mail").enqueue(SURROGATE)
+    failed = fail_with(SURROGATE, queue="mail")[0]
+    get_queue("mail").pause(SURROGATE, author=SURROGATE)
+    write_worker(redis_server, "here:1:abc", host=SURROGATE, version=SURROGATE, queues=[SURROGATE])
+    definition = {"task": SURROGATE, "cron": SURROGATE, "args": [SURROGATE], "kwargs": {SURROGATE: SURROGATE}}
+    redis_server.raw.hset(f"{base_key()}:schedules:definitions", "odd", json.dumps(definition))
+    Lock("stock", timeout=60).acquire()
+
+    addresses = [*pages(RateLimit("api", "5/m")), f"{TASKS}{failed}/?", f"{TASKS}{waiting.id}/?"]
+    found = {
+        (address, form): operator.get(f"{address}&format={form}")
+        for address in [*addresses, f"{SCHEDULES}?"]
+        for form in ("html", "fragment", "json")
+    }
+
+    assert {key: answer.status_code for key, answer in found.items() if answer.status_code not in (200, 404)} == {}
+    for address in (f"{TASKS}{failed}/?", f"{FAILURES}?", f"{url_of('mail')}?state=failed"):
+        assert ESCAPED in found[address, "html"].content.decode()
+    assert ESCAPED in found[f"{TASKS}{waiting.id}/?", "html"].content.decode()
+    assert found[f"{TASKS}{failed}/?", "json"].json()["errors"][0]["message"] == ESCAPED
+
+
+def test_entries_of_the_log_escape_texts_that_utf_8_cannot_encode(admin_user: User) -> None:
+    request = RequestFactory().get("/")
+    request.user = admin_user
+
+    AuditEntry(request, Task, "id", f"Retry {SURROGATE}").finish(SURROGATE)
+
+    assert LogEntry.objects.get().change_message == f"Retry {ESCAPED}: {ESCAPED}."
 
 
 @pytest.mark.parametrize("form", ["html", "json", "fragment"])

@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.files import (
     ChannelFull,
     FileChannel,
 )
+from django_redis_components.files.channel import registered_channels
+from django_redis_components.files.publishing import REAP_COUNT
+from django_redis_components.files.scripts import REAP
 from tests.files.support import CHUNK, new_channel, write
 from tests.support import Store, eventually, run_async
 from tests.support.proxy import Proxy
@@ -123,6 +128,34 @@ def test_file_expires_after_its_ttl(store: Store, tmp_path: Path, caplog: pytest
     assert "Removed 'x' from channel 'logs': it expired before these consumers were done: b." in caplog.text
     [log] = [record for record in caplog.records if "expired" in record.message]
     assert log.levelname == "WARNING"
+
+
+def test_one_call_removes_one_large_file_or_ten_small_ones(redis_server: Store, tmp_path: Path) -> None:
+    logs, client = new_channel(limit_bytes=5_000_000), connections.client("default")
+    sizes = [1_100_000] * 3 + [0] * 12
+    published = [
+        logs.publish(write(tmp_path / "x", bytes(size)), name=str(number)) for number, size in enumerate(sizes)
+    ]
+    deadlines = {file.id: number for number, file in enumerate(published)}
+    redis_server.raw.zadd(f"{redis_server.prefix}:files:{{logs}}:deadlines", deadlines)
+
+    def reap() -> Flow[list[bytes]]:
+        reply = yield REAP(base=f"{redis_server.prefix}:files:{{logs}}", count=REAP_COUNT)
+        return reply[2::3]  # type: ignore[no-any-return]
+
+    names = [[int(name) for name in run(client, reap())] for _ in range(5)]
+
+    assert names == [[0], [1], [2], list(range(3, 13)), [13, 14]]
+    assert redis_server.keys() == []
+
+
+def test_channels_of_one_name_on_two_connections_are_two(redis_server: Store) -> None:
+    kept = [new_channel(using=using) for using in ("other", "default", "default")]
+
+    found = registered_channels()
+
+    assert [(each.name, each.using) for each in found] == [("logs", "default"), ("logs", "other")]
+    assert set(found) <= set(kept)
 
 
 @pytest.mark.contract

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import random
+import zlib
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.core.decompression import Decompressor, zstd_module
@@ -19,6 +22,7 @@ def cut(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
+@settings(deadline=None)
 @given(LINES, st.integers(1, 10))
 def test_lines_are_those_of_the_whole_text(parts: list[bytes], size: int) -> None:
     data, splitter = b"".join(parts), LineSplitter("x", 0, 1_000)
@@ -32,6 +36,7 @@ def test_lines_are_those_of_the_whole_text(parts: list[bytes], size: int) -> Non
     assert splitter.offset == len(data)
 
 
+@settings(deadline=None)
 @given(BLOCKS, st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
 def test_members_in_any_pieces_are_decompressed(members: list[bytes], size: int, codec: str) -> None:
     compress = gzip.compress if codec == "gzip" else zstd_module().compress
@@ -44,6 +49,47 @@ def test_members_in_any_pieces_are_decompressed(members: list[bytes], size: int,
     assert b"".join(blocks) == b"".join(members)
 
 
+class CountedInflate:
+    """A decompressor of zlib that counts the bytes which it is given."""
+
+    given = 0
+    make = staticmethod(zlib.decompressobj)
+
+    def __init__(self, wbits: int) -> None:
+        self.inflate = self.make(wbits=wbits)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inflate, name)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        CountedInflate.given += len(data)
+        return self.inflate.decompress(data, max_length)
+
+
+@pytest.mark.parametrize(
+    ("packed", "size"),
+    [
+        (gzip.compress(b"") * 50_000, 0),
+        ((gzip.compress(b"") + b"\0") * 50_000, 0),
+        ((gzip.compress(b"x") + bytes(100)) * 10_000, 10_000),
+        (gzip.compress(bytes(100_000_000), 9), 100_000_000),
+        (gzip.compress(random.Random(1).randbytes(1_000_000)), 1_000_000),
+    ],
+    ids=["empty", "with a zero", "with zeros", "expanding", "large"],
+)
+def test_the_work_is_proportional_to_the_bytes(monkeypatch: pytest.MonkeyPatch, packed: bytes, size: int) -> None:
+    monkeypatch.setattr(zlib, "decompressobj", CountedInflate)
+    monkeypatch.setattr(CountedInflate, "given", 0)
+    decompressor = Decompressor("gzip", ValueError)
+
+    found = sum(len(block) for block in decompressor.feed(packed))
+    decompressor.finish()
+
+    assert found == size
+    assert CountedInflate.given <= 20 * len(packed) + size // 8
+
+
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 40), st.sampled_from(["gzip", "zstd"]))
 def test_stream_that_was_cut_off_is_an_error(data: bytes, size: int, codec: str) -> None:
     packed = (gzip.compress if codec == "gzip" else zstd_module().compress)(data)

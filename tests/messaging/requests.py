@@ -6,6 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
+from asgiref.sync import markcoroutinefunction
 from django.contrib.auth.models import AnonymousUser
 from django.core.asgi import get_asgi_application
 from django.test import AsyncRequestFactory
@@ -37,6 +38,7 @@ class SignedInMiddleware:
 
     def __init__(self, get_response: Any) -> None:
         self._get_response = get_response
+        markcoroutinefunction(self)
 
     async def __call__(self, request: Any) -> Any:
         async def auser() -> Any:

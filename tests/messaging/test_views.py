@@ -72,7 +72,7 @@ def test_messages_are_fetched_sent_and_acknowledged(client: Client, chat: Chat, 
     rows = [(row["id"], row["sender"], row["body"], row["edited_at"]) for row in data.pop("messages")]
     assert rows == [(1, "other", "hi", None), (2, str(user.pk), {"text": "hello"}, None)]
     epoch = chat.fetch(user.pk).epoch
-    assert data == {"truncated": False, "last_id": 2, "last_seen": 0, "revision": 0, "epoch": epoch}
+    assert data == {"truncated": False, "last_id": 2, "last_seen": 0, "revision": 0, "epoch": epoch, "is_cut": False}
     assert acknowledged.json() == {"unread": 0, "last_seen": 2}
     for response in (sent, fetched, acknowledged):
         assert {"private", "no-cache"} <= set(response["Cache-Control"].split(", "))

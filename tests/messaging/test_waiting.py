@@ -190,6 +190,19 @@ def test_subscribers_get_what_is_published_while_they_are_subscribed(store: Stor
         assert (one.get(0.01), one.dropped) == (None, 0)
 
 
+def test_payloads_that_are_no_json_are_skipped(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    channel = Broadcast("news")
+
+    with channel.subscribe() as messages:
+        for payload in (b"{", b"\xff", b"[" * 50_000):
+            redis_server.raw.spublish(channel.key, payload)
+        channel.publish("end")
+
+        assert messages.get(TIMEOUT_S) == "end"
+
+    assert caplog.messages == ["Channel 'news' received a message that is not JSON."] * 3
+
+
 @pytest.mark.contract
 def test_async_subscribers_get_what_is_published(store: Store) -> None:
     async def scene() -> list[Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 from django.template import Context, Template
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.search import SearchIndex, TextPart
 from django_redis_components.search.highlighting import highlight
+from django_redis_components.search.snippets import Match, best_start
 from tests.support import Store
 
 
@@ -47,6 +51,37 @@ def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
     assert marked("Black kittens, kit", "kit") == "Black kittens, [kit]"
 
 
+MATCHES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(0, 4)), max_size=40)
+
+
+@settings(deadline=None)
+@given(MATCHES, st.integers(1, 40))
+def test_best_part_is_that_of_a_look_at_all_parts(ranges: list[tuple[int, int, int]], length: int) -> None:
+    matches = [Match(start, start + chars, group) for start, chars, group in sorted(ranges)]
+
+    def groups_from(number: int) -> int:
+        limit = matches[number].start + length
+        return len({each.group for each in itertools.takewhile(lambda each: each.end <= limit, matches[number:])})
+
+    counts = [groups_from(number) for number in range(len(matches))]
+    most = max(counts, default=0)
+    assert best_start(matches, length) == (matches[counts.index(most)].start if most else 0)
+
+
+def test_each_match_is_looked_at_a_bounded_number_of_times() -> None:
+    class CountedMatches(list[Match]):
+        looks = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looks += 1
+            return super().__getitem__(index)
+
+    matches = CountedMatches(Match(5 * at, 5 * at + 4, at % 2) for at in range(20_000))
+
+    assert best_start(matches, 100_000) == 0
+    assert matches.looks <= 3 * len(matches)
+
+
 def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
     text = "one lamp " + "word " * 60 + "a black and quiet cat sleeps here " + "word " * 60
 
@@ -61,6 +96,7 @@ def test_snippet_has_the_part_with_the_most_words_of_the_query() -> None:
     assert marked("short", "absent", 20) == "short"
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(max_size=20), st.none() | st.integers(1, 60))
 def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: int | None) -> None:
     import unicodedata

@@ -27,11 +27,13 @@ class ChannelRow:
     """A channel of this process.
 
     Attributes:
+        using: connection alias.
         info: None if it could not be read; `note` says why.
         consumers: number of all consumers.
     """
 
     name: str
+    using: str
     info: ChannelInfo | None
     consumers: int
     note: str = ""
@@ -71,11 +73,11 @@ class FilesPanel(Panel):
 
     def using(self) -> str:
         """Return the alias of the first channel; those on other connections are listed without figures."""
-        return next((each.using for each in registered_channels().values()), conf.settings().dashboard.using)
+        return next((each.using for each in registered_channels()), conf.settings().dashboard.using)
 
     def read(self) -> Flow[list[ChannelRow]]:
         """Read the channels in two round trips."""
-        alias, registered = self.using(), list(registered_channels().values())
+        alias, registered = self.using(), registered_channels()
         channels = [each for each in registered if each.using == alias][:MAX_CHANNELS]
         outcomes = yield from gather([info_flow(each, MAX_FILES, MAX_CONSUMERS) for each in channels])
         raise_if_all_failed(outcomes)
@@ -101,7 +103,7 @@ class FilesPanel(Panel):
 
 
 def _row(channel: FileChannel, info: ChannelInfo | None, note: str) -> ChannelRow:
-    return ChannelRow(channel.name, info, len(channel.consumers), note)
+    return ChannelRow(channel.name, channel.using, info, len(channel.consumers), note)
 
 
 def _channel_line(row: ChannelRow) -> ChannelLine:

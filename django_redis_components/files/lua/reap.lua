@@ -3,18 +3,20 @@
 -- KEYS[1] base  prefix of the keys of the channel
 -- DERIVED base:bytes base:limit base:sizes base:deadlines base:waiting base:waiting_until base:room:<id> base:file:<id>
 -- DERIVED base:file:<id>:<number> base:pending:<consumer> base:wakeup:<consumer>
--- ARGV[1] count  most files
+-- ARGV[1] count  most files; fewer if they have many chunks
 -- Returns {wait_ms, state, name, consumers, ...}: milliseconds until the next file expires, -1 without files; then for
 -- each file its state ("publishing" or "ready"), name, and the consumers not done, by newlines
--- Cost: O(chunks) of the files
+-- Cost: O(chunks) of the files, 1,000 and those of one file at most
 -- @include channel
 local base = KEYS[1]
 local count = tonumber(ARGV[1])
+-- Chunks after which a call removes no further files: the server frees each at once.
+local MAX_REMOVED = 1000
 
 local now_ms = read_clock()
-local deadlines, found = base .. ":deadlines", { -1 }
+local deadlines, found, removed = base .. ":deadlines", { -1 }, 0
 for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "LIMIT", 0, count)) do
-  local _, _, name, consumers = reservation(base, id)
+  local _, chunks, name, consumers = reservation(base, id)
   local left = {}
   for _, consumer in ipairs(consumers) do
     if redis.call("ZSCORE", pending_key(base, consumer), id) then
@@ -25,6 +27,10 @@ for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "
   found[#found + 1] = name
   found[#found + 1] = table.concat(left, "\n")
   remove_file(base, id, now_ms)
+  removed = removed + chunks
+  if removed >= MAX_REMOVED then
+    break
+  end
 end
 local head = redis.call("ZRANGE", base .. ":waiting", 0, 0)[1]
 if head and head ~= first_waiter(base, now_ms) then

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
+from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.taskqueue.startup import run_poller
 
 
-class Command(BaseCommand):
+class Command(PlainOutputCommand):
     """Run a poller."""
 
     help = (

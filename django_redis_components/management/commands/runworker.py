@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
+from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.taskqueue.startup import run_worker
 from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient
 from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, WorkerOptions
 
 
-class Command(BaseCommand):
+class Command(PlainOutputCommand):
     """Run tasks."""
 
     help = (

@@ -23,6 +23,10 @@ local function grow(base, filter, is_rebuilding)
   end
   redis.call("SETRANGE", layer.key, 0, CLOSED)
   allocate(following, is_rebuilding and REBUILDING or OPEN)
+  local ttl_ms = redis.call("PTTL", filter.meta)
+  if ttl_ms > 0 then -- a rebuild: if it dies, its layers expire with it
+    redis.call("PEXPIRE", following.key, ttl_ms)
+  end
   redis.call("HINCRBY", filter.meta, "layers", 1)
   return read_filter(base, filter.meta)
 end

@@ -8,15 +8,17 @@
 -- ARGV[4] keep_last  messages
 -- ARGV[5] keep_for_ms  milliseconds
 -- ARGV[6] max_messages  messages
--- ARGV[7] max_age_ms  milliseconds
--- ARGV[8] ttl_ms  milliseconds
--- ARGV[9] members*  text
+-- ARGV[7] max_bytes  bytes
+-- ARGV[8] max_age_ms  milliseconds
+-- ARGV[9] ttl_ms  milliseconds
+-- ARGV[10] members*  text
 -- Returns 1: created, now or by a call whose reply was lost
 -- Returns -1: there is a chat with this id
 -- Cost: O(members)
 local chat = KEYS[1]
 local token, sender, body = ARGV[1], ARGV[2], ARGV[3]
-local keep_last, keep_for_ms, max_messages, max_age_ms, ttl_ms = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local keep_last, keep_for_ms, max_messages, max_bytes = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local max_age_ms, ttl_ms = ARGV[8], ARGV[9]
 -- @include chat
 
 local keys, now_ms = chat_keys(chat), clock_ms()
@@ -25,10 +27,10 @@ if created then
   return created == token and 1 or -1
 end
 delete_chat(keys)
-redis.call("HSET", keys.meta, "seq", 0, "trimmed", 0, "last_at", 0, "revision", 0, "created", token)
+redis.call("HSET", keys.meta, "seq", 0, "trimmed", 0, "last_at", 0, "revision", 0, "bytes", 0, "created", token)
 redis.call("HSET", keys.meta, "keep_last", keep_last, "keep_for_ms", keep_for_ms, "max_messages", max_messages)
-redis.call("HSET", keys.meta, "max_age_ms", max_age_ms, "ttl_ms", ttl_ms)
-for number = 9, #ARGV do
+redis.call("HSET", keys.meta, "max_bytes", max_bytes, "max_age_ms", max_age_ms, "ttl_ms", ttl_ms)
+for number = 10, #ARGV do
   redis.call("ZADD", keys.members, 0, ARGV[number])
 end
 append(keys, sender, body, now_ms)

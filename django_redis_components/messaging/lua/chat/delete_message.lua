@@ -15,9 +15,9 @@ local user, id = ARGV[1], ARGV[2]
 -- @include message
 
 local keys = chat_keys(chat)
-local code = check_sender(keys, user, id)
-if code == 1 then
-  remove_message(keys, id)
+local code, entry = check_sender(keys, user, id)
+if entry then
+  remove_message(keys, entry)
   renew_ttl(keys)
   notify(keys, id)
 elseif code == NO_MESSAGE and redis.call("ZSCORE", keys.deleted, id) then

@@ -4,20 +4,20 @@
 -- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] after  id
--- ARGV[3] count  messages to look at
+-- ARGV[3] count  messages to look at; fewer if they are large
 -- Returns n >= 1: id of the last message that was looked at
 -- Returns 0: there are no more
 -- Cost: O(count)
 local chat = KEYS[1]
-local user, after, count = ARGV[1], ARGV[2], ARGV[3]
+local user, after, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- @include message
 
 local keys = chat_keys(chat)
-local entries, last, is_changed = redis.call("XRANGE", keys.log, "(" .. after .. "-0", "+", "COUNT", count), 0, false
-for _, entry in ipairs(entries) do
+local last, is_changed = 0, false
+for _, entry in ipairs((read_messages("XRANGE", keys.log, nil, "(" .. after .. "-0", "+", count))) do
   last = number_of(entry)
   if entry[2][2] == user then
-    remove_message(keys, last)
+    remove_message(keys, entry)
     is_changed = true
   end
 end

@@ -5,13 +5,13 @@
 -- ARGV[1] user  text
 -- ARGV[2] after  id; empty for the last seen one
 -- ARGV[3] before  id; empty: after the cursor
--- ARGV[4] limit  messages
--- Returns an array: seq, last seen id, 1 if truncated, revision, the epoch, the entries, their edits
+-- ARGV[4] limit  messages; fewer are returned after about 1 MiB of bodies and edits
+-- Returns an array: seq, last seen id, 1 if truncated, revision, the epoch, 1 if there are more, the entries, their edits
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Cost: O(log N) for N messages, and O(1) for each that is returned
 local chat = KEYS[1]
-local user, after, before, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local user, after, before, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 -- @include chat
 
 local keys = chat_keys(chat)
@@ -24,18 +24,10 @@ local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
 after = before and trimmed or after or seen
 local is_older = after > seq -- a cursor of an older chat with this id
 local from = math.max(is_older and 0 or after, hidden_until(keys, user))
-local entries, edits = {}, {}
+local command, first, last = "XRANGE", string.format("(%.0f-0", from), "+"
 if before then
-  local found = redis.call("XREVRANGE", keys.log, string.format("(%.0f-0", before), string.format("(%.0f-0", from), "COUNT", limit)
-  for at = #found, 1, -1 do
-    entries[#entries + 1] = found[at]
-  end
-else
-  entries = redis.call("XRANGE", keys.log, string.format("(%.0f-0", from), "+", "COUNT", limit)
+  command, first, last = "XREVRANGE", string.format("(%.0f-0", before), first
 end
-if #entries > 0 then
-  local first, last = number_of(entries[1]), number_of(entries[#entries])
-  edits = redis.call("ZRANGEBYSCORE", keys.edits, first, last)
-end
+local entries, edits, is_cut = read_messages(command, keys.log, keys.edits, first, last, limit)
 local is_truncated = is_older or from < trimmed
-return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), meta[4], entries, edits }
+return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), meta[4], is_cut and 1 or 0, entries, edits }

@@ -7,12 +7,13 @@
 -- ARGV[3] token  opaque; a repeated call has the same
 -- ARGV[4] token_ttl_s  seconds
 -- ARGV[5] max_messages  messages; the oldest are dropped
--- ARGV[6] ttl_ms  milliseconds
+-- ARGV[6] max_bytes  bytes of bodies; the oldest are dropped
+-- ARGV[7] ttl_ms  milliseconds
 -- Returns n >= 1: id of the message, sent now or with this token before
 -- Cost: O(1), and O(1) for each message that is dropped, 10,000 at most
 local mailbox = KEYS[1]
 local sender, body, token, token_ttl_s = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local max_messages, ttl_ms = tonumber(ARGV[5]), ARGV[6]
+local max_messages, max_bytes, ttl_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 -- @include mailbox
 -- @include sent
 
@@ -27,12 +28,13 @@ local id = redis.call("HINCRBY", keys.meta, "seq", 1)
 if id == 1 then
   redis.call("HSET", keys.meta, "created", string.format("%.0f", now_s * 1000000 + tonumber(now[2])))
 end
-local sent_ms = string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
+local bytes, sent_ms = add_bytes(keys, #body), string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
 redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
-local count = redis.call("XLEN", keys.log)
-if count > max_messages then
-  redis.call("XTRIM", keys.log, "MAXLEN", math.max(max_messages, count - MAX_DROPPED))
-  dropped = first_id(keys, id) - 1
+local excess = redis.call("XLEN", keys.log) - max_messages
+if excess > 0 or bytes > max_bytes then
+  dropped = remove_oldest(keys, bytes, function(number, remaining, count)
+    return count < excess or (remaining > max_bytes and number < id)
+  end)
 end
 if dropped > 0 then
   redis.call("HSET", keys.meta, "dropped", dropped)

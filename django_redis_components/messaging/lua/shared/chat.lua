@@ -1,15 +1,15 @@
+-- @include log
 -- A chat is these keys:
 --   log      stream: n-0 -> s sender, b body, t time in milliseconds
 --   members  zset: user -> last seen id
 --   meta     hash: seq, the last id; trimmed, the last id that was removed from the log; last_at, its time in
---            milliseconds; revision, the number of edits and deletions; created, a token; and the retention
+--            milliseconds; revision, the number of edits and deletions; bytes of the bodies and edits in the log;
+--            created, a token; and the retention
 --   hidden   hash: user -> the last id before what the member may see; none: 0
 --   sent, keyed  zsets: tokens of sent messages (shared/sent.lua)
 --   edits    zset: "<time>:<id>:<body>" -> id
 --   deleted  zset: id -> id
 local NO_CHAT, NOT_MEMBER = -1, -2
--- Most messages that one call trims, so that none blocks the server for long.
-local MAX_TRIMMED = 10000
 
 -- Return the names of the keys of a chat.
 local function chat_keys(chat)
@@ -70,11 +70,6 @@ local function delete_chat(keys)
   redis.call("UNLINK", keys.log, keys.members, keys.meta, keys.hidden, keys.sent, keys.keyed, keys.edits, keys.deleted)
 end
 
--- Return the number of an entry's id.
-local function number_of(entry)
-  return tonumber(string.match(entry[1], "^%d+"))
-end
-
 -- Return the last of the messages `first` to `last` that was sent before a time; first - 1 if none was. Times grow with ids.
 local function last_before(log, first, last, time_ms)
   local found, low, high, middle = first - 1, first, last, first
@@ -91,10 +86,18 @@ local function last_before(log, first, last, time_ms)
   return found
 end
 
+-- Remove the messages up to an id; the others have some bytes.
+local function remove_until(keys, last, bytes)
+  redis.call("XTRIM", keys.log, "MINID", (last + 1) .. "-0")
+  redis.call("ZREMRANGEBYSCORE", keys.edits, "-inf", last)
+  redis.call("ZREMRANGEBYSCORE", keys.deleted, "-inf", last)
+  redis.call("HSET", keys.meta, "trimmed", last, "bytes", string.format("%.0f", bytes))
+end
+
 -- Remove what all members have read, except the newest messages, and what is beyond the limits in any case. A call
--- trims a bounded number; the next send, ack or leave continues.
+-- trims a bounded number; the next send, edit, ack or leave continues.
 local function trim(keys, now_ms)
-  local names = { "seq", "trimmed", "keep_last", "keep_for_ms", "max_messages", "max_age_ms" }
+  local names = { "seq", "trimmed", "keep_last", "keep_for_ms", "max_messages", "max_bytes", "max_age_ms", "bytes" }
   local meta = redis.call("HMGET", keys.meta, unpack(names))
   for number = 1, #names do
     meta[names[number]] = tonumber(meta[number])
@@ -107,12 +110,12 @@ local function trim(keys, now_ms)
   end
   last = math.max(trimmed, last, seq - meta.max_messages)
   last = last_before(keys.log, last + 1, seq, now_ms - meta.max_age_ms)
-  last = math.min(last, trimmed + MAX_TRIMMED)
-  if last > trimmed then
-    redis.call("XTRIM", keys.log, "MINID", (last + 1) .. "-0")
-    redis.call("ZREMRANGEBYSCORE", keys.edits, "-inf", last)
-    redis.call("ZREMRANGEBYSCORE", keys.deleted, "-inf", last)
-    redis.call("HSET", keys.meta, "trimmed", last)
+  local bytes, max_bytes = meta.bytes or 0, meta.max_bytes or math.huge -- a chat of an earlier version has neither
+  if last > trimmed or bytes > max_bytes then
+    local found, _, remaining, is_cut = find_excess(keys.log, keys.edits, bytes, function(id, now)
+      return id <= last or (now > max_bytes and id < seq)
+    end)
+    remove_until(keys, math.max(is_cut and trimmed or last, found or trimmed), remaining)
   end
 end
 
@@ -122,5 +125,6 @@ local function append(keys, sender, body, now_ms)
   local sent_ms = math.max(now_ms, tonumber(redis.call("HGET", keys.meta, "last_at")))
   redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", string.format("%.0f", sent_ms))
   redis.call("HSET", keys.meta, "last_at", string.format("%.0f", sent_ms))
+  redis.call("HINCRBY", keys.meta, "bytes", #body)
   return id
 end

@@ -1,13 +1,12 @@
+-- @include log
 -- A mailbox is these keys:
 --   log   stream: n-0 -> s sender, b body, t time in milliseconds
 --   meta  hash: seq, the last id; acked, the last id that was acknowledged; dropped, the last id that was removed without
---         an ack; created, the time of the first message in microseconds
+--         an ack; bytes of the bodies in the log; created, the time of the first message in microseconds
 --   sent, keyed  zsets: tokens of sent messages (shared/sent.lua)
 
 -- Milliseconds for which the counter lives at least: as long as a token, which refers to an id.
 local MIN_TTL_MS = 86400000
--- Most messages that one send drops, so that none blocks the server for long: the limit may be lower than before.
-local MAX_DROPPED = 10000
 
 -- Return the names of the keys of a mailbox.
 local function mailbox_keys(mailbox)
@@ -30,10 +29,23 @@ local function read_meta(keys)
   return seq, acked, dropped
 end
 
--- Return the id of the first message; another one if there is none.
-local function first_id(keys, default)
-  local entry = redis.call("XRANGE", keys.log, "-", "+", "COUNT", 1)[1]
-  return entry and tonumber(string.match(entry[1], "^%d+")) or default
+-- Add to the bytes of the bodies in the log; return their sum.
+local function add_bytes(keys, bytes)
+  if redis.call("EXISTS", keys.log) == 0 then
+    redis.call("HSET", keys.meta, "bytes", 0) -- the log expires before the counter
+  end
+  return redis.call("HINCRBY", keys.meta, "bytes", bytes)
+end
+
+-- Remove the oldest messages for which `is_excess` is true (see `find_excess`); `bytes` is what the log has now. Return the id
+-- of the last one (0: none), their number, and whether there may be more.
+local function remove_oldest(keys, bytes, is_excess)
+  local last, count, remaining, is_cut = find_excess(keys.log, nil, bytes, is_excess)
+  if last then
+    redis.call("XTRIM", keys.log, "MINID", (last + 1) .. "-0")
+    redis.call("HSET", keys.meta, "bytes", string.format("%.0f", remaining))
+  end
+  return last or 0, count, is_cut
 end
 
 -- Let the log expire, and the counter not before it: ids must not start anew while there are messages.

@@ -1,7 +1,7 @@
 -- @include chat
 local NO_MESSAGE, NOT_SENDER = -3, -4
 
--- Return 1 if a user may change a message, or a code.
+-- Return 1 and the entry if a user may change a message, or a code.
 local function check_sender(keys, user, id)
   local seen, code = last_seen(keys, user)
   if not seen then
@@ -11,13 +11,27 @@ local function check_sender(keys, user, id)
   if not entry then
     return NO_MESSAGE
   end
-  return entry[2][2] == user and 1 or NOT_SENDER
+  if entry[2][2] ~= user then
+    return NOT_SENDER
+  end
+  return 1, entry
+end
+
+-- Remove the edit of a message; return its bytes.
+local function remove_edit(keys, entry)
+  local edit = edits_of(keys.edits, { entry })[1]
+  if not edit then
+    return 0
+  end
+  redis.call("ZREM", keys.edits, edit)
+  return #edit
 end
 
 -- Remove a message from the log, which keeps its id.
-local function remove_message(keys, id)
-  redis.call("XDEL", keys.log, id .. "-0")
-  redis.call("ZREMRANGEBYSCORE", keys.edits, id, id)
+local function remove_message(keys, entry)
+  local id, bytes = number_of(entry), #entry[2][4] + remove_edit(keys, entry)
+  redis.call("XDEL", keys.log, entry[1])
   redis.call("ZADD", keys.deleted, id, id)
   redis.call("HINCRBY", keys.meta, "revision", 1)
+  redis.call("HINCRBY", keys.meta, "bytes", -bytes)
 end

@@ -64,12 +64,11 @@
 
   const textOf = (row) => row.querySelector(".said").textContent;
 
-  const show = async ({ messages, truncated, last_id }) => {
+  const show = async ({ messages, truncated, last_id, is_cut }) => {
     await loadNames(messages);
     if (truncated) log.replaceChildren(); // messages are missing: what was fetched is a new beginning
     log.append(...messages.map(element));
-    // A deleted message leaves a gap in the ids. Fewer messages than the limit are all up to the last id.
-    cursor = messages.length < LIMIT ? last_id : messages.at(-1).id;
+    cursor = is_cut ? messages.at(-1).id : last_id; // a deleted message leaves a gap in the ids
   };
 
   const request = async (query, options = {}) => {
@@ -84,7 +83,7 @@
     const found = new Map();
     let first = 0; // older messages were not deleted, but removed because all have read them
     let latest = null; // revision of the first reply: a later change is found by the next poll
-    for (let data; data === undefined || (after < cursor && data.messages.length === MAX_LIMIT); ) {
+    for (let data; data === undefined || (after < cursor && data.is_cut); ) {
       data = await (await checked(await request({ after, limit: MAX_LIMIT }))).json();
       if (data.truncated) first = data.messages[0]?.id ?? cursor + 1;
       for (const message of data.messages) found.set(message.id, message);
