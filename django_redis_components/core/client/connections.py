@@ -44,9 +44,6 @@ __all__ = [
     "page_client",
 ]
 
-#: Retries of a request of a page: for a connection that the server has closed meanwhile.
-PAGE_RETRIES = 1
-
 #: The key of a client: the alias, or the alias with the timeout and retries of `client_with_timeout`.
 _ClientKey = str | tuple[str, float, int | None]
 
@@ -76,7 +73,7 @@ class _LoopClients:
 
 
 _clients: dict[_ClientKey, SyncClient] = {}
-_page_clients: dict[str, SyncPageClient] = {}
+_page_clients: dict[tuple[str, float | None], SyncPageClient] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
 #: Number of changes of the settings. A loop closes its clients that were made before the last change.
 _generation = 0
@@ -146,27 +143,35 @@ def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = Non
     return found
 
 
-def page_client(alias: str = "default") -> SyncPageClient:
-    """Return the client for what a page can do without: it waits for at most ``PAGE_TIMEOUT``.
+def page_client(alias: str = "default", timeout_s: float | None = None) -> SyncPageClient:
+    """Return the client for what a page can do without.
 
     While the circuit breaker of the alias is open, it raises `NotConnected` at once.
+
+    Args:
+        alias: as for `client`.
+        timeout_s: seconds for each request, with its retries; None: ``PAGE_TIMEOUT``.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    found = _page_clients.get(alias)
+    found = _page_clients.get((alias, timeout_s))
     if found is None:
-        timeout_s = endpoint(alias).settings.page_timeout_s
-        found = _page_clients[alias] = SyncPageClient(
-            client_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s
-        )
+        seconds = _page_timeout_s(alias, timeout_s)
+        client = client_with_timeout(alias, seconds)
+        found = _page_clients[alias, timeout_s] = SyncPageClient(client, breaker_for(alias), seconds)
     return found
 
 
-def apage_client(alias: str = "default") -> AsyncPageClient:
+def apage_client(alias: str = "default", timeout_s: float | None = None) -> AsyncPageClient:
     """Return the client for what a page can do without, for the running event loop; see `page_client`."""
-    timeout_s = endpoint(alias).settings.page_timeout_s
-    return AsyncPageClient(aclient_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s)
+    seconds = _page_timeout_s(alias, timeout_s)
+    return AsyncPageClient(aclient_with_timeout(alias, seconds), breaker_for(alias), seconds)
+
+
+def _page_timeout_s(alias: str, timeout_s: float | None) -> float:
+    settings = endpoint(alias).settings
+    return min(settings.page_timeout_s if timeout_s is None else timeout_s, settings.socket_timeout_s)
 
 
 def endpoint(alias: str) -> Endpoint:

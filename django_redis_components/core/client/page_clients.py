@@ -59,6 +59,7 @@ class SyncPageClient(_BasePageClient):
 
     def __init__(self, client: SyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
         super().__init__(breaker, client.endpoint.alias, timeout_s)
+        self.endpoint = client.endpoint
         self._client = client
 
     def execute(self, request: Call | Command) -> Any:
@@ -82,6 +83,7 @@ class AsyncPageClient(_BasePageClient):
 
     def __init__(self, client: AsyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
         super().__init__(breaker, client.endpoint.alias, timeout_s)
+        self.endpoint = client.endpoint
         self._client = client
 
     async def execute(self, request: Call | Command) -> Any:
