@@ -125,18 +125,19 @@ def test_waiting_call_computes_when_the_computing_one_fails(away: Store) -> None
 
 def test_tasks_compute_once_and_survive_a_cancelled_one_while_redis_is_away(away: Store) -> None:
     computed: list[int] = []
+    has_begun = asyncio.Event()
 
     @cached("value", 60)
     async def value() -> int:
         computed.append(1)
+        has_begun.set()
         await asyncio.sleep(0 if len(computed) > 1 else 60)
         return len(computed)
 
     async def main() -> list[Any]:
         breaker_for("default").record_failure(pause_s=60)
         tasks = [asyncio.ensure_future(value()) for _ in range(10)]
-        while not computed:
-            await asyncio.sleep(0)
+        await has_begun.wait()
         tasks[0].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import math
 import select
 import time
 import weakref
@@ -25,6 +26,7 @@ from typing import Any
 from hiredis import pack_command
 from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
 
+from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
@@ -88,7 +90,7 @@ class _BaseConnection:
         limit_s: float = self._redis_connection.socket_timeout
         if not self.released_at:
             limit_s, self.opened_s = limit_s - self.opened_s, 0.0
-        return limit_s if timeout_s is None else min(limit_s, timeout_s)
+        return min(limit_s, math.inf if timeout_s is None else timeout_s, budget_left_s())
 
     def _record_opening(self, started_at: float, timeout_s: float | None) -> None:
         timeout: float = self._redis_connection.socket_timeout
@@ -220,10 +222,12 @@ class SyncConnection(_BaseConnection):
 
     def _read_late(self, timeout_s: float | None) -> Any:
         """Continue to read a reply that did not arrive within the first part of the timeout."""
-        limit_s, waited_s = self._limit_s(timeout_s), self._part_s
+        limit_s, waited_s, spent_s = self._limit_s(timeout_s), self._part_s, 0.0
         try:
             while True:
                 self._report_late(waited_s)
+                spend(waited_s - spent_s)
+                spent_s = waited_s
                 part_s = min(self._part_s, limit_s - waited_s)
                 if part_s < MIN_PART_S:
                     raise TimeoutError
@@ -331,12 +335,14 @@ class AsyncConnection(_BaseConnection):
     async def _read_late(self, replies: list[Any], count: int, sent_at: float, timeout_s: float | None) -> None:
         """Continue to read replies that did not all arrive within the first part of the timeout."""
         connection, limit_s, part_s = self._redis_connection, self._limit_s(timeout_s), PART_S
-        stream = connection._reader
+        stream, spent_s = connection._reader, 0.0
         try:
             while True:
                 if not (stream._buffer or stream.at_eof() or self._has_arrived()):
                     waited_s = time.monotonic() - sent_at
                     self._report_late(waited_s)
+                    spend(waited_s - spent_s)
+                    spent_s = waited_s
                     if waited_s >= limit_s:
                         raise TimeoutError
                     part_s = min(PART_S, limit_s - waited_s)
