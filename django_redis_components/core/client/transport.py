@@ -329,7 +329,7 @@ class AsyncConnection(_BaseConnection):
         except (OSError, ConnectionError, TimeoutError) as exc:
             if not timer.expired():
                 raise self._redis_error(exc) from exc
-            await self._read_late(replies, count, timer.when() - PART_S, timeout_s)
+            await self._read_late(replies, count, (timer.when() or 0.0) - PART_S, timeout_s)
         return replies
 
     async def _read_late(self, replies: list[Any], count: int, sent_at: float, timeout_s: float | None) -> None:
