@@ -33,7 +33,7 @@ from django_redis_components.core.model_changes import (
     values_of,
     write_newest,
 )
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import SyncClientProtocol, run
 
 #: An object's entries by scope; the scope is "" in an index without scopes.
 Placed = dict[str, Entry]
@@ -93,7 +93,7 @@ class ModelIndex(Source):
             model,
             self.fields,
             self.relations,
-            self._update,
+            self._follow,
             "manage.py rebuild_autocomplete --repair",
         )
 
@@ -199,20 +199,28 @@ class ModelIndex(Source):
         """Follow them no longer; `unregister` calls it."""
         self._changes.disconnect()
 
-    def _update(self, keys: Sequence[Any], using: str) -> None:
+    def _follow(self, keys: Sequence[Any], using: str) -> None:
+        self._update(keys, using, connections.page_client(self.using))
+
+    def _update(self, keys: Sequence[Any], using: str, client: SyncClientProtocol | None = None) -> None:
         written: dict[Any, set[str]] = {}
 
         def write(placed: Mapping[Any, Placed]) -> None:
-            self.write(placed, written)
+            self.write(placed, written, client)
             for key, entries in placed.items():
                 written.setdefault(key, set()).update(entries)
 
         if not write_newest(keys, self.queryset().using(using).in_bulk, self.placed, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
-    def write(self, placed: Mapping[Any, Placed], written: Mapping[Any, Collection[str]]) -> None:
+    def write(
+        self,
+        placed: Mapping[Any, Placed],
+        written: Mapping[Any, Collection[str]],
+        client: SyncClientProtocol | None = None,
+    ) -> None:
         """Write the entries of objects, by primary key, and remove those of other scopes, also of `written` ones."""
-        run(connections.client(self.using), model_sync.write(self, placed, written))
+        run(client or connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):

@@ -8,6 +8,8 @@ from collections import Counter
 from typing import Any
 
 from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import arun, run
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.exceptions import MessagingError
 from django_redis_components.ratelimits import Decision, RateLimit
@@ -72,27 +74,29 @@ def open_requests(user: str) -> int:
 
 
 def perform(chat: Chat, name: str, args: dict[str, Any]) -> Any:
-    """Call a method of a chat for its user, within the limits.
+    """Run the flow of a chat's method for its user, on the client of pages, within the limits.
 
     Raises:
         TooManyRequests: a limit is reached.
     """
     if name == "send" and (limit := _limit()):
         _check(limit.hit(args["sender"]))
+    client, flow = connections.page_client(chat.using), getattr(chat, f"_{name}")(**args)
     if name != "wait":
-        return getattr(chat, name)(**args)
+        return run(client, flow)
     with OpenRequest(args["user"], conf.settings().messaging.max_long_polls):
-        return chat.wait(**args)
+        return run(client, flow)
 
 
 async def aperform(chat: Chat, name: str, args: dict[str, Any]) -> Any:
     """See `perform`. A long poll is a task here, as an event stream is, and counts as one."""
     if name == "send" and (limit := _limit()):
         _check(await limit.ahit(args["sender"]))
+    client, flow = connections.apage_client(chat.using), getattr(chat, f"_{name}")(**args)
     if name != "wait":
-        return await getattr(chat, f"a{name}")(**args)
+        return await arun(client, flow)
     with OpenRequest(args["user"], conf.settings().messaging.max_streams):
-        return await chat.await_(**args)
+        return await arun(client, flow)
 
 
 _limits: list[RateLimit] = []

@@ -23,7 +23,9 @@ from django.views.decorators.http import require_http_methods
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import arun
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_state import ChatState
@@ -52,7 +54,8 @@ _Response = TypeVar("_Response", bound=HttpResponseBase)
 
 logger = logging.getLogger(__name__)
 
-#: What a view asks of its chat: a method and its arguments. The reply is the result.
+#: What a view asks of its chat: a method and its arguments, whose flow runs on the client of pages. The reply is the
+#: result.
 _Steps = Generator[tuple[str, dict[str, Any]], Any, HttpResponse]
 
 
@@ -131,7 +134,7 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
         if not isinstance(request, ASGIRequest):
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
         user, chat = await _auser(request), _chat(chat_id)
-        position = _position(request, await chat.astate(user))
+        position = _position(request, await arun(connections.apage_client(chat.using), chat._state(user)))
         response = EventStreamResponse(chat, user, position, OpenRequest(user, conf.settings().messaging.max_streams))
     except RedisError as exc:
         logger.warning("An event stream was refused for now: %s", exc)

@@ -21,7 +21,7 @@ from django_redis_components.core.model_changes import (
     values_of,
     write_newest,
 )
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import SyncClientProtocol, run
 from django_redis_components.search.arguments import Place, SortValue, check_id
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
@@ -102,7 +102,7 @@ class ModelSearch:
             model,
             self.fields,
             self.relations,
-            self._update,
+            self._follow,
             "manage.py rebuild_search --repair",
         )
 
@@ -204,14 +204,26 @@ class ModelSearch:
             self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
         self._store_check(drift.objects, 0)
 
-    def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
+    def _follow(self, keys: Sequence[Any], using: str) -> None:
+        self._update(keys, using, client=connections.page_client(self.index.using))
+
+    def _update(
+        self, keys: Sequence[Any], using: str, *, force: bool = False, client: SyncClientProtocol | None = None
+    ) -> None:
         objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force)):
+        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force, client=client)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
-    def write(self, documents: Mapping[Any, Document | None], *, force: bool = False) -> None:
+    def write(
+        self,
+        documents: Mapping[Any, Document | None],
+        *,
+        force: bool = False,
+        client: SyncClientProtocol | None = None,
+    ) -> None:
         """Write the documents of objects, by primary key; remove those that are None."""
-        self.index.write_many({check_id(key): document for key, document in documents.items()}, force=force)
+        by_id = {check_id(key): document for key, document in documents.items()}
+        self.index.write_many(by_id, force=force, client=client)
 
     def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""
