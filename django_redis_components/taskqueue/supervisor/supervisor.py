@@ -45,6 +45,9 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
+#: Copies of one stop signal arrive within this many seconds, and count once: `timeout`, Heroku and process managers send
+#: it to a process and again to its group.
+SAME_STOP_S = 0.2
 #: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0
 
@@ -74,6 +77,7 @@ class Supervisor:
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
         self._stops = 0
+        self._latest_stop = (0, float("-inf"))
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
         self._renew_at = 0.0
@@ -111,8 +115,11 @@ class Supervisor:
         finally:
             self._health.close()
 
-    def _on_stop(self, *_: object) -> None:
-        self._stops += 1
+    def _on_stop(self, number: int, _: object) -> None:
+        latest, at = self._latest_stop
+        self._latest_stop = (number, time.monotonic())
+        if number != latest or self._latest_stop[1] - at > SAME_STOP_S:
+            self._stops += 1
 
     def _on_quiet(self, *_: object) -> None:
         self._quiet = True
@@ -172,7 +179,7 @@ class Supervisor:
         for child in self._children:
             if stops > 1:
                 child.signal(STOP_NOW)
-            elif child.state() != "stopping":  # a second SIGTERM would end the grace period
+            elif child.state() != "stopping":  # its own grace period has begun before
                 child.stop(self._kill_at)
         return stops
 
