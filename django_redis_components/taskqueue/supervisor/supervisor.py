@@ -32,6 +32,7 @@ from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
+from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_NOW, STOP_SIGNALS
@@ -78,6 +79,7 @@ class Supervisor:
         self._children: list[Child] = []
         self._stops = 0
         self._latest_stop = (0, float("-inf"))
+        self._orphans = OrphanReaper()
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
         self._renew_at = 0.0
@@ -288,6 +290,7 @@ class Supervisor:
             if exit_text is not None:
                 self._children.remove(child)
                 self._clean_up(child, exit_text)
+        self._orphans.reap([child.pid for child in self._children])
 
     def _clean_up(self, child: Child, exit_text: str) -> None:
         """Settle the leases of an exited process, and plan its replacement."""
