@@ -46,8 +46,8 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
-#: Copies of one stop signal arrive within this many seconds, and count once: `timeout` and process managers send it to a
-#: process and again to its group.
+#: Copies of one stop signal arrive within this many seconds, and count once: `timeout` and process managers send it to
+#: a process and again to its group.
 SAME_STOP_S = 0.2
 #: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0

@@ -38,9 +38,10 @@ local first = tonumber(ARGV[11])
 -- @include times
 -- @include flush
 -- @lazy counters: count, append_run
--- @lazy results: append_worker, add_error, keep_failed, notify_waiters
+-- @lazy results: append_worker, add_error, notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers
+-- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
 -- @lazy termination: finish_cancelled
@@ -50,6 +51,8 @@ local first = tonumber(ARGV[11])
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
 local SAMPLES = 20
 local MAX_RECOVERED = 200
+-- Failed tasks beyond the limit, which was lowered, that one call deletes in each queue.
+local MAX_TRIMMED = 100
 local ctx = new_context(base)
 local next_due_ms = 0
 
@@ -97,7 +100,7 @@ local function fail_lost(id, queue, name)
   counters().count(ctx, queue, name, "failed")
   local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
   error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
-  results().keep_failed(ctx, id, queue, keep_ms, failed_limit)
+  failed_index().keep_failed(ctx, id, queue, keep_ms, failed_limit)
   results().notify_waiters(ctx, id, waiters)
   if claim then
     unique().release(ctx, id, claim, true)
@@ -171,6 +174,7 @@ end
 -- Delete what a queue has kept for too long. Return whether the queue was deleted from the index.
 local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.failed, keep_ms)
+  failed_index().trim_failed(ctx, queue, failed_limit, MAX_TRIMMED)
   pruning().prune_index(ctx, queue, P.errors, keep_ms)
   pruning().prune_index(ctx, queue, P.retrying, 0)
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then

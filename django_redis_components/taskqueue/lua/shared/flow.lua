@@ -6,6 +6,9 @@
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
+-- Followers of one failed task that are deleted with it at most; the others have a TTL.
+local MAX_DELETED = 100
+
 -- Return the flow's key and the task's number, from "flow/number".
 local function parse_ref(ctx, flow_ref)
   local flow_id, number = string.match(flow_ref, "^(.+)/(%d+)$")
@@ -141,6 +144,23 @@ local function fail_followers(ctx, id, flow_ref, reason)
     end
   end
   count_finished(ctx, key)
+end
+
+-- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
+local function delete_failed_followers(ctx, flow_ref)
+  local key, number = parse_ref(ctx, flow_ref)
+  local parents, left = { number }, MAX_DELETED
+  while #parents > 0 and left > 0 do
+    local _, followers = node(key, table.remove(parents))
+    for follower in string.gmatch(followers or "", "%d+") do
+      local after = node(key, follower)
+      if left > 0 and after and is_in_state(ctx, after, S.failed) then
+        redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
+        parents[#parents + 1] = follower
+        left = left - 1
+      end
+    end
+  end
 end
 
 -- Start the followers of a successful task that wait for no other.
