@@ -195,7 +195,7 @@ class Key:
     trash = "trash"
     #: Zset of schedule names by when a poller last registered them.
     schedules = "schedules"
-    #: Hash by name: last, next, times, info, fired, id.
+    #: Hash by name: last, next, times, enabled, info, fired, id.
     schedule = "schedule"
     #: Hash by schedule: "since_ms author" of each that is paused.
     paused_schedules = "paused_schedules"
