@@ -20,8 +20,8 @@
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the end of the
 --         other poller's lease; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
--- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20
---       waiting tasks are sampled in each queue
+-- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 40
+--       waiting tasks are looked at in each queue, and the flows of some with 15,000 tasks at most
 local base = KEYS[1]
 local poller = ARGV[1]
 local poller_lease_ms = tonumber(ARGV[2])
@@ -180,7 +180,7 @@ local function prune_queue(queue)
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
     serve_limited(queue)
   end
-  pruning().prune_waiting(ctx, queue, SAMPLES)
+  pruning().prune_waiting(ctx, queue, SAMPLES, keep_ms)
   return pruning().forget_empty_queue(ctx, queue)
 end
 

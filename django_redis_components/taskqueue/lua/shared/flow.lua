@@ -98,6 +98,12 @@ local function start_on_error(ctx, key, first_error)
   end
 end
 
+-- Return the JSON of the error of a task that is not run. The text has no characters that JSON escapes.
+local function not_run_error(why)
+  return '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
+    .. '"message":"Not run: ' .. why .. '.","traceback":""}'
+end
+
 -- Fail a task that waits for one which cannot succeed any more.
 local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
   local record = task_key(ctx, id)
@@ -125,9 +131,7 @@ local function fail_followers(ctx, id, flow_ref, reason)
   redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
   redis.call("HSET", key, FLOW.has_failed, 1)
   start_on_error(ctx, key, id .. " " .. name .. " " .. reason)
-  local error_json = '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
-    .. '"message":"Not run: task %s (%s), on which it depends, %s.","traceback":""}'
-  error_json = string.format(error_json, id, name, reason)
+  local error_json = not_run_error(string.format("task %s (%s), on which it depends, %s", id, name, reason))
   local failed = { number }
   while #failed > 0 do
     local _, followers = node(key, table.remove(failed))
