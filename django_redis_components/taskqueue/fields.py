@@ -126,6 +126,8 @@ class Part:
     tombstones = "tombstones"
     #: String, int: microseconds since the epoch of the latest purge.
     purged_at_us = "purged_at"
+    #: Zset of the ids of workers that serve the queue by their latest heartbeat.
+    workers = "workers"
     #: Zset fingerprint by time of the latest failure.
     errors = "errors"
     #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids, minutes (lua/shared/error_stats.lua).

@@ -24,7 +24,7 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.fields import Key, Part, queue_key, tag_key
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
@@ -357,5 +357,9 @@ class Supervisor:
                 [
                     Command("ZREM", tag_key(Key.workers), child.worker_id, retry=True),
                     Command("DEL", tag_key(Key.worker, child.worker_id), retry=True),
+                    *(
+                        Command("ZREM", queue_key(queue, Part.workers), child.worker_id, retry=True)
+                        for queue in self._options.queues
+                    ),
                 ]
             )

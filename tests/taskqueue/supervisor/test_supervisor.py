@@ -16,6 +16,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Task, TaskFailed, get_queue
 from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import MEASURED, Children
@@ -50,7 +51,7 @@ def short_lease(_long_lease: None, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
 
 
-def workers() -> list[stats.WorkerInfo]:
+def workers() -> list[WorkerInfo]:
     return run(connections.client(), stats.read_overview()).workers
 
 
@@ -83,6 +84,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     [info] = eventually(lambda: [each for each in workers() if each.busy])
     assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
     eventually(lambda: len(workers()) == 2)
+    assert [get_queue(queue).depths().live_workers for queue in ("default", "mail", "other")] == [2, 2, 0]
     assert info.started_at is not None
     assert 0 <= info.heartbeat_age < 60
     held.release()
@@ -96,6 +98,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     overview = run(connections.client(), stats.read_overview())
     assert (overview.workers, overview.poller) == ([], None)
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
+    assert redis_server.raw.exists(*(queue_key(redis_server, "workers", queue) for queue in info.queues)) == 0
 
 
 def test_worker_without_poller_runs_due_tasks(redis_server: Store, children: Children) -> None:

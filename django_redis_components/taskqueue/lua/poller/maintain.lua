@@ -177,6 +177,7 @@ local function prune_queue(queue)
   failed_index().trim_failed(ctx, queue, failed_limit, MAX_TRIMMED)
   pruning().prune_index(ctx, queue, P.errors, keep_ms)
   pruning().prune_index(ctx, queue, P.retrying, 0)
+  pruning().prune_workers(ctx, queue_key(ctx, queue, P.workers))
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
     serve_limited(queue)
   end
@@ -237,7 +238,7 @@ if #recovered == 3 * MAX_RECOVERED then
 end
 if prune then
   pruning().roll_up(ctx, queues, first)
-  pruning().prune_workers(ctx)
+  pruning().prune_workers(ctx, base_key(ctx, K.workers))
 end
 flush(ctx)
 local next = #queues == 500 and first + 500 - forgotten or 0

@@ -52,8 +52,8 @@ local function prune_index(ctx, queue, part, keep_ms)
   redis.call("ZREMRANGEBYSCORE", queue_key(ctx, queue, part), "-inf", ctx.now_ms - keep_ms)
 end
 
-local function prune_workers(ctx)
-  local workers = base_key(ctx, K.workers)
+-- Delete workers from a zset by heartbeat.
+local function prune_workers(ctx, workers)
   redis.call("ZREMRANGEBYSCORE", workers, "-inf", ctx.now_ms - T.worker_ms)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end
