@@ -5,6 +5,7 @@ Tuples become lists. Dict keys must be strings. NaN and infinities are rejected,
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from typing import Any
@@ -59,9 +60,24 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
             _key(key, path): item if type(item) in _PLAIN else normalize(item, f"{path}[{key!r}]", depth + 1)
             for key, item in value.items()
         }
+    if inspect.iscoroutine(value) or inspect.isasyncgen(value) or inspect.isgenerator(value):
+        raise _has_not_run(value, path)
     raise TypeError(
         f"{path or 'value'} is a {type(value).__module__}.{type(value).__qualname__}: expected JSON"
         " (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
+    )
+
+
+def _has_not_run(value: Any, path: str) -> TypeError:
+    """Return the error for what a call of an async or generator function returns, and close it."""
+    kind = "a coroutine" if inspect.iscoroutine(value) else "a generator"
+    text = f"{path or 'value'} is {kind}, so {value.__qualname__}() has not run"
+    if not inspect.iscoroutine(value):
+        return TypeError(f"{text} to its end. Expected JSON: collect its items in a list.")
+    value.close()  # else Python warns that it was never awaited
+    return TypeError(
+        f"{text}: nothing has awaited it. A decorator of an async function must itself be an async function, or pass"
+        " inspect.iscoroutinefunction() (see inspect.markcoroutinefunction)."
     )
 
 

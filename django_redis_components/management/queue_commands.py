@@ -20,9 +20,6 @@ from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.explain import explain
 from django_redis_components.taskqueue.store import queues as control
 
-#: Most queues that `status` lists without names.
-MAX_QUEUES = 200
-
 T = TypeVar("T")
 
 
@@ -42,7 +39,7 @@ class QueueCommands:
         if wanted:
             queues = self._run(stats.read_depths(*wanted))
             done = self._run(metrics.read_recent(wanted, stats.OVERVIEW_MINUTES))
-        workers = sum(worker.is_alive for worker in overview.workers)
+        workers = overview.live_count
         data = {
             "at": overview.at,
             "queues": [
@@ -56,8 +53,8 @@ class QueueCommands:
         if not queues:
             return CommandResult(data, f"No queues yet. A queue appears when its first task is enqueued. {summary}")
         note = self._unknown_names(*wanted)
-        if not wanted and len(queues) >= MAX_QUEUES:
-            note = f"Only the first {MAX_QUEUES} queues are listed. Pass the names of others to see them."
+        if not wanted and len(queues) >= stats.MAX_QUEUES:
+            note = f"Only the first {stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
         return CommandResult(data, summary, listing.of_queues(queues, done, overview.at), note)
 
     def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:

@@ -8,7 +8,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.management.base import CommandResult
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
-from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.workers import command_worker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from django_redis_components.management.tables import Table
 from django_redis_components.management.task_listing import age, clock
-from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 _NUMBERS = frozenset({"BUSY", "THREADS", "FINISHED", "HEARTBEAT"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -180,10 +181,11 @@ async def arun_test_hook() -> None:
 
 
 class _CommitHook:
-    """Enqueues tasks on commit, together with those of the later hooks of the same transaction.
+    """Enqueues tasks on commit, together with those of the hooks that directly follow it in the same transaction.
 
-    Django calls the hooks in order. The first one sends the tasks of all that follow it, so that a transaction costs
-    one round trip per connection. A hook of a savepoint that was rolled back is not among them.
+    Django calls the hooks in order, and stops at one that raises. So a hook takes the tasks of the next ones up to the
+    first that is not its like: a hook of the site, another connection, or a task with an id. Without those between
+    them, the tasks of a transaction cost one round trip. A hook of a savepoint that was rolled back is not among them.
 
     Attributes:
         prepared: the tasks to send; empty after an earlier hook has sent them.
@@ -221,20 +223,20 @@ class _CommitHook:
         self.hooks[:] = [transaction.get_connection(alias).run_on_commit]
 
     def _following(self) -> list[_CommitHook]:
-        """The hooks that are called after this one, and can be sent with it.
+        """The hooks that are called next after this one, and can be sent with it.
 
         Django removes a hook from its list before it calls it. A list that still has this hook is not the one that
         Django works on: a savepoint was rolled back after the last registration, or a test calls the hooks. Then
         each hook sends its own tasks.
         """
-        hooks = [entry[1] for entry in self.hooks[0]] if self.hooks else []
-        if any(hook is self for hook in hooks):
+        entries = self.hooks[0] if self.hooks else []
+        following = list(itertools.takewhile(self._can_send, (entry[1] for entry in entries)))
+        if following and any(entry[1] is self for entry in entries):
             return []
-        return [
-            hook
-            for hook in hooks
-            if isinstance(hook, _CommitHook) and hook.using == self.using and not _has_own_id(hook.prepared)
-        ]
+        return following
+
+    def _can_send(self, hook: object) -> bool:
+        return isinstance(hook, _CommitHook) and hook.using == self.using and not _has_own_id(hook.prepared)
 
 
 def _has_own_id(prepared: Prepared) -> bool:

@@ -126,6 +126,8 @@ class Part:
     tombstones = "tombstones"
     #: String, int: microseconds since the epoch of the latest purge.
     purged_at_us = "purged_at"
+    #: Zset of the ids of workers that serve the queue by their latest heartbeat.
+    workers = "workers"
     #: Zset fingerprint by time of the latest failure.
     errors = "errors"
     #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids, minutes (lua/shared/error_stats.lua).
@@ -195,7 +197,7 @@ class Key:
     trash = "trash"
     #: Zset of schedule names by when a poller last registered them.
     schedules = "schedules"
-    #: Hash by name: last, next, times, info, fired, id.
+    #: Hash by name: last, next, times, enabled, info, fired, id.
     schedule = "schedule"
     #: Hash by schedule: "since_ms author" of each that is paused.
     paused_schedules = "paused_schedules"

@@ -18,6 +18,8 @@ class Registered(Protocol):
     def func(self) -> Any: ...
 
 
+#: Names of the module that Python runs as a script; the second one is that of `multiprocessing`.
+SCRIPT_MODULES = frozenset({"__main__", "__mp_main__"})
 #: Registered tasks by name.
 tasks: dict[str, Any] = {}
 
@@ -26,8 +28,14 @@ def register(name: str, task: Registered) -> None:
     """Register a task. The same function of a reloaded module replaces its predecessor.
 
     Raises:
-        InvalidTask: a function in another file or line has this name.
+        InvalidTask: a function in another file or line has this name, or it is defined in a script.
     """
+    module = name.rpartition(".")[0]
+    if module in SCRIPT_MODULES:
+        raise InvalidTask(
+            f"{name!r} cannot be a task: {module!r} is the module that Python runs as a script, and no worker can"
+            " import it. Define the task in another module, such as the tasks.py of an app."
+        )
     present = tasks.get(name)
     if present is not None and _origin(present) != _origin(task):
         raise InvalidTask(f"Two functions have the name {name!r}: {_origin(present)} and {_origin(task)}.")

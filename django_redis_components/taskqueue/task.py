@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, Unpack, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -132,22 +133,22 @@ class Task(Generic[P, R, V]):
                 text = f"{text}. Use {function}.{_OTHER_QUEUES[name]}."
             raise AttributeError(text, name=name)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function in this process."""
         return self.func(*args, **kwargs)
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function in this process and return its value; a coroutine function runs in an event loop."""
         if inspect.iscoroutinefunction(self.func):
-            return async_to_sync(self.func)(*args, **kwargs)
+            return async_to_sync(partial(self.func, *args, **kwargs))()
         return self.func(*args, **kwargs)
 
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+    async def acall(self, /, *args: Any, **kwargs: Any) -> Any:
         """See `call`. A function that is not a coroutine function runs in Django's thread for synchronous code."""
         if inspect.iscoroutinefunction(self.func):
             return await self.func(*args, **kwargs)
-        called_here = without_stop_iteration(self.func)
-        return await sync_to_async(called_here)(*args, **kwargs)
+        called_here = partial(without_stop_iteration(self.func), *args, **kwargs)
+        return await sync_to_async(called_here)()
 
     def using(self, **options: Unpack[SendingOptions]) -> Task[P, R, V]:
         """Return the task with other options: queue_name, priority, run_after, max_attempts, ….
@@ -163,7 +164,7 @@ class Task(Generic[P, R, V]):
         chosen = chosen_options(self._enqueue_func, self.options, options)
         return dataclasses.replace(self, options=chosen, overrides=overrides)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """Enqueue a call. With TASKQUEUE["ENQUEUE_ON_COMMIT"] it is sent when the transaction commits.
 
         Raises:
@@ -178,7 +179,7 @@ class Task(Generic[P, R, V]):
         result, message = prepare(self, args, kwargs, accepts_id=True)
         return send_one(result, self.connection, message)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
@@ -215,7 +216,7 @@ class Task(Generic[P, R, V]):
             return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
-    def enqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+    def enqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """Enqueue a call when the surrounding transaction commits, or never if it is rolled back.
 
         The result's id is final at once; `enqueued_at` is None until the task is sent. Without a transaction, or
@@ -228,18 +229,18 @@ class Task(Generic[P, R, V]):
             send_one(result, self.connection, message)
         return result
 
-    async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+    async def aenqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
         result, message = prepare(self, args, kwargs, accepts_id=True)
         if await sync_to_async(_send_on_commit)([(result, message)], self.connection, self.options.database):
             return result
         return await asend_one(result, self.connection, message)
 
-    def s(self, *args: Any, **kwargs: Any) -> Signature:
+    def s(self, /, *args: Any, **kwargs: Any) -> Signature:
         """Return a call for `chain` or `group`; the result of the task before it is inserted before the arguments."""
         return Signature(self, args, kwargs)
 
-    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature:
+    def si(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
         """Return a call for `chain` or `group` that gets these arguments only."""
         return Signature(self, args, kwargs, immutable=True)
 

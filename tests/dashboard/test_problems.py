@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from django_redis_components.dashboard.overview import problems as problems_module
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.stats import overview
 from tests.dashboard.support import URL, client_of, page_text, text_of, write_poller, write_queue, write_worker
 from tests.support import Store
+from tests.taskqueue.support import taskqueue_settings
 
 pytestmark = pytest.mark.django_db
 
@@ -246,11 +250,64 @@ def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, v
     assert found[5]["text"] == "4 more of this kind."
 
 
-def test_truncated_list_is_reported(redis_server: Store, viewer: Client) -> None:
+def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (overview, problems_module):
+        monkeypatch.setattr(module, "MAX_QUEUES", 200)
     redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(230)})
+    for number in range(260):
+        write_worker(redis_server, f"app:{number}.a")
     write_poller(redis_server)
 
-    assert problems(viewer)[-1]["text"] == "Only the first 200 queues are shown."
+    assert [each["text"] for each in problems(viewer)] == [
+        "Only the first 200 queues are shown.",
+        "Only the first 200 workers are shown.",
+    ]
+
+
+def test_all_of_many_queues_are_looked_at(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(1_010)})
+    write_queue(redis_server, "last", ready=1)
+    write_queue(redis_server, "failing", failed=3)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+    data = viewer.get(URL, {"format": "json"}).json()
+
+    assert (found["code"], found["queue"]) == ("no_worker", "last")
+    assert len({queue["name"] for queue in data["queues"]}) == len(data["queues"]) == 1_012
+    assert data["cost"]["round_trips"] <= 8
+    page = viewer.get(URL, {"queues": "all", "sort": "failed"}).content.decode()
+    assert "500 of 1,012 queues" in page
+    assert page.index("failing") < page.index("queue-1")
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_queue_of_workers_beyond_the_latest_ones_is_served(
+    redis_server: Store, viewer: Client, settings: Any, is_registered: bool
+) -> None:
+    """Workers of earlier versions do not register for their queues."""
+    taskqueue_settings(settings, LEASE=300)
+    for number in range(50):
+        write_worker(redis_server, f"mail:{number}.a", seen_s=1, queues=["mail"])
+        if is_registered:
+            seen_ms = redis_server.raw.zscore(f"{base_key()}:workers", f"mail:{number}.a")
+            redis_server.raw.zadd(f"{base_key()}:q:mail:workers", {f"mail:{number}.a": seen_ms})
+    for number in range(300):
+        write_worker(redis_server, f"app:{number}.a")
+    write_worker(redis_server, "dead:1.a", seen_s=400)
+    for number in range(60):
+        write_worker(redis_server, f"old:{number}.a", seen_s=60)
+    write_queue(redis_server, "mail", ready=1)
+    write_queue(redis_server, "default")
+    write_poller(redis_server)
+
+    data = viewer.get(URL, {"format": "json"}).json()
+
+    codes = [each["code"] for each in data["problems"]]
+    assert codes == ["worker_lost", "cut_off"]
+    assert {queue["name"]: queue["live_workers"] >= 50 for queue in data["queues"]} == {"mail": True, "default": True}
+    page = page_text(viewer)
+    assert "410 live workers, 1 lost" in page
 
 
 def test_unreadable_part_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -51,3 +53,25 @@ def worker_that_tells(port: int, file: str) -> int:
     show_logs("django_redis_components", 1)
     health.MAX_NO_REPLY_S = 1.0
     return run_worker(WorkerOptions(("default",)), print, health_address=("", port), health_file=Path(file))
+
+
+def worker_as_subreaper() -> int:
+    """Run a worker that adopts orphans, as process 1 of a container does."""
+    show_logs("django_redis_components", 1)
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    return run_worker(WorkerOptions(("default",)), print)
+
+
+def worker_of_a_site_with_a_process() -> int:
+    """Run a worker of a site that has started a process before, and waits for it afterwards."""
+    own = subprocess.Popen(["sleep", "600"])
+    print("own process", own.pid, flush=True)
+    code = run_worker(WorkerOptions(("default",)), print)
+    print("own process ended with", own.wait(), flush=True)
+    return code
+
+
+def worker_as_subreaper_of_a_site_with_a_process() -> int:
+    """Run that worker, and let it adopt orphans."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    return worker_of_a_site_with_a_process()

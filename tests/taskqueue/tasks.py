@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -386,6 +387,14 @@ async def leave_word_async(word: str) -> None:
     await asyncio.sleep(0.01)
     logger.warning("first %s", word)
     await sync_to_async(logger.warning)("thread %s", word)
+
+
+@task
+def leave_orphans(number: int) -> list[int]:
+    """Start processes that outlive their parent for a moment; return their pids."""
+    script = f"for i in $(seq {number}); do sleep 0.05 > /dev/null & echo $!; done"
+    found = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
+    return [int(line) for line in found.stdout.split()]
 
 
 @task

@@ -159,3 +159,17 @@ def test_a_failure_s_class_path_is_text_and_is_never_imported(redis_server: Stor
 
     assert result.errors[0].exception_class_path == "planted.Boom"
     assert "planted" not in sys.modules
+
+
+@pytest.mark.parametrize("module_name", ["__main__", "__mp_main__"])
+def test_function_of_a_script_cannot_be_a_task(module_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top_level, "__module__", module_name)
+
+    with pytest.raises(InvalidTask) as raised:
+        task(top_level)
+
+    assert str(raised.value) == (
+        f"'{module_name}.top_level' cannot be a task: '{module_name}' is the module that Python runs as a script, and"
+        " no worker can import it. Define the task in another module, such as the tasks.py of an app."
+    )
+    assert registry.find(f"{module_name}.top_level") is None

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 
 if TYPE_CHECKING:
@@ -78,18 +78,14 @@ def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
 
 def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
     live = [worker for worker in overview.workers if worker.is_alive]
-    counts = [(("live",), len(live)), (("lost",), len(overview.workers) - len(live))]
+    counts = [(("live",), overview.live_count), (("lost",), overview.worker_count - overview.live_count)]
     text = "Worker processes; a lost one has sent no heartbeat for the duration of a lease."
     yield _gauge(f"{QUEUE}_workers", text, ("state",), counts)
-    by_queue = [((queue.name,), _count_workers(live, queue.name)) for queue in overview.queues]
+    by_queue = [((queue.name,), queue.live_workers) for queue in overview.queues]
     yield _gauge(f"{QUEUE}_queue_workers", "Live worker processes that serve the queue.", ("queue",), by_queue)
     threads, busy = sum(worker.threads for worker in live), sum(worker.busy for worker in live)
     yield _gauge(f"{QUEUE}_threads", "Threads of live workers.", (), [((), threads)])
     yield _gauge(f"{QUEUE}_busy_threads", "Threads of live workers that run a task.", (), [((), busy)])
-
-
-def _count_workers(workers: Iterable[WorkerInfo], queue: str) -> int:
-    return sum(1 for worker in workers if queue in worker.queues)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:

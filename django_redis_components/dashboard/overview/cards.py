@@ -103,7 +103,7 @@ def _wait_card(metrics: Sequence[Metrics]) -> Tile:
 
 def _threads_card(overview: TaskQueueOverview) -> Tile:
     live = [worker for worker in overview.workers if worker.is_alive]
-    lost = len(overview.workers) - len(live)
+    lost = overview.worker_count - overview.live_count
     note = ngettext("%(count)d lost worker", "%(count)d lost workers", lost) % {"count": lost} if lost else ""
     unit = _("of %(threads)s") % {"threads": number(sum(worker.threads for worker in live))}
     return Tile(_("Busy threads"), number(sum(worker.busy for worker in live)), note, alarming=lost > 0, unit=unit)

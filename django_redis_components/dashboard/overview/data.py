@@ -12,12 +12,13 @@ from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
 from django_redis_components.dashboard.overview.history import history_data
-from django_redis_components.dashboard.overview.problems import find_problems, live_workers
+from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 
 def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def _task_queue(overview: TaskQueueOverview | None) -> dict[str, Any]:
 def _queue(queue: QueueDepth, overview: TaskQueueOverview) -> dict[str, Any]:
     return {
         **depth_data(queue),
-        "live_workers": live_workers(queue.name, overview),
+        "live_workers": queue.live_workers,
         "last_hour": metrics_data(overview.metrics[queue.name]) if queue.name in overview.metrics else None,
     }
 

@@ -110,7 +110,6 @@ def _counts(found: list[Problem]) -> str:
 
 
 def _workers_note(overview: TaskQueueOverview) -> str:
-    lost = sum(1 for worker in overview.workers if not worker.is_alive)
-    live = len(overview.workers) - lost
+    live, lost = overview.live_count, overview.worker_count - overview.live_count
     note = ngettext("%(count)s live worker", "%(count)s live workers", live) % {"count": number(live)}
     return note + (", " + ngettext("%(count)d lost", "%(count)d lost", lost) % {"count": lost} if lost else "")

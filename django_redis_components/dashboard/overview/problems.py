@@ -24,14 +24,13 @@ from django_redis_components.dashboard.overview.traffic import (
     retry_storms,
 )
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
+from django_redis_components.taskqueue.stats.overview import MAX_QUEUES, QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Most problems of one kind that are listed individually.
 MAX_OF_A_KIND = 5
 #: Most unregistered names that a problem lists.
 MAX_NAMED = 5
-#: Most queues, and workers, that a snapshot contains.
-MAX_LISTED = 200
 #: Leases after a worker's last heartbeat until its tasks are in their queues: it may have leased some until its next
 #: heartbeat was due (1/3), their leases end (1), and the poller's next round follows (1/3).
 RETURN_LEASES = 5 / 3
@@ -46,11 +45,6 @@ def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
         for check in _CHECKS:
             found.extend(_truncate(list(check(snapshot.queues))))
     return sorted(found, key=lambda problem: problem.severity != "critical")
-
-
-def live_workers(queue: str, overview: TaskQueueOverview) -> int:
-    """Return how many live workers serve a queue."""
-    return sum(1 for worker in overview.workers if queue in worker.queues and worker.is_alive)
 
 
 def worker_name(worker: WorkerInfo) -> str:
@@ -85,7 +79,7 @@ def _overdue_schedules(snapshot: ScheduleSnapshot) -> Iterator[Problem]:
 
 def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
     for queue in overview.queues:
-        if queue.ready and not queue.paused and not live_workers(queue.name, overview):
+        if queue.ready and not queue.paused and not queue.live_workers:
             text = ngettext(
                 "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
                 "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
@@ -129,7 +123,7 @@ def _missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
 
 def _late_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     for queue in overview.queues:
-        if _is_late(queue) and not _is_reported(queue, overview) and live_workers(queue.name, overview):
+        if _is_late(queue) and not _is_reported(queue, overview) and queue.live_workers:
             text = _("Queue %(queue)s is behind: its oldest task has waited for %(age)s.") % {
                 "queue": queue.name,
                 "age": formats.age(queue.oldest_age or 0.0),
@@ -230,9 +224,13 @@ def _paused_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
 
 
 def _truncation(overview: TaskQueueOverview) -> Iterator[Problem]:
-    for rows, what in ((overview.queues, _("queues")), (overview.workers, _("workers"))):
-        if len(rows) >= MAX_LISTED:
-            text = _("Only the first %(count)d %(what)s are shown.") % {"count": MAX_LISTED, "what": what}
+    rows, workers = len(overview.queues), len(overview.workers)
+    for count, is_cut, what in (
+        (rows, rows >= MAX_QUEUES, _("queues")),
+        (workers, workers < overview.worker_count, _("workers")),
+    ):
+        if is_cut:
+            text = _("Only the first %(count)d %(what)s are shown.") % {"count": count, "what": what}
             yield Problem("cut_off", text, _("Read a queue by its name: get_queue(name).depths()"))
 
 

@@ -15,7 +15,6 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import Sparkline
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell, pause_note
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.problems import live_workers
 from django_redis_components.dashboard.queues.throughput import (
     drain_time,
     is_growing,
@@ -28,6 +27,8 @@ from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQue
 
 #: Queues that are shown before "Show all".
 COLLAPSED = 12
+#: Most queues that are shown after "Show all".
+MAX_ROWS = 500
 #: Longest text that names are filtered by.
 MAX_TEXT = 200
 #: Age in seconds from which the oldest ready task is highlighted.
@@ -156,14 +157,12 @@ SORTS: Mapping[str, Callable[[_Line], float]] = {
 
 def queue_table(overview: TaskQueueOverview, query: QueueQuery) -> QueueTable:
     """Return the table of an overview."""
-    lines = [
-        _Line(queue, overview.metrics.get(queue.name), live_workers(queue.name, overview)) for queue in overview.queues
-    ]
+    lines = [_Line(queue, overview.metrics.get(queue.name), queue.live_workers) for queue in overview.queues]
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     is_long = len(found) > COLLAPSED and not query.is_whole
     sort = query.sort or ("ready" if is_long else "name")
     found.sort(key=lambda line: (-SORTS[sort](line), line.depth.name))
-    shown = found[:COLLAPSED] if is_long else found
+    shown = found[: COLLAPSED if is_long else MAX_ROWS]
     columns = _columns(sort)
     return QueueTable(
         columns=columns,
@@ -245,7 +244,7 @@ def _total_row(lines: Sequence[_Line], columns: Sequence[Column], overview: Task
         _rate_cell(sum(line.finished for line in lines)),
         Cell(""),
         Cell(""),
-        count_cell(sum(1 for worker in overview.workers if worker.is_alive)),
+        count_cell(overview.live_count),
     ]
     ready = count_cell(sum(depth.ready for depth in depths))
     return QueueRow(_("All queues"), "", None, "", ready, None, [*zip(columns[2:], cells, strict=True)])

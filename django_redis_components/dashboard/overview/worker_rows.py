@@ -13,7 +13,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.overview.problems import worker_name
-from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Most workers that the table shows.
 MAX_ROWS = 20

@@ -23,7 +23,7 @@ from django_redis_components.dashboard.models import Worker
 from django_redis_components.dashboard.queues.change_views import task_url
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
-from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker

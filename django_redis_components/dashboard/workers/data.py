@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.dashboard.json_data import cost_data, time_data
 from django_redis_components.dashboard.workers.snapshot import WorkerSnapshot
-from django_redis_components.taskqueue.stats.overview import WorkerCommand, WorkerInfo, WorkerRun
+from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, WorkerRun
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED
 
 #: Longest run that is shown, in seconds: thirty years. Another client may have written a longer one.

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.taskqueue.stats.overview import WorkerCommand, WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo
 from django_redis_components.taskqueue.stats.workers import HeldTask
 
 #: Bytes in a MiB.

@@ -18,7 +18,7 @@ from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
 from django_redis_components.dashboard.workers.labels import WorkerState
 from django_redis_components.dashboard.workers.snapshot import WorkerSnapshot
-from django_redis_components.taskqueue.stats.overview import WorkerInfo, WorkerRun
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED
 
 #: Running tasks that the page shows of one process.

@@ -19,7 +19,7 @@ from django_redis_components.management.base import (
     add_yes,
     system_user,
 )
-from django_redis_components.taskqueue.stats.overview import MAX_WORKERS, read_overview
+from django_redis_components.taskqueue.stats.overview import MAX_ALL_WORKERS, read_overview
 from django_redis_components.taskqueue.store.workers import VERBS
 
 
@@ -27,9 +27,10 @@ class Command(OperatorCommand):
     """List worker processes, and command them."""
 
     help = (
-        f"List the worker processes of all hosts, lost ones included, at most {MAX_WORKERS}. With a command and an ID:"
-        " quiet (fetch nothing more), resume, restart (replace each process after its running tasks) or stop (asks for"
-        f" confirmation, like restart). {EXIT_CODES}"
+        f"List the worker processes of all hosts, lost ones included, at most {MAX_ALL_WORKERS:,}. With a command and"
+        " an ID: quiet (fetch nothing more), resume, restart (replace each process after its running tasks) or stop"
+        " (asks for confirmation, like restart)."
+        f" {EXIT_CODES}"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -58,7 +59,7 @@ class Command(OperatorCommand):
 
     def _list(self, using: str) -> CommandResult:
         """List the workers, those with the latest heartbeat first."""
-        overview = run(connections.client(using), read_overview())
+        overview = run(connections.client(using), read_overview(with_metrics=False, with_all_workers=True))
         workers = overview.workers
         data = {
             "at": overview.at,
@@ -67,7 +68,7 @@ class Command(OperatorCommand):
         }
         if not workers:
             return CommandResult(data, "No workers. Start one: python manage.py runworker")
-        alive = sum(worker.is_alive for worker in workers)
+        alive = overview.live_count
         busy = sum(worker.busy for worker in workers if worker.is_alive)
-        text = f"{alive:,} live, {len(workers) - alive:,} lost. Busy threads: {busy:,}."
+        text = f"{alive:,} live, {overview.worker_count - alive:,} lost. Busy threads: {busy:,}."
         return CommandResult(data, text, worker_listing.of_workers(workers, with_ids=True))

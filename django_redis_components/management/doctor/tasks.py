@@ -38,7 +38,7 @@ def check_tasks(client: SyncClient, report: Report) -> None:
         return
     report.facts |= {
         "queues": len(overview.queues),
-        "workers": sum(worker.is_alive for worker in overview.workers),
+        "workers": overview.live_count,
         "poller": overview.poller,
     }
     report.findings.extend(task_findings(overview))
@@ -48,9 +48,8 @@ def check_tasks(client: SyncClient, report: Report) -> None:
 
 def task_findings(overview: TaskQueueOverview) -> Iterator[Finding]:
     """Yield the problems of queues, workers and the poller."""
-    served = {queue for worker in overview.workers if worker.is_alive for queue in worker.queues}
     for queue in overview.queues:
-        if queue.ready and not queue.paused and queue.name not in served:
+        if queue.ready and not queue.paused and not queue.live_workers:
             text = f"Queue {queue.name!r} has {queue.ready:,} ready tasks and no live worker."
             yield Finding("error", "no_worker", text, "Start a worker:", _worker_command(queue.name))
         elif queue.ready and queue.paused:

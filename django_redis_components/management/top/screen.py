@@ -50,7 +50,7 @@ def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
     yield f"{escape_controls(address)}  {clock(overview.at)}"
     yield (
         f"Threads [{'|' * filled}{' ' * (BAR - filled)}] {busy:,}/{threads:,} busy"
-        f"  Workers {len(live):,} live, {len(overview.workers) - len(live):,} lost"
+        f"  Workers {overview.live_count:,} live, {overview.worker_count - overview.live_count:,} lost"
         f"  Poller {'active' if overview.poller else 'none'}"
     )
     states = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
@@ -63,8 +63,7 @@ def _tables(snapshot: TopSnapshot) -> Iterator[tuple[Table, Collection[str]]]:
     """Yield each table, and the first cells of the rows with a problem."""
     overview = snapshot.overview
     queues = sorted(overview.queues, key=lambda queue: (-queue.ready - queue.running, queue.name))
-    served = {queue for worker in overview.workers if worker.is_alive for queue in worker.queues}
-    stuck = {queue.name for queue in queues if queue.ready and (queue.paused or queue.name not in served)}
+    stuck = {queue.name for queue in queues if queue.ready and (queue.paused or not queue.live_workers)}
     yield of_queues(queues, overview.metrics, overview.at), stuck
     workers = sorted(overview.workers, key=lambda worker: (worker.is_alive, -worker.busy, worker.id))
     lost = {row[0] for row in of_workers(workers).rows if row[1] == "lost"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
 
 #: Length of an interval in milliseconds, and how many are read.
@@ -27,6 +28,13 @@ class DueCounts:
 
 
 def read_due() -> Flow[DueCounts]:
-    """Read the counts, in one round trip."""
-    _now_us, first_ms, counts = yield DUE_COUNTS(base=base_key(), step_ms=HOUR_MS, count=HOURS)
+    """Read the counts, in one round trip for each 200 queues."""
+    _, first_ms, counts, following = yield _request(0)
+    while following and following < MAX_QUEUES:
+        _, _, more, following = yield _request(following)
+        counts = [one + other for one, other in zip(counts, more, strict=True)]
     return DueCounts(datetime.fromtimestamp(first_ms / 1_000, UTC), counts)
+
+
+def _request(first: int) -> Call:
+    return DUE_COUNTS(base=base_key(), step_ms=HOUR_MS, count=HOURS, first=first)

@@ -16,8 +16,8 @@ from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
 #: Most error groups that a queue keeps; the oldest are dropped first.
 MAX_ERRORS = 100
-#: Most queues that are read if none is named; as in error_groups.lua.
-MAX_QUEUES = 200
+#: Most queues of the index that are read.
+MAX_QUEUES = 5_000
 #: Minutes for which failures are counted by minute; as in error_stats.lua.
 MINUTES = 60
 _MINUTE = re.compile(rb"(\d{1,10}):(\d{1,10})")
@@ -92,27 +92,35 @@ def read_errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
 
 
 def list_errors(queues: Sequence[str], limit: int, fingerprint: str = "") -> Flow[ErrorListing]:
-    """Read the latest error groups of queues, newest first; of the first 200 known queues if none is named.
+    """Read the latest error groups of queues, newest first; of all known queues (at most 5,000) if none is named.
 
     Args:
         fingerprint: only groups with it; then the first sample has its traceback.
     """
-    return parse_listing((yield listing_request(queues, limit, fingerprint)))
+    reply = yield _listing_request(queues, limit, fingerprint, 0)
+    listing, following = parse_listing(reply), reply[3]
+    while following and following < MAX_QUEUES:
+        reply = yield _listing_request(queues, limit, fingerprint, following)
+        more, following = parse_listing(reply), reply[3]
+        groups = sorted([*listing.groups, *more.groups], key=lambda group: group.last_at, reverse=True)
+        listing = ErrorListing(listing.at, listing.total + more.total, groups[:limit])
+    return listing
 
 
-def listing_request(queues: Sequence[str | bytes], limit: int, fingerprint: str = "") -> Call:
-    """Return the request of `list_errors`; `parse_listing` parses its reply."""
-    return ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, order="latest", queues=queues)
+def _listing_request(queues: Sequence[str], limit: int, fingerprint: str, first: int) -> Call:
+    return ERROR_GROUPS(
+        base=base_key(), limit=limit, fingerprint=fingerprint, order="latest", first=first, queues=queues
+    )
 
 
 def main_error_request(queue: str | bytes) -> Call:
     """Return the request for the error of a queue with most failures in the last hour; see `parse_listing`."""
-    return ERROR_GROUPS(base=base_key(), limit=1, fingerprint="", order="most", queues=[queue])
+    return ERROR_GROUPS(base=base_key(), limit=1, fingerprint="", order="most", first=0, queues=[queue])
 
 
 def parse_listing(reply: Any) -> ErrorListing:
-    """Return the listing from the reply to `listing_request`."""
-    now_us, total, rows = reply
+    """Return the listing from a reply."""
+    now_us, total, rows, _ = reply
     at = datetime.fromtimestamp(now_us / 1e6, UTC)
     return ErrorListing(at, total, [_parse(row, at) for row in rows])
 

@@ -12,7 +12,8 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, base_key
 from django_redis_components.taskqueue.record import TaskRecord
-from django_redis_components.taskqueue.stats.overview import QueuePause, WorkerInfo, pause_of, worker_info
+from django_redis_components.taskqueue.stats.overview import QueuePause, pause_of
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
 from django_redis_components.taskqueue.store.tasks import fields_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,26 +15,27 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, moment, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
-from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Most workers that one request reads.
-MAX_WORKERS = 200
-#: Characters of a text in a worker's report, and the largest number.
-MAX_TEXT, MAX_FIGURE = 200, 1e15
+#: Most queues that are read.
+MAX_QUEUES = errors.MAX_QUEUES
+#: Workers whose reports are read: those with the latest heartbeats, and of more those with the oldest, lost ones.
+MAX_WORKERS, MAX_OLDEST = 200, 50
+#: Most workers that are read.
+MAX_ALL_WORKERS = 5_000
 #: Most queues whose unregistered names the overview reads, and most tasks of each that are looked at.
 NAMED_QUEUES, NAMED_TASKS = 5, 200
 #: Most queues whose main error the overview reads: those with most failed tasks.
 ERROR_QUEUES = 5
 #: Sections of INFO in the overview.
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
-#: Leases without a heartbeat after which a worker is silent: an open page shows its death within 15 s by default.
-SILENT_LEASES = 2 / 3
 #: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
 
@@ -66,6 +68,7 @@ class QueueDepth:
         retrying: those of the scheduled tasks that have failed and wait for their next attempt.
         arrival_rate: tasks per minute that arrived lately, measured on the last 100 of the ready list; None if fewer
             than two are in it. Prioritized and scheduled tasks are not measured.
+        live_workers: worker processes that serve the queue and have sent a heartbeat within the duration of a lease.
     """
 
     name: str
@@ -81,83 +84,7 @@ class QueueDepth:
     waiting: int = 0
     retrying: int = 0
     arrival_rate: float | None = dataclasses.field(default=None, compare=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerRun:
-    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds."""
-
-    id: str
-    name: str
-    queue: str
-    elapsed: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerCommand:
-    """A command to a worker process or to its supervisor.
-
-    Attributes:
-        verb: quiet, resume, restart or stop.
-        outcome: done, or why it could not be executed: gone, stopping, leaving, quiet, not_quiet; "" while it waits.
-        target: id of the process or of the supervisor.
-    """
-
-    verb: str
-    author: str
-    at: datetime
-    outcome: str
-    target: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerInfo:
-    """A worker process, as of its last heartbeat.
-
-    Attributes:
-        heartbeat_age: seconds since the last heartbeat.
-        state: working, quiet (it fetches no more tasks), leaving (it is being replaced) or stopping.
-        supervisor: id of its supervisor, which several processes share.
-        version: of the site's code; "" if unknown.
-        poller: of the supervisor: active, standby or none.
-        memory: resident bytes; None if the system does not state them.
-        per_minute: tasks finished per minute, between the last two heartbeats; None before the second.
-        round_trip: of the supervisor's heartbeat before the last, in seconds.
-        leases: leased tasks, running or not.
-        runs: the running tasks, at most 25, the longest first.
-        command: the latest command to it or to its supervisor that was executed.
-    """
-
-    id: str
-    heartbeat_age: float
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    threads: int
-    busy: int
-    finished: int
-    started_at: datetime | None
-    state: str = "working"
-    supervisor: str = ""
-    supervisor_pid: int = 0
-    version: str = ""
-    poller: str = "none"
-    memory: int | None = None
-    per_minute: float | None = None
-    round_trip: float | None = None
-    leases: int = 0
-    runs: tuple[WorkerRun, ...] = ()
-    command: WorkerCommand | None = None
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it has sent a heartbeat within the duration of a lease."""
-        return self.heartbeat_age <= conf.settings().taskqueue.lease_s
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it has missed two heartbeats in a row. It sends three in the duration of a lease."""
-        return self.heartbeat_age > conf.settings().taskqueue.lease_s * SILENT_LEASES
+    live_workers: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,9 +96,12 @@ class TaskQueueOverview:
         eviction_policy: the server's maxmemory-policy; None if it may not be read.
         server: fields of INFO: server, clients, memory, persistence, replication; empty if it may not be read.
         unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
-        metrics: of the first 50 queues in the last hour, by queue name.
+        workers: of more than 200 the 150 with the latest heartbeats and the 50 with the oldest; see `read_overview`.
+        metrics: of the busiest 50 queues in the last hour, by queue name.
         main_errors: the error with most failures in the last hour, by queue name, of the 5 queues with most failed
             tasks.
+        worker_count, live_count: how many workers have sent a heartbeat in the last ten minutes, and how many of them
+            within the duration of a lease.
     """
 
     at: datetime
@@ -183,6 +113,8 @@ class TaskQueueOverview:
     server: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unregistered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     main_errors: dict[str, errors.ErrorGroup] = dataclasses.field(default_factory=dict)
+    worker_count: int = 0
+    live_count: int = 0
 
     @property
     def evicts(self) -> bool:
@@ -191,45 +123,105 @@ class TaskQueueOverview:
 
 
 def read_depths(*names: str) -> Flow[list[QueueDepth]]:
-    """Read the depths of these queues, or of all known queues (at most 200) and those in the settings."""
-    now_us, rows = yield QUEUE_STATS(base=base_key(), known=0, queues=names) if names else _all_depths_request()
+    """Read the depths of these queues, or of all known queues (at most 5,000) and those in the settings."""
+    if names:
+        now_us, rows, *_ = yield _stats_request("", names)
+    else:
+        reply = yield _first_request()
+        now_us, rows = reply[0], (yield from _all_rows(reply))
     return [_depth(row, now_us) for row in _valid_rows(rows)]
 
 
-def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
-    """Read queues, workers and poller in two round trips, and the metrics of the first 50 queues."""
-    base = base_key()
+def read_overview(*, with_metrics: bool = True, with_all_workers: bool = False) -> Flow[TaskQueueOverview]:
+    """Read queues, workers and poller in two round trips, and in one more for each further 200 queues.
+
+    Args:
+        with_metrics: whether to read the metrics of the busiest 50 queues, and what has failed in them.
+        with_all_workers: whether to return up to 5,000 workers.
+    """
     depths, heartbeats, poller, info = yield Batch(
         [
-            _all_depths_request(),
-            Read("ZREVRANGE", tag_key(Key.workers), 0, MAX_WORKERS - 1, "WITHSCORES"),
+            _first_request(),
+            Read("ZREVRANGE", tag_key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
             Read("GET", tag_key(Key.poller)),
-            Command("INFO", *INFO_SECTIONS, key=base, retry=True),
+            Command("INFO", *INFO_SECTIONS, key=base_key(), retry=True),
         ],
         return_exceptions=True,
     )
     for reply in (depths, heartbeats, poller):
         if isinstance(reply, RedisError):
             raise reply
-    now_us, rows = depths[0], _valid_rows(depths[1])
-    seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
-    measured = [row[0] for row in rows[: metrics.MAX_QUEUES]] if with_metrics else []
-    unregistered = [row[0] for row in rows if row[5]][:NAMED_QUEUES] if with_metrics else []
-    most_failed = sorted((row for row in rows if row[4]), key=lambda row: -row[4])
-    failing = [row[0] for row in most_failed[:ERROR_QUEUES]] if with_metrics else []
+    now_us, _, _, worker_count, live_count = depths
+    rows = _valid_rows((yield from _all_rows(depths)))
+    all_seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
+    shown = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
+    seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in shown}
+    measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
     reports, recent, names, main_errors = yield from _read_details(seen_ms, measured, unregistered, failing)
     found = zip(seen_ms.items(), reports, strict=True)
+    workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found}
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
-        queues=[_depth(row, now_us) for row in rows],
-        workers=[worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
+        queues=_with_live_workers([_depth(row, now_us) for row in rows], workers.values()),
+        workers=[workers[worker] for worker in shown],
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
         unregistered=names,
         main_errors=main_errors,
         server=parse_info(info).fields if isinstance(info, bytes) else {},
+        worker_count=worker_count,
+        live_count=live_count,
     )
+
+
+def _selected(workers: list[str]) -> list[str]:
+    """Return the workers that are shown, of these by heartbeat: of many the latest, and the oldest."""
+    if len(workers) <= MAX_WORKERS:
+        return workers
+    return workers[: MAX_WORKERS - MAX_OLDEST] + workers[-MAX_OLDEST:]
+
+
+def _selected_queues(rows: list[Any]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Return the queues whose metrics, whose unregistered tasks, and whose main errors are read."""
+    busiest = sorted(rows, key=lambda row: -sum(row[1:5]))
+    most_failed = sorted((row for row in rows if row[4]), key=lambda row: -row[4])
+    return (
+        [row[0] for row in busiest[: metrics.MAX_QUEUES]],
+        [row[0] for row in rows if row[5]][:NAMED_QUEUES],
+        [row[0] for row in most_failed[:ERROR_QUEUES]],
+    )
+
+
+def _first_request() -> Call:
+    """Return the request for the depths of the first queues of the index, the paused ones and those in the settings."""
+    return _stats_request(0, conf.settings().taskqueue.queues or ())
+
+
+def _stats_request(first: int | str, queues: Collection[str] = ()) -> Call:
+    lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
+    return QUEUE_STATS(base=base_key(), first=first, lease_ms=lease_ms, queues=queues)
+
+
+def _all_rows(reply: Any) -> Flow[list[Any]]:
+    """Return the rows of the reply to `_first_request`, and those of the further queues, each queue once."""
+    _, rows, following, *_ = reply
+    found = {row[0]: row for row in rows}
+    while following and following < MAX_QUEUES:
+        _, rows, following, *_ = yield _stats_request(following)
+        found |= {row[0]: row for row in rows}
+    return list(found.values())
+
+
+def _has_unserved_queue(rows: list[Any]) -> bool:
+    """Return whether a queue has ready tasks and no registered worker; then the reports of all workers are read."""
+    return any(row[1] and not row[-1] for row in rows)
+
+
+def _with_live_workers(queues: list[QueueDepth], workers: Iterable[WorkerInfo]) -> list[QueueDepth]:
+    """Count the workers that were read, too: those of earlier versions do not register for their queues."""
+    counted = Counter(queue for worker in workers if worker.is_alive for queue in worker.queues)
+    return [dataclasses.replace(queue, live_workers=max(queue.live_workers, counted[queue.name])) for queue in queues]
 
 
 def _valid_rows(rows: list[Any]) -> list[Any]:
@@ -245,19 +237,15 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
     return found
 
 
-def _all_depths_request() -> Call:
-    """Return the request for the depths of all queues, including those in the settings without tasks."""
-    return QUEUE_STATS(base=base_key(), known=1, queues=conf.settings().taskqueue.queues or ())
-
-
 def _read_details(
     workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
 ) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, errors.ErrorGroup]]]:
     """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors."""
     requests: list[Call | Command] = [_names_request(queue) for queue in unregistered]
     requests += [errors.main_error_request(queue) for queue in failing]
-    if workers:
-        requests.append(Read("MGET", *[tag_key(Key.worker, worker) for worker in workers]))
+    ids = list(workers)
+    chunks = [ids[at : at + MAX_WORKERS] for at in range(0, len(ids), MAX_WORKERS)]
+    requests += [Read("MGET", *[tag_key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
     if queues:
         requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
     replies = iter((yield Batch(requests)) if requests else [])
@@ -267,7 +255,7 @@ def _read_details(
     }
     groups = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
     main_errors = {queue: found[0] for queue, found in groups.items() if found}
-    reports = next(replies) if workers else []
+    reports = [report for _ in chunks for report in next(replies)]
     return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, main_errors
 
 
@@ -298,7 +286,7 @@ def eviction_policy_of(info: Any) -> str | None:
 
 def _depth(row: Any, now_us: int) -> QueueDepth:
     name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, *rest = row
-    limited, waiting, latest, first_us, newest_us, retrying = rest
+    limited, waiting, latest, first_us, newest_us, retrying, live = rest
     return QueueDepth(
         name.decode(),
         ready,
@@ -307,12 +295,13 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         failed,
         unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        _moment(due_ms) if due_ms else None,
+        moment(due_ms) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
         retrying,
         _arrival_rate(latest, first_us, newest_us, now_us),
+        live,
     )
 
 
@@ -333,68 +322,5 @@ def pause_of(stored: bytes) -> QueuePause | None:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
-    until = _moment(int(until_ms)) if int(until_ms) else None
-    return QueuePause(note["reason"], note["author"], _moment(int(since_ms)), until)
-
-
-def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
-
-
-def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
-    """Parse the report of a worker. One that another client wrote counts as empty."""
-    heartbeat_age = min(max(0.0, now_us / 1e6 - seen_ms / 1e3), MAX_FIGURE)
-    try:
-        return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))
-    except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError, LookupError):
-        return _worker_info(worker, heartbeat_age, {})
-
-
-def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> WorkerInfo:
-    started = report.get("started_at")
-    return WorkerInfo(
-        id=worker,
-        heartbeat_age=heartbeat_age,
-        host=str(report.get("host") or worker.partition(":")[0]),
-        pid=int(report.get("pid", 0)),
-        queues=tuple(map(str, report.get("queues", ()))),
-        threads=int(report.get("threads", 0)),
-        busy=int(report.get("busy", 0)),
-        finished=int(report.get("finished", 0)),
-        started_at=datetime.fromtimestamp(started, UTC) if started else None,
-        state=str(report.get("state") or "working"),
-        supervisor=worker.rpartition(".")[0] or worker,
-        supervisor_pid=int(report.get("supervisor_pid", 0)),
-        version=str(report.get("version") or "")[:MAX_TEXT],
-        poller=str(report.get("poller") or "none"),
-        memory=None if (memory := _figure(report.get("memory"))) is None else int(memory),
-        per_minute=_figure(report.get("per_minute")),
-        round_trip=None if (trip_ms := _figure(report.get("round_trip_ms"))) is None else trip_ms / 1_000,
-        leases=int(report.get("leases", 0)),
-        runs=tuple(
-            WorkerRun(str(task)[:MAX_TEXT], str(name)[:MAX_TEXT], str(queue)[:MAX_TEXT], _figure(elapsed) or 0.0)
-            for task, name, queue, elapsed in report.get("runs", ())[:MAX_RUNS]
-        ),
-        command=_command(report.get("command")),
-    )
-
-
-def _command(reported: Any) -> WorkerCommand | None:
-    if not reported:
-        return None
-    verb, author, at_ms, outcome, target = reported
-    verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
-    return WorkerCommand(verb, author, _moment(int(at_ms)), outcome, target)
-
-
-def _figure(value: Any) -> float | None:
-    """Return a reported number; None without one.
-
-    Raises:
-        ValueError: it is negative, or too large to be one.
-    """
-    if value is None:
-        return None
-    if not 0 <= (figure := float(value)) < MAX_FIGURE:
-        raise ValueError(f"{figure!r}: expected a number from 0 to {MAX_FIGURE:g}.")
-    return figure
+    until = moment(int(until_ms)) if int(until_ms) else None
+    return QueuePause(note["reason"], note["author"], moment(int(since_ms)), until)

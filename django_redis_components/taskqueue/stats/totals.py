@@ -15,6 +15,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
+from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import READ_TOTALS
 
 
@@ -29,9 +30,13 @@ class QueueTotals:
 
 
 def read_totals() -> Flow[list[QueueTotals]]:
-    """Read the totals of all known queues (at most 200) and of those in the settings, in one round trip."""
-    rows = yield READ_TOTALS(base=base_key(), queues=conf.settings().taskqueue.queues or ())
-    return [_totals(row) for row in rows if _is_valid(row[0])]
+    """Read the totals of all known queues (at most 5,000) and of those in the settings: 200 in a round trip."""
+    following, rows = yield READ_TOTALS(base=base_key(), first=0, queues=conf.settings().taskqueue.queues or ())
+    found = {row[0]: row for row in rows}
+    while following and following < MAX_QUEUES:
+        following, rows = yield READ_TOTALS(base=base_key(), first=following, queues=())
+        found |= {row[0]: row for row in rows}
+    return [_totals(row) for name, row in found.items() if _is_valid(name)]
 
 
 def _is_valid(name: bytes) -> bool:

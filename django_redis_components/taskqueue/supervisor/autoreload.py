@@ -20,6 +20,7 @@ from typing import Any
 
 from django.utils import autoreload
 
+from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_SIGNALS
 
 #: Environment variable for the worker: the reloader's pid, and where to write the list of imported files.
@@ -43,6 +44,7 @@ class Reloader:
         self._mtimes: dict[Path, float] = {}
         self.changed: list[Path] = []
         self.stop_count = 0
+        self._orphans = OrphanReaper()
         self._worker: subprocess.Popen[bytes] | None = None
         self._stopped_worker: subprocess.Popen[bytes] | None = None
         self._files_read_at = 0
@@ -83,6 +85,7 @@ class Reloader:
         while not self.changed and not self.stop_count and (worker is None or worker.poll() is None):
             self.check_files()
             self.add_files(files)
+            self._orphans.reap([worker.pid] if worker else [])
             time.sleep(self._reloader.SLEEP_TIME)
 
     def check_files(self) -> None:

@@ -24,7 +24,7 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.fields import Key, Part, queue_key, tag_key
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
@@ -32,6 +32,7 @@ from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
+from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_NOW, STOP_SIGNALS
@@ -45,6 +46,9 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
+#: Copies of one stop signal arrive within this many seconds, and count once: `timeout` and process managers send it to
+#: a process and again to its group.
+SAME_STOP_S = 0.2
 #: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0
 
@@ -74,6 +78,8 @@ class Supervisor:
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
         self._stops = 0
+        self._latest_stop = (0, float("-inf"))
+        self._orphans = OrphanReaper()
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
         self._renew_at = 0.0
@@ -111,8 +117,11 @@ class Supervisor:
         finally:
             self._health.close()
 
-    def _on_stop(self, *_: object) -> None:
-        self._stops += 1
+    def _on_stop(self, number: int, _: object) -> None:
+        latest, at = self._latest_stop
+        self._latest_stop = (number, time.monotonic())
+        if number != latest or self._latest_stop[1] - at > SAME_STOP_S:
+            self._stops += 1
 
     def _on_quiet(self, *_: object) -> None:
         self._quiet = True
@@ -172,7 +181,7 @@ class Supervisor:
         for child in self._children:
             if stops > 1:
                 child.signal(STOP_NOW)
-            elif child.state() != "stopping":  # a second SIGTERM would end the grace period
+            elif child.state() != "stopping":  # its own grace period has begun before
                 child.stop(self._kill_at)
         return stops
 
@@ -281,6 +290,7 @@ class Supervisor:
             if exit_text is not None:
                 self._children.remove(child)
                 self._clean_up(child, exit_text)
+        self._orphans.reap([child.pid for child in self._children])
 
     def _clean_up(self, child: Child, exit_text: str) -> None:
         """Settle the leases of an exited process, and plan its replacement."""
@@ -347,5 +357,9 @@ class Supervisor:
                 [
                     Command("ZREM", tag_key(Key.workers), child.worker_id, retry=True),
                     Command("DEL", tag_key(Key.worker, child.worker_id), retry=True),
+                    *(
+                        Command("ZREM", queue_key(queue, Part.workers), child.worker_id, retry=True)
+                        for queue in self._options.queues
+                    ),
                 ]
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -58,6 +58,15 @@ def _result_ttl_ms(ttl: Seconds) -> int:
     return to_ms(ttl, "result_ttl")
 
 
+def _in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    """Return a function that runs the coroutine function. Unlike `async_to_sync` it accepts an argument `self`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return async_to_sync(partial(func, *args, **kwargs))()
+
+    return call
+
+
 def is_coroutine(job: Job) -> bool:
     """Return whether the job's task is a coroutine function."""
     task = registry.find(job.name)
@@ -88,7 +97,7 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
         if failure_hook is None:
             db_connections.close_stale_before_task()
         execution.start()
-        func = async_to_sync(execution.func) if _is_coroutine_function(execution.func) else execution.func
+        func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
         with execution.span():
             value = run.call(func, execution.args, execution.kwargs, execution.limits)
             failpoints.reach("after_run")

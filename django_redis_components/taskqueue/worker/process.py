@@ -156,18 +156,22 @@ def _ignore_signal(*_: object) -> None:
 
 
 class _StopRequests:
-    """Stop signals (the second one ends the grace period) and the supervisor's commands.
+    """Stop signals and the supervisor's commands.
+
+    A process may receive SIGTERM more than once: from whatever sends it to the whole process group, and from the
+    supervisor. Only `STOP_NOW`, which the supervisor sends after its own second signal, ends the grace period.
 
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
         recycle_reason: why the supervisor replaces the process; empty until then.
-        is_orphaned: whether the supervisor has exited.
+        orphaned_at: when the supervisor has exited, on the monotonic clock; infinity until then.
     """
 
     def __init__(self, command_fd: int) -> None:
         self.count = 0
         self.commands = CommandReader(command_fd)
-        self.is_orphaned = self.quiet = self._is_stop_fd_set = False
+        self.orphaned_at = float("inf")
+        self.quiet = self._is_stop_fd_set = False
         self.recycle_reason = ""
         self.stop_fd, self._write_fd = os.pipe()
         self.wake_fd, self._wake_write = os.pipe()
@@ -186,7 +190,7 @@ class _StopRequests:
     def stop(self, count: int = 1) -> None:
         """Stop; with a count of 2 without a grace period."""
         self.end_waits()
-        self.count += count
+        self.count = max(self.count, count)
 
     def set_quiet(self) -> None:
         """Fetch nothing more, but stay."""
@@ -208,13 +212,14 @@ class _StopRequests:
 
     def sleep(self, seconds: float) -> None:
         """Wait for a signal, a command, the supervisor's exit, or `seconds`."""
-        watched = [self.wake_fd] if self.is_orphaned else [self.wake_fd, self.commands.fd]
+        is_orphaned = self.orphaned_at != float("inf")
+        watched = [self.wake_fd] if is_orphaned else [self.wake_fd, self.commands.fd]
         ready = select.select(watched, [], [], seconds)[0]
         if self.wake_fd in ready:
             os.read(self.wake_fd, 4_096)
         if self.commands.fd in ready and not self.commands.read():
             logger.warning("The supervisor has exited; stopping.")
-            self.is_orphaned = True
+            self.orphaned_at = time.monotonic()
             self.stop()
 
     def execute_commands(self, worker: Worker) -> set[str]:
@@ -267,12 +272,12 @@ def _run(
 
 
 def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float) -> int:
-    """Wait for the running tasks until the grace period ends, then return them to their queue."""
-    grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
-    if stops.is_orphaned:  # its leases are not renewed any more: return the tasks before another worker gets them
-        grace_s = min(grace_s, lease_s / 2)
-    deadline = time.monotonic() + grace_s
-    while worker.is_alive() and stops.count < 2 and time.monotonic() < deadline:
+    """Wait for the running tasks until the grace period ends, then return them to their queue.
+
+    Without a supervisor the leases are not renewed: the tasks are returned before another worker gets them.
+    """
+    deadline = time.monotonic() + to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
+    while worker.is_alive() and stops.count < 2 and time.monotonic() < min(deadline, stops.orphaned_at + lease_s / 2):
         heartbeats.write(quiet=True)
         stops.sleep(min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
         if fatal := stops.execute_commands(worker):

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue import get_queue
 from example_project.localserver import free_port
 from tests.dashboard.support import write_poller, write_worker
 from tests.support import Store, skip_missing
-from tests.taskqueue.support import base_key, queue_key, recover, server_ms, work_off
+from tests.taskqueue.support import base_key, queue_key, recover, server_ms, taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, fail, fail_thrice
 
 try:
@@ -124,6 +124,28 @@ def test_buckets_are_cumulative_and_their_bounds_double(redis_server: Store, reg
     assert [bound for bound, _ in buckets][:3] == [0.001, 0.002, 0.004]
     assert buckets == sorted(buckets)
     assert len(buckets) == 25
+
+
+def test_all_of_many_queues_and_workers_are_counted(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=300)
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"queue{number}": number for number in range(450)})
+    for number in range(300):
+        write_worker(redis_server, f"app:{number}.a", busy=1)
+    for number in range(250):
+        write_worker(redis_server, f"mail:{number}.a", seen_s=4, queues=["queue449"])
+    write_worker(redis_server, "dead:1.a", seen_s=400)
+
+    found = {
+        (sample.name.removeprefix("redis_components_taskqueue_"), *sample.labels.values()): sample.value
+        for family in RedisComponentsCollector().collect()
+        for sample in family.samples
+    }
+
+    assert (found["workers", "live"], found["workers", "lost"]) == (550, 1)
+    assert found["queue_workers", "queue449"] == 250
+    assert (found["threads",], found["busy_threads",]) == (550 * 8, 300)
+    assert len([key for key in found if key[:1] == ("paused",)]) == 450
+    assert ("outcomes_total", "queue449", "failed") in found
 
 
 def test_a_scrape_costs_two_round_trips_whatever_the_number_of_queues(redis_server: Store) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import TestCase
 
-from django_redis_components.taskqueue import PartiallyEnqueued, TaskResult, get_queue
+from django_redis_components.taskqueue import PartiallyEnqueued, TaskResult, chain, get_queue
 from django_redis_components.taskqueue.store import messages
 from tests.support import Store
-from tests.taskqueue.support import work_off
+from tests.taskqueue.support import taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, note, recorded
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -66,15 +67,91 @@ def test_tasks_of_a_savepoint_that_was_rolled_back_are_not_sent(redis_server: St
     assert get_queue("default").depths().ready == 2
 
 
-def test_other_hooks_run_in_their_order(redis_server: Store) -> None:
-    seen: list[Any] = []
-    with transaction.atomic():
-        transaction.on_commit(lambda: seen.append(get_queue("default").depths().ready))
-        add.enqueue_on_commit(1, 1)
-        transaction.on_commit(lambda: seen.append(get_queue("default").depths().ready))
-        add.enqueue_on_commit(2, 2)
+def depth() -> int:
+    return get_queue("default").depths().ready
 
-    assert seen == [0, 2]
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_tasks_keep_their_place_among_the_hooks_of_the_site(redis_server: Store, robust: bool) -> None:
+    seen: list[Any] = []
+
+    with transaction.atomic():
+        for number in range(3):
+            transaction.on_commit(lambda: seen.append(depth()), robust=robust)
+            add.enqueue_on_commit(number, 1)
+            add.enqueue_on_commit(number, 2)
+
+    assert seen == [0, 2, 4]
+    assert depth() == 6
+
+
+@pytest.mark.parametrize("send", ["enqueue_on_commit", "enqueue", "enqueue_many", "aenqueue_on_commit"])
+def test_tasks_after_a_hook_that_raises_are_not_sent(redis_server: Store, settings: Any, send: str) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
+
+    def enqueue() -> None:
+        if send == "enqueue_many":
+            add.enqueue_many([((1, 1), {})])
+        elif send == "aenqueue_on_commit":
+            async_to_sync(add.aenqueue_on_commit)(1, 1)
+        else:
+            getattr(add, send)(1, 1)
+
+    def move_file() -> None:
+        seen.append(depth())
+        raise OSError("no space left")
+
+    def enqueue_around_a_hook() -> None:
+        with transaction.atomic():
+            enqueue()
+            transaction.on_commit(move_file)
+            enqueue()
+
+    seen: list[int] = []
+    with pytest.raises(OSError, match="no space left"):
+        enqueue_around_a_hook()
+
+    assert seen == [1]
+    assert depth() == 1
+
+
+def test_tasks_of_a_transaction_overtake_no_hook_after_a_savepoint(redis_server: Store) -> None:
+    seen: list[int] = []
+
+    with transaction.atomic():
+        add.enqueue_on_commit(1, 1)
+        with transaction.atomic():
+            add.enqueue_on_commit(2, 2)
+            transaction.on_commit(lambda: seen.append(depth()))
+        enqueue_and_roll_back(3, 3)
+        add.enqueue_on_commit(4, 4)
+        transaction.on_commit(lambda: seen.append(depth()))
+        add.enqueue_on_commit(5, 5)
+
+    assert seen == [2, 3]
+    assert depth() == 4
+
+
+def test_flow_keeps_its_place_among_the_tasks_of_a_transaction(redis_server: Store) -> None:
+    with transaction.atomic():
+        note.enqueue_on_commit("first")
+        chain(note.s("flow")).enqueue_on_commit()
+        note.enqueue_on_commit("last")
+
+    work_off()
+
+    assert recorded[-3:] == ["first", "flow", "last"]
+
+
+def test_task_with_an_id_keeps_its_place_among_the_tasks_of_a_transaction(redis_server: Store) -> None:
+    with transaction.atomic():
+        note.enqueue_on_commit("first")
+        note.using(id="second").enqueue_on_commit("second")
+        note.enqueue_on_commit("last")
+
+    work_off()
+
+    assert recorded[-3:] == ["first", "second", "last"]
 
 
 def test_hooks_that_a_test_captures_send_each_task_once(redis_server: Store) -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import TaskQueueError, chain, get_queue, group
+from django_redis_components.taskqueue import TaskQueueError, TaskResult, chain, get_queue, group
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store
-from tests.taskqueue.support import base_key, end_lease, new_fetcher, recover, settle_now, tag, work_off
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, tag, work_off
 from tests.taskqueue.tasks import add, echo, fail, note, recorded
 from tests.taskqueue.worker.test_lost_replies import fetch_call
 
@@ -230,6 +230,110 @@ def test_flow_fails_when_a_waiting_task_was_evicted(redis_server: Store) -> None
     assert [(error["task_id"], error["reason"]) for error in recorded] == [(lost.id, "was deleted")]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
     assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0
+
+
+def lose(store: Store, result: TaskResult) -> None:
+    assert store.raw.delete(base_key(store, "t", result.id)) == 1
+
+
+def unfinished(store: Store, flow: FlowResult) -> int:
+    return int(store.raw.hget(base_key(store, "flow", flow.id), "unfinished"))
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_callback_fails_when_a_member_of_its_group_was_evicted(store: Store, is_running: bool) -> None:
+    flow = chain(group(add.s(1, 2), add.s(3, 4), add.s(5, 6)), note.s(), note.s()).enqueue(on_error=note.s())
+    if is_running:
+        new_fetcher(worker="dead:1").fetch("0", 2)
+    lost = flow.results[1]
+    lose(store, lost)
+    work_off()
+
+    recover()  # a poller's round
+    work_off()
+
+    callback, after = flow.results[3:]
+    for result in (callback, after):
+        result.refresh()
+        assert (result.state, [error.message for error in result.errors]) == (
+            "failed",
+            [f"Not run: task {lost.id} (?), on which it depends, was evicted or deleted."],
+        )
+    assert [(error["task_id"], error["reason"]) for error in recorded] == [(lost.id, "was evicted or deleted")]
+    assert unfinished(store, flow) == int(is_running)
+    assert store.raw.exists(queue_key(store, "waiting")) == 0
+    assert is_running or store.raw.ttl(base_key(store, "flow", flow.id)) > 0
+
+
+def test_on_error_task_of_a_group_runs_when_a_member_was_evicted(redis_server: Store) -> None:
+    flow = group(add.s(1, 2), add.s(3, 4)).enqueue(on_error=note.s())
+    lose(redis_server, flow.results[0])
+
+    recover()
+    work_off()
+
+    assert [error["task_id"] for error in recorded] == [flow.results[0].id]
+    assert unfinished(redis_server, flow) == 0
+    assert redis_server.raw.ttl(base_key(redis_server, "t", flow.results[1].id)) > 0
+
+
+def test_task_fails_when_its_flow_was_evicted(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), note.s()).enqueue()
+    redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
+
+    recover()
+
+    flow.last.refresh()
+    assert flow.last.state == "failed"
+    assert [error.message for error in flow.last.errors] == ["Not run: its flow was evicted or deleted."]
+    assert redis_server.raw.ttl(base_key(redis_server, "t", flow.last.id)) > 0
+
+
+def test_task_that_was_evicted_after_a_retry_fails_its_followers(redis_server: Store) -> None:
+    flow = chain(fail.s(), note.s()).enqueue()
+    work_off()
+    assert get_queue("default").retry_failed() == 1
+    lose(redis_server, flow.results[0])
+
+    recover()
+
+    flow.last.refresh()
+    assert flow.last.state == "failed"
+    assert unfinished(redis_server, flow) == 0
+
+
+def test_poller_leaves_flows_that_can_go_on(redis_server: Store) -> None:
+    """Neither a result that was evicted nor a failed task that was deleted is a task that others wait for."""
+    flow = chain(group(add.s(1, 2), add.s(3, 4)), note.si("evicted"), note.si("never")).enqueue()
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    settle_now(worker, execute(job))
+    lose(redis_server, flow.results[0])
+    failing = group(fail.s(), chain(add.s(1, 2), note.si("other"))).enqueue(on_error=note.si("failed"))
+    work_off()
+    lose(redis_server, failing.results[0])
+    later = chain(add.using(run_after=3_600).s(1, 2), note.s()).enqueue()
+
+    for _ in range(2):
+        recover()
+        work_off()
+
+    assert sorted(recorded) == ["evicted", "failed", "never", "other"]
+    assert [unfinished(redis_server, each) for each in (flow, failing, later)] == [0, 0, 2]
+    later.refresh()
+    assert [result.state for result in later.results] == ["scheduled", "waiting"]
+
+
+def test_oldest_of_many_waiting_tasks_is_looked_at(redis_server: Store) -> None:
+    flow = chain(add.using(queue_name="other").s(1, 2), note.s()).enqueue()
+    for _ in range(200):
+        chain(add.using(run_after=3_600).s(1, 2), note.s()).enqueue()
+    lose(redis_server, flow.results[0])
+
+    recover()
+
+    flow.last.refresh()
+    assert flow.last.state == "failed"
 
 
 def test_flow_ignores_a_cancelled_task_whose_record_expired(redis_server: Store) -> None:

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
-from tests.support import Store, run_async
+from tests.support import Store, eventually, run_async
 from tests.taskqueue.schedulers import HOUR, announced, at, next_round, poller_of, scheduler_of, state, waiting
 from tests.taskqueue.support import base_key, server_ms
 from tests.taskqueue.tasks import add, note
@@ -84,6 +84,22 @@ def test_paused_schedule_is_not_sent_and_its_slots_are_not_sent_later(store: Sto
     next_round(poller)
     assert waiting(store) == []
     assert (named("s").state, named("s").next_at) == ("on", datetime.fromtimestamp((now_ms + HOUR) / 1_000, UTC))
+
+
+def test_slot_between_a_resume_and_the_next_registration_is_sent(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    poller = poller_of(at(*range(now_ms, now_ms + HOUR, 500)))
+    next_round(poller)
+    Schedules().pause("s", author="ada")
+    next_round(poller)
+    assert named("s").state == "paused"
+
+    Schedules().resume("s")
+    resumed_ms = server_ms(store)
+    eventually(lambda: server_ms(store) > resumed_ms + 500)
+    next_round(poller)
+
+    assert len(waiting(store)) == 1
 
 
 @pytest.mark.parametrize("verb", ["pause", "remove"])

@@ -18,7 +18,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.schedules import scheduler as firing
-from django_redis_components.taskqueue.schedules.schedule import Schedule
+from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
@@ -402,6 +402,25 @@ def test_disabled_schedule_enqueues_nothing_and_has_no_missed_slots(store: Store
 
     assert waiting(store) == []
     assert state(store)["next"] == str(now_ms + HOUR)
+
+
+@pytest.mark.parametrize("misfire", ["once", "skip", "all"])
+def test_schedule_that_is_switched_on_starts_with_the_next_slot(store: Store, misfire: Misfire) -> None:
+    """The last registration of the disabled schedule was up to a minute ago, or longer after a time without pollers."""
+    now_ms = int(server_ms(store))
+    slots = [now_ms - age_s * 1_000 for age_s in (3_000, 50, 40, 30, 20, 10)]
+    off = poller_of(at(*slots, now_ms + HOUR, enabled=False, misfire=misfire))
+    announced(off, store, last_ms=now_ms - HOUR)
+    take_place_from(store, off)
+
+    on = poller_of(at(*slots, now_ms + HOUR, misfire=misfire))
+    next_round(on)
+
+    assert waiting(store) == []
+    assert int(state(store)["last"]) >= now_ms
+    announced(on, store, last_ms=now_ms - 15_000)
+    next_round(on)
+    assert len(waiting(store)) == 1, "it catches up while it is switched on"
 
 
 def test_removed_schedule_is_deleted_after_a_day(store: Store) -> None:

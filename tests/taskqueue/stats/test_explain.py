@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from django_redis_components.core.client import connections
@@ -12,7 +14,7 @@ from django_redis_components.taskqueue.store import queues as control
 from tests.dashboard.support import settle_tasks, write_worker
 from tests.support import Store
 from tests.taskqueue.store.test_control_failed import fail_many, park_many
-from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, renewal
 from tests.taskqueue.tasks import add, fail, note
 
 
@@ -22,6 +24,11 @@ def why(result: TaskResult) -> Explanation:
 
 def codes(result: TaskResult) -> list[str]:
     return [reason.code for reason in why(result).reasons]
+
+
+def heartbeat(worker: str, queue: str) -> None:
+    info = json.dumps({"queues": [queue], "threads": 1})
+    connections.client().execute(renewal(worker, [], lease_ms=15_000, info=info))
 
 
 @pytest.fixture
@@ -179,3 +186,13 @@ def test_explain_writes_nothing_and_reads_no_long_value(redis_server: Store, wor
     assert found.sizes["b"] > 100_000
     assert found.unique_holder is not None
     assert found.unique_holder.id == result.id
+
+
+def test_workers_of_the_queue_are_found_among_many_others(store: Store) -> None:
+    result = note.using(queue_name="mail").enqueue("a")
+    heartbeat("mail:1.a", "mail")
+    for number in range(210):
+        heartbeat(f"app:{number}.a", "default")
+
+    assert [worker.id for worker in why(result).live_workers] == ["mail:1.a"]
+    assert codes(result) == ["next"]

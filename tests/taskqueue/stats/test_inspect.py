@@ -16,7 +16,10 @@ from django_redis_components.core.protocol import Command, arun, run
 from django_redis_components.taskqueue import get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats.due import read_due
+from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.stats.overview import QueueDepth
+from django_redis_components.taskqueue.stats.totals import read_totals
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import (
@@ -26,6 +29,7 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
+    renewal,
     server_ms,
     settle_now,
     taskqueue_settings,
@@ -264,13 +268,67 @@ def test_overview_raises_redis_errors(store: Store) -> None:
         overview()
 
 
-def test_overview_returns_at_most_two_hundred_queues(redis_server: Store) -> None:
-    names = {f"q{number:03}": number for number in range(250)}
+def test_overview_returns_all_of_many_queues(redis_server: Store, settings: Any) -> None:
+    names = {f"q{number:03}": number for number in range(450)}
     connections.client().execute(
         Command("ZADD", base_key(redis_server, "queues"), *[part for name, at in names.items() for part in (at, name)])
     )
+    taskqueue_settings(settings, QUEUES=["q300", "q449"])
+    get_queue("q449").pause()
 
-    assert [depth.name for depth in overview().queues] == list(names)[:200]
+    assert {depth.name for depth in overview().queues} == set(names)
+    assert len(overview().queues) == len(run(connections.client(), stats.read_depths())) == 450
+    assert len(run(connections.client(), read_totals())) == 450
+
+
+def test_due_tasks_of_all_queues_are_counted(redis_server: Store) -> None:
+    names = {f"q{number:03}": number for number in range(450)}
+    redis_server.raw.zadd(base_key(redis_server, "queues"), names)
+    for name in ("q001", "q449"):
+        note.using(queue_name=name, run_after=60).enqueue("later")
+
+    assert sum(run(connections.client(), read_due()).counts) == 2
+
+
+def test_errors_of_all_queues_are_listed(redis_server: Store) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(450)})
+    for name in ("q001", "q449", "q300"):
+        fail.using(queue_name=name).enqueue(name)
+        work_off(name)
+
+    found = run(connections.client(), list_errors([], 2))
+
+    assert ([group.queue for group in found.groups], found.total) == (["q300", "q449"], 3)
+
+
+def test_metrics_of_the_busiest_queues_are_read(redis_server: Store) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(450)})
+    note.using(queue_name="q449").enqueue("a")
+
+    assert "q449" in overview().metrics
+
+
+def test_heartbeat_registers_the_worker_for_its_queues(store: Store) -> None:
+    for worker, queues in {"app:1.a": ["mail", "default"], "app:2.a": ["mail"], "app:3.a": ["mail"]}.items():
+        connections.client().execute(renewal(worker, [], lease_ms=15_000, info=json.dumps({"queues": queues})))
+    store.raw.zadd(queue_key(store, "workers", "mail"), {"app:3.a": server_ms(store) - 16_000})
+
+    live = {name: get_queue(name).depths().live_workers for name in ("mail", "default", "other")}
+
+    assert live == {"mail": 2, "default": 1, "other": 0}
+    assert 590 < store.raw.ttl(queue_key(store, "workers", "mail")) <= 600
+    assert (overview().worker_count, overview().live_count) == (3, 3)
+
+
+def test_poller_removes_workers_without_heartbeats_from_their_queues(store: Store) -> None:
+    note.using(queue_name="mail").enqueue("a")
+    now_ms = server_ms(store)
+    ages = {"app:1.a": now_ms, "app:2.a": now_ms - 601_000, "app:3.a": now_ms + 3_600_000}
+    store.raw.zadd(queue_key(store, "workers", "mail"), ages)
+
+    recover()
+
+    assert store.raw.zrange(queue_key(store, "workers", "mail"), 0, -1) == [b"app:1.a"]
 
 
 def test_configured_queues_are_listed_before_their_first_task(store: Store, settings: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
-from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import WorkerPage, find_workers, read_workers
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.workers import VERBS, RemoteCommand, command_worker

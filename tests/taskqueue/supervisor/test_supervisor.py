@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Task, TaskFailed, get_queue
 from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import MEASURED, Children
@@ -49,7 +51,7 @@ def short_lease(_long_lease: None, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
 
 
-def workers() -> list[stats.WorkerInfo]:
+def workers() -> list[WorkerInfo]:
     return run(connections.client(), stats.read_overview()).workers
 
 
@@ -82,6 +84,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     [info] = eventually(lambda: [each for each in workers() if each.busy])
     assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
     eventually(lambda: len(workers()) == 2)
+    assert [get_queue(queue).depths().live_workers for queue in ("default", "mail", "other")] == [2, 2, 0]
     assert info.started_at is not None
     assert 0 <= info.heartbeat_age < 60
     held.release()
@@ -95,6 +98,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     overview = run(connections.client(), stats.read_overview())
     assert (overview.workers, overview.poller) == ([], None)
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
+    assert redis_server.raw.exists(*(queue_key(redis_server, "workers", queue) for queue in info.queues)) == 0
 
 
 def test_worker_without_poller_runs_due_tasks(redis_server: Store, children: Children) -> None:
@@ -209,6 +213,68 @@ def test_second_signal_stops_the_worker_at_once(
     worker.signal(signal.SIGINT)
 
     assert worker.wait() == 0
+    result.refresh()
+    assert (result.state, result.attempts) == ("ready", 0)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_sigterm_to_the_process_group_leaves_the_grace_period(
+    redis_server: Store, children: Children, settings: Any, copies: int
+) -> None:
+    """Of `timeout` the worker receives two signals, and its processes those and the one that it forwards."""
+    taskqueue_settings(settings, LEASE=30, GRACE=300)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--threads", "2")
+    result = hold.enqueue("a")
+    threads = Path(f"/proc/{held.started()}/task")
+
+    for _ in range(copies):
+        os.killpg(worker.pid, signal.SIGTERM)
+    eventually(lambda: len(list(threads.iterdir())) == 3)  # the thread that waited for work has ended
+    worker.wait_for("Stopping: running tasks have 300 s to finish")
+    held.release()
+
+    assert worker.wait() == 0
+    result.refresh()
+    assert (result.state, result.attempts, held.starts(), held.ends()) == ("successful", 1, 1, 1)
+
+
+def test_later_copies_of_sigterm_to_a_process_leave_its_grace_period(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=30, GRACE=300)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--threads", "2")
+    result = hold.enqueue("a")
+    pid = held.started()
+    threads = Path(f"/proc/{pid}/task")
+    worker.terminate()
+    eventually(lambda: len(list(threads.iterdir())) == 3)
+
+    for _ in range(3):
+        os.kill(pid, signal.SIGTERM)
+        time.sleep(0.05)
+    held.release()
+
+    assert worker.wait() == 0
+    result.refresh()
+    assert (result.state, held.starts()) == ("successful", 1)
+
+
+def test_process_returns_its_tasks_when_its_supervisor_dies_in_the_grace_period(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=LEASE_S, GRACE=300)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    pid = held.started()
+    worker.terminate()
+    worker.wait_for("Stopping: running tasks have 300 s to finish")
+
+    worker.kill()
+
+    eventually(lambda: not is_running(pid))
     result.refresh()
     assert (result.state, result.attempts) == ("ready", 0)
 

@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import TaskFailed, TaskResult, Unique, chain, get_queue, group
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.fields import Field
 from tests.support import Store
-from tests.taskqueue.support import base_key, queue_key, taskqueue_settings, work_off, work_until_finished
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    new_fetcher,
+    queue_key,
+    recover,
+    taskqueue_settings,
+    work_off,
+    work_until_finished,
+)
 from tests.taskqueue.tasks import (
     come_back,
     fail,
@@ -227,6 +237,90 @@ def test_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
     kept = store.raw.zrange(queue_key(store, "failed"), 0, -1)
     assert set(kept) == {result.id.encode() for result in results[2:]}
     assert get_queue("default").depths().failed == 3
+    assert kept_keys(store, results) == keys_of(store, *results[2:])
+
+
+def keys_of(store: Store, *results: TaskResult) -> list[str]:
+    return [
+        key
+        for result in results
+        for key in (base_key(store, "t", result.id), base_key(store, "t", result.id, "errors"))
+    ]
+
+
+def kept_keys(store: Store, results: list[TaskResult]) -> list[str]:
+    return [key for key in keys_of(store, *results) if store.raw.exists(key)]
+
+
+def test_failures_beyond_a_lowered_limit_are_deleted_in_steps(store: Store, settings: Any) -> None:
+    results = [fail.enqueue(str(number)) for number in range(150)]
+    work_off()
+    taskqueue_settings(settings, FAILED_LIMIT=10)
+
+    recover()  # a poller's round
+    assert get_queue("default").depths().failed == 50
+    results.append(fail.enqueue("another"))
+    work_off()
+    assert get_queue("default").depths().failed == 41
+    recover()
+
+    assert get_queue("default").depths().failed == 10
+    assert kept_keys(store, results) == keys_of(store, *results[-10:])
+
+
+def test_failures_of_lost_workers_are_bounded_too(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_LIMIT=3)
+    results = [note.enqueue(number) for number in range(8)]
+    new_fetcher(worker="dead:1").fetch("0", 8)
+    end_lease(store, *(result.id for result in results))
+
+    recover(max_deliveries=1)
+
+    assert get_queue("default").depths().failed == 3
+    assert len(kept_keys(store, results)) == 6
+
+
+def test_failure_that_a_client_waits_for_stays_for_a_minute(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_LIMIT=1)
+    result = fail.enqueue("first")
+    store.raw.hset(base_key(store, "t", result.id), Field.waiters, 1)
+    fail.enqueue("second")
+
+    work_off()
+
+    for key in keys_of(store, result):
+        assert 50 < store.raw.ttl(key) <= 60
+    with pytest.raises(TaskFailed, match="first"):
+        result.get(60)
+
+
+def test_failure_that_holds_a_unique_key_for_a_time_expires_with_it(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_LIMIT=1)
+    throttled = fail.using(unique=Unique(until=600, key="once"))
+    result = throttled.enqueue("first")
+    fail.enqueue("second")
+    work_off()
+
+    again = throttled.enqueue("third")
+
+    record, errors = keys_of(store, result)
+    assert (again.is_duplicate, again.id) == (True, result.id)
+    assert 590 < store.raw.ttl(record) <= 600
+    assert store.raw.exists(errors) == 0
+
+
+def test_followers_that_failed_with_a_deleted_failure_are_deleted_too(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_LIMIT=1)
+    first = chain(fail.s("first"), note.s(), group(note.s(), note.s()), note.s()).enqueue()
+    second = chain(fail.s("second"), note.s()).enqueue()
+
+    work_off()
+
+    assert kept_keys(store, first.results) == []
+    assert len(kept_keys(store, second.results)) == 4
+    assert get_queue("default").retry_failed() == 1
+    second.refresh()
+    assert [result.state for result in second.results] == ["ready", "waiting"]
 
 
 def test_failed_ttl_sets_the_lifetime_of_failures(store: Store, settings: Any) -> None:

@@ -37,12 +37,12 @@ function VERBS.pause()
   return redis.call("HSETNX", paused, name, string.format("%.0f %s", ctx.now_ms, text))
 end
 
--- Slots that passed meanwhile are not sent.
+-- Slots that passed meanwhile are not sent; those from now on are, also before the poller has registered it again.
 function VERBS.resume()
   local was_paused = redis.call("HDEL", paused, name)
   local last_ms = tonumber(redis.call("HGET", key, "last") or nil)
   if was_paused == 1 and last_ms then
-    redis.call("HSET", key, "last", string.format("%.0f", math.max(last_ms, ctx.now_ms)))
+    redis.call("HSET", key, "last", string.format("%.0f", math.max(last_ms, ctx.now_ms)), "enabled", 1)
   end
   return was_paused
 end

@@ -3,15 +3,15 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] worker  id
 -- ARGV[2] lease_ms  duration of a lease from now on
--- ARGV[3] info  JSON about the worker, for the dashboard
+-- ARGV[3] info  JSON about the worker, for the dashboard, with the names of its queues
 -- ARGV[4] supervisor  id; empty: no commands are read
 -- ARGV[5] executed  ids of the commands that it has executed, between spaces; they are removed
 -- ARGV[6..] leases  pairs of task id and lease token
 -- DERIVED base:contact hash, base:workers zset, base:worker:<worker> string, base:t:<id> hash,
---         base:q:<queue>:running zset, base:commands:<supervisor> list
+--         base:q:<queue>:running, :workers zsets, base:commands:<supervisor> list
 -- Returns {ids of expired leases, cancellations, commands}: of each task whose cancellation was requested the id, and
 --         the milliseconds until its run is ended by force; commands that were not executed, as `Key.commands` states
--- Cost: O(leases) times O(log n)
+-- Cost: O(leases + queues) times O(log n)
 local base = KEYS[1]
 local worker = ARGV[1]
 local lease_ms = tonumber(ARGV[2])
@@ -25,6 +25,11 @@ local ctx = new_context(base)
 record_contact(ctx, lease_ms, #ARGV == 5)
 redis.call("ZADD", base_key(ctx, K.workers), ctx.now_ms, worker)
 redis.call("SET", base_key(ctx, K.worker, worker), info, "PX", lease_ms * 40)
+for _, queue in ipairs(cjson.decode(info).queues or {}) do
+  local serving = queue_key(ctx, queue, P.workers)
+  redis.call("ZADD", serving, ctx.now_ms, worker)
+  redis.call("PEXPIRE", serving, T.worker_ms)
+end
 local expired, cancellations = {}, {}
 for at = 6, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]

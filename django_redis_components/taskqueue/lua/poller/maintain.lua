@@ -20,8 +20,8 @@
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the end of the
 --         other poller's lease; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
--- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20
---       waiting tasks are sampled in each queue
+-- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 40
+--       waiting tasks are looked at in each queue, and the flows of some with 15,000 tasks at most
 local base = KEYS[1]
 local poller = ARGV[1]
 local poller_lease_ms = tonumber(ARGV[2])
@@ -38,9 +38,10 @@ local first = tonumber(ARGV[11])
 -- @include times
 -- @include flush
 -- @lazy counters: count, append_run
--- @lazy results: append_worker, add_error, keep_failed, notify_waiters
+-- @lazy results: append_worker, add_error, notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers
+-- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
 -- @lazy termination: finish_cancelled
@@ -50,6 +51,8 @@ local first = tonumber(ARGV[11])
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
 local SAMPLES = 20
 local MAX_RECOVERED = 200
+-- Failed tasks beyond the limit, which was lowered, that one call deletes in each queue.
+local MAX_TRIMMED = 100
 local ctx = new_context(base)
 local next_due_ms = 0
 
@@ -97,7 +100,7 @@ local function fail_lost(id, queue, name)
   counters().count(ctx, queue, name, "failed")
   local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
   error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
-  results().keep_failed(ctx, id, queue, keep_ms, failed_limit)
+  failed_index().keep_failed(ctx, id, queue, keep_ms, failed_limit)
   results().notify_waiters(ctx, id, waiters)
   if claim then
     unique().release(ctx, id, claim, true)
@@ -171,12 +174,14 @@ end
 -- Delete what a queue has kept for too long. Return whether the queue was deleted from the index.
 local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.failed, keep_ms)
+  failed_index().trim_failed(ctx, queue, failed_limit, MAX_TRIMMED)
   pruning().prune_index(ctx, queue, P.errors, keep_ms)
   pruning().prune_index(ctx, queue, P.retrying, 0)
+  pruning().prune_workers(ctx, queue_key(ctx, queue, P.workers))
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
     serve_limited(queue)
   end
-  pruning().prune_waiting(ctx, queue, SAMPLES)
+  pruning().prune_waiting(ctx, queue, SAMPLES, keep_ms)
   return pruning().forget_empty_queue(ctx, queue)
 end
 
@@ -233,7 +238,7 @@ if #recovered == 3 * MAX_RECOVERED then
 end
 if prune then
   pruning().roll_up(ctx, queues, first)
-  pruning().prune_workers(ctx)
+  pruning().prune_workers(ctx, base_key(ctx, K.workers))
 end
 flush(ctx)
 local next = #queues == 500 and first + 500 - forgotten or 0

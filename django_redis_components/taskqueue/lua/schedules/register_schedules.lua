@@ -5,8 +5,9 @@
 -- ARGV[2] keep_ms  how long a schedule that no poller registers is kept
 -- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next slot (ms, 0 for none), info (JSON)
 -- DERIVED base:poller string, base:schedules zset, base:schedule:<name> hash
--- Returns the last handled slot of each, in ms; for a new one, one whose times have changed, one that is not enabled, or
---         one whose last slots repeat since the clock was set back: now. Empty: another poller is active
+-- Returns the last handled slot of each, in ms; for a new one, one whose times have changed, one that is not enabled or
+--         was not at the registration before, or one whose last slots repeat since the clock was set back: now. Empty:
+--         another poller is active
 -- Cost: O(schedules) times O(log n); at most 100 are deleted in one call
 local base = KEYS[1]
 local poller = ARGV[1]
@@ -23,17 +24,17 @@ local index = base_key(ctx, K.schedules)
 
 local function register(name, enabled, times, next_slot, info)
   local key = base_key(ctx, K.schedule, name)
-  local last, last_times = unpack(redis.call("HMGET", key, "last", "times"))
+  local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
   local last_ms, next_ms = tonumber(last or 0), tonumber(next_slot)
   -- The server's clock was set back by more than a slot: the schedule would be silent until the clock catches up. A slot
   -- that is the next one anyway, as that of a daily schedule, is not sent twice.
   if last_ms > ctx.now_ms + MAX_STEP_BACK_MS and next_ms > 0 and next_ms < last_ms then
     last_ms = ctx.now_ms
   end
-  if last_times ~= times or enabled == "0" then
+  if last_times ~= times or enabled == "0" or was_enabled == "0" then
     last_ms = math.max(last_ms, ctx.now_ms)
   end
-  redis.call("HSET", key, "last", last_ms, "times", times, "next", next_slot, "info", info)
+  redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_slot, "info", info)
   redis.call("ZADD", index, ctx.now_ms, name)
   return last_ms
 end

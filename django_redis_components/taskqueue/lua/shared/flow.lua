@@ -6,6 +6,9 @@
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
+-- Followers of one failed task that are deleted with it at most; the others have a TTL.
+local MAX_DELETED = 100
+
 -- Return the flow's key and the task's number, from "flow/number".
 local function parse_ref(ctx, flow_ref)
   local flow_id, number = string.match(flow_ref, "^(.+)/(%d+)$")
@@ -95,6 +98,12 @@ local function start_on_error(ctx, key, first_error)
   end
 end
 
+-- Return the JSON of the error of a task that is not run. The text has no characters that JSON escapes.
+local function not_run_error(why)
+  return '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
+    .. '"message":"Not run: ' .. why .. '.","traceback":""}'
+end
+
 -- Fail a task that waits for one which cannot succeed any more.
 local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
   local record = task_key(ctx, id)
@@ -122,9 +131,7 @@ local function fail_followers(ctx, id, flow_ref, reason)
   redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
   redis.call("HSET", key, FLOW.has_failed, 1)
   start_on_error(ctx, key, id .. " " .. name .. " " .. reason)
-  local error_json = '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
-    .. '"message":"Not run: task %s (%s), on which it depends, %s.","traceback":""}'
-  error_json = string.format(error_json, id, name, reason)
+  local error_json = not_run_error(string.format("task %s (%s), on which it depends, %s", id, name, reason))
   local failed = { number }
   while #failed > 0 do
     local _, followers = node(key, table.remove(failed))
@@ -141,6 +148,23 @@ local function fail_followers(ctx, id, flow_ref, reason)
     end
   end
   count_finished(ctx, key)
+end
+
+-- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
+local function delete_failed_followers(ctx, flow_ref)
+  local key, number = parse_ref(ctx, flow_ref)
+  local parents, left = { number }, MAX_DELETED
+  while #parents > 0 and left > 0 do
+    local _, followers = node(key, table.remove(parents))
+    for follower in string.gmatch(followers or "", "%d+") do
+      local after = node(key, follower)
+      if left > 0 and after and is_in_state(ctx, after, S.failed) then
+        redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
+        parents[#parents + 1] = follower
+        left = left - 1
+      end
+    end
+  end
 end
 
 -- Start the followers of a successful task that wait for no other.

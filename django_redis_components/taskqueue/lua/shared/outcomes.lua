@@ -1,7 +1,8 @@
 -- Outcomes of a run other than success. Each gets the run, the payload, delay_ms and ttl_ms. A run that did not start, or
 -- does not count, leaves the worker ids as they were.
 -- @include placement
--- @lazy results: add_error, keep_failed
+-- @lazy results: add_error
+-- @lazy failed_index: keep_failed
 -- @lazy unique: reclaim
 -- @lazy termination: finish_cancelled
 
@@ -16,7 +17,7 @@ function outcomes_by_name.fail(ctx, run, payload, _, ttl_ms)
   redis.call("HSET", run.record, F.state, S.failed, F.finished_at_us, ctx.now_us, F.worker_ids, run.worker_ids,
     F.history, run.history)
   results().add_error(ctx, run.id, payload, ttl_ms)
-  results().keep_failed(ctx, run.id, run.queue, ttl_ms, ctx.failed_limit)
+  failed_index().keep_failed(ctx, run.id, run.queue, ttl_ms, ctx.failed_limit)
 end
 
 function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)

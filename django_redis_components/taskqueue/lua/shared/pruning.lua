@@ -1,6 +1,7 @@
 -- Upkeep of queues: what the poller deletes, and adds up.
 -- @include context
 -- @include counter_sets
+-- @lazy lost_flows: check_flow
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
 -- deleted.
@@ -26,12 +27,23 @@ local function forget_empty_queue(ctx, queue)
   return true
 end
 
--- Remove waiting tasks of flows whose records were deleted or evicted: each round samples a few.
-local function prune_waiting(ctx, queue, samples)
+-- Remove waiting tasks of flows whose records were deleted or evicted, and fail those that wait for such a task. Each round
+-- samples a few, and looks at the oldest: tasks that would wait for ever become the oldest ones.
+local function prune_waiting(ctx, queue, samples, ttl_ms)
   local waiting = queue_key(ctx, queue, P.waiting)
-  for _, id in ipairs(redis.call("ZRANDMEMBER", waiting, samples)) do
-    if redis.call("EXISTS", task_key(ctx, id)) == 0 then
+  if redis.call("EXISTS", waiting) == 0 then
+    return
+  end
+  local ids = redis.call("ZRANDMEMBER", waiting, samples)
+  for _, id in ipairs(redis.call("ZRANGE", waiting, 0, samples - 1)) do
+    ids[#ids + 1] = id
+  end
+  for _, id in ipairs(ids) do
+    local state, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.flow_ref))
+    if not state then
       redis.call("ZREM", waiting, id)
+    elseif state == S.waiting and flow_ref then
+      lost_flows().check_flow(ctx, id, flow_ref, ttl_ms)
     end
   end
 end
@@ -40,8 +52,8 @@ local function prune_index(ctx, queue, part, keep_ms)
   redis.call("ZREMRANGEBYSCORE", queue_key(ctx, queue, part), "-inf", ctx.now_ms - keep_ms)
 end
 
-local function prune_workers(ctx)
-  local workers = base_key(ctx, K.workers)
+-- Delete workers from a zset by heartbeat.
+local function prune_workers(ctx, workers)
   redis.call("ZREMRANGEBYSCORE", workers, "-inf", ctx.now_ms - T.worker_ms)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end

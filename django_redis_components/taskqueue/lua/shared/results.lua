@@ -1,4 +1,4 @@
--- What finished tasks leave: their workers, errors and waiters, and the index of failed tasks.
+-- What finished tasks leave: their workers, errors and waiters.
 -- @include context
 
 -- Append a worker to the ids of those that ran a task. Of many, the latest stay; "+n," in front counts the dropped ones.
@@ -33,13 +33,4 @@ local function add_error(ctx, id, error_json, ttl_ms)
   redis.call("RPUSH", errors, error_json)
   redis.call("LTRIM", errors, -50, -1)
   redis.call("PEXPIRE", errors, ttl_ms)
-end
-
--- Add a task to the index of failed tasks, which keeps the latest `limit`.
-local function keep_failed(ctx, id, queue, ttl_ms, limit)
-  local failed = queue_key(ctx, queue, P.failed)
-  redis.call("ZADD", failed, ctx.now_us / 1000, id)
-  redis.call("ZREMRANGEBYRANK", failed, 0, -tonumber(limit) - 1)
-  redis.call("PEXPIRE", failed, ttl_ms)
-  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
 end

@@ -49,6 +49,16 @@ local function reclaim(ctx, id, unique_claim)
   return string.sub(unique_claim, 1, 1) ~= "t" and claim(ctx, id, unique_claim) or nil
 end
 
+-- Let the record of a task that holds its key for a time expire with the key. Return whether it does.
+local function expire_with_key(ctx, id, unique_claim)
+  local key = unique_key(ctx, unique_claim)
+  if string.sub(unique_claim, 1, 1) ~= "t" or redis.call("GET", key) ~= id then
+    return false
+  end
+  redis.call("PEXPIRE", task_key(ctx, id), redis.call("PTTL", key), "LT")
+  return true
+end
+
 -- Release the key of a finished task. A key that is held for a time stays after a run, and so does the record.
 local function release(ctx, id, unique_claim, has_run)
   local key = unique_key(ctx, unique_claim)

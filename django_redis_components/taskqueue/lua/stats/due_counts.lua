@@ -3,21 +3,27 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] step_ms  length of an interval; intervals begin at its multiples since the epoch
 -- ARGV[2] count  intervals, at most 48; the first has all that is due by its end
+-- ARGV[3] first  rank of the first queue of this call in the index, from which it reads 200
 -- DERIVED base:queues, base:q:<queue>:scheduled zsets
--- Returns {now_us, first_ms, counts}: first_ms is the start of the first interval
+-- Returns {now_us, first_ms, counts, next}: first_ms is the start of the first interval; next is the rank at which the
+--         next call continues, 0 after the last queue
 -- Cost: O(queues * count * log n); at most 200 queues
 local base = KEYS[1]
 local step_ms = tonumber(ARGV[1])
 local count = tonumber(ARGV[2])
+local first = tonumber(ARGV[3])
 -- @include context
 
+-- Queues of the index that one call reads.
+local CHUNK = 200
 local ctx = new_context(base)
 local first_ms = math.floor(ctx.now_ms / step_ms) * step_ms
 local counts = {}
 for at = 1, count do
   counts[at] = 0
 end
-for _, queue in ipairs(redis.call("ZREVRANGE", base_key(ctx, K.queues), 0, 199)) do
+local queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
+for _, queue in ipairs(queues) do
   local key = queue_key(ctx, queue, P.scheduled)
   if redis.call("EXISTS", key) == 1 then
     for at = 1, count do
@@ -26,4 +32,4 @@ for _, queue in ipairs(redis.call("ZREVRANGE", base_key(ctx, K.queues), 0, 199))
     end
   end
 end
-return { ctx.now_us, first_ms, counts }
+return { ctx.now_us, first_ms, counts, #queues == CHUNK and first + CHUNK or 0 }

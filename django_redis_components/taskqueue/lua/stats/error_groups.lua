@@ -4,9 +4,10 @@
 -- ARGV[1] limit  maximum number of groups
 -- ARGV[2] fingerprint  of the only error to list; empty: all
 -- ARGV[3] order  latest: the latest first; most: those of the last hour, the one with most failures in it first
--- ARGV[4..] queues  names; none: the first 200 known queues
+-- ARGV[4] first  rank in the index of the first of the 200 queues that are read if none is named
+-- ARGV[5..] queues  names
 -- DERIVED base:queues, base:q:<queue>:errors zsets, base:q:<queue>:error:<fingerprint>, base:t:<id> hashes, :errors lists
--- Returns {now_us, total, rows}: total counts the groups beyond the limit, too; each row {queue, fingerprint, group, sample}:
+-- Returns {now_us, total, rows, next}: next is the rank at which the next call continues, 0 after the last queue; total counts the groups beyond the limit, too; each row {queue, fingerprint, group, sample}:
 --         group {times, final, first_ms, last_ms, about, ids, minutes}; sample {id, task name, error} of the latest task
 --         whose last error this still is, or empty. Errors are without tracebacks; with a fingerprint the first one is whole
 -- Cost: O(queues * (limit + log n)), with order "most" O(queues * errors); each row looks at up to 10 tasks
@@ -14,14 +15,16 @@ local base = KEYS[1]
 local limit = tonumber(ARGV[1])
 local fingerprint = ARGV[2]
 local order = ARGV[3]
+local first = tonumber(ARGV[4])
 -- @include context
 -- @include last_error
 
-local MAX_QUEUES, HOUR_MS = 200, 3600000
+local CHUNK, HOUR_MS = 200, 3600000
 local ctx = new_context(base)
-local queues = { unpack(ARGV, 4) }
+local queues, next = { unpack(ARGV, 5) }, 0
 if #queues == 0 then
-  queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, MAX_QUEUES - 1)
+  queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
+  next = #queues == CHUNK and first + CHUNK or 0
 end
 
 -- Return fingerprints and times of the groups to sort of a queue, and how many it has.
@@ -82,4 +85,4 @@ for at = 1, math.min(limit, #found) do
     rows[#rows + 1] = { queue, own, group, sample }
   end
 end
-return { ctx.now_us, total, rows }
+return { ctx.now_us, total, rows, next }

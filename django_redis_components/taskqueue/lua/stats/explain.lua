@@ -235,7 +235,10 @@ if flow_ref then
   add_flow(flow_ref)
 end
 
-local workers, heartbeats = {}, redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, MAX_WORKERS - 1, "WITHSCORES")
+-- Those of the queue; all if none has registered for it: workers of earlier versions do not.
+local own, all = part_key(P.workers), base_key(ctx, K.workers)
+local index = redis.call("EXISTS", own) == 1 and own or all
+local workers, heartbeats = {}, redis.call("ZREVRANGE", index, 0, MAX_WORKERS - 1, "WITHSCORES")
 for at = 1, #heartbeats, 2 do
   workers[#workers + 1], workers[#workers + 2] = heartbeats[at], heartbeats[at + 1]
   workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[at])) or ""

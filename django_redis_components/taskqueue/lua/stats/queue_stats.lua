@@ -1,20 +1,28 @@
--- Read the depths of queues, and since when their oldest pending task has waited. Writes nothing.
+-- Read the depths of queues, since when their oldest pending task has waited, and how many workers live. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] known  1: up to 200 queues of the index and all paused ones, then the named ones; 0: the named ones
--- ARGV[2..] queues  names
--- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
--- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, unregistered, oldest_us, next_due_ms,
---         paused, limited, waiting, latest, latest_us, newest_us, retrying}; oldest_us is when the oldest task that waits
+-- ARGV[1] first  rank of the first queue of this call in the index, from which it reads 200; with 0 all paused ones, too;
+--         empty: the named ones only
+-- ARGV[2] lease_ms  duration of a lease: a worker without a heartbeat for so long is lost
+-- ARGV[3..] queues  names
+-- DERIVED base:queues, :workers zsets, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
+-- Returns {now_us, rows, next, workers, live}: next is the rank at which the next call continues, 0 after the last queue;
+--         workers is how many workers sent a heartbeat in the last ten minutes, live how many of them are not lost; each
+--         row {queue, ready, scheduled, running, failed, unregistered, oldest_us, next_due_ms, paused, limited, waiting,
+--         latest, latest_us, newest_us, retrying, live}; oldest_us is when the oldest task that waits
 --         for a worker was accepted or fell due, 0 when none waits; scheduled includes the retrying ones; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
 --         ones wait for a limit; waiting is how many wait for other tasks of their flows; the
 --         last `latest` tasks of the ready list, 100 at most, were accepted from latest_us to newest_us
 -- Cost: O(queues) times O(log n)
 local base = KEYS[1]
-local known = ARGV[1]
+local first = tonumber(ARGV[1])
+local lease_ms = tonumber(ARGV[2])
 -- @include wakeups
 
+-- Queues of the index that one call reads.
+local CHUNK = 200
 local ctx = new_context(base)
+local oldest_ms = string.format("%.0f", ctx.now_ms - lease_ms)
 
 -- Return when the first task of a list was accepted; with tombstones, the first of 100 that was not cancelled.
 local function first_enqueued_us(queue, part, tombstones)
@@ -83,6 +91,7 @@ local function row(queue)
     latest_us,
     newest_us,
     redis.call("ZCOUNT", queue_key(ctx, queue, P.retrying), "(" .. ctx.now_ms, "+inf"),
+    redis.call("ZCOUNT", queue_key(ctx, queue, P.workers), oldest_ms, "+inf"),
   }
 end
 
@@ -96,14 +105,22 @@ local function list(found)
   end
 end
 
-if known == "1" then
-  list(redis.call("ZRANGE", base_key(ctx, K.queues), 0, 199))
+local next = 0
+if first then
+  local found = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
+  next = #found == CHUNK and first + CHUNK or 0
+  list(found)
+end
+if first == 0 then
   list(redis.call("HKEYS", base_key(ctx, K.paused)))
 end
-list({ unpack(ARGV, 2) })
+list({ unpack(ARGV, 3) })
 
 local rows = {}
 for at, queue in ipairs(names) do
   rows[at] = row(queue)
 end
-return { ctx.now_us, rows }
+local workers = base_key(ctx, K.workers)
+return {
+  ctx.now_us, rows, next, redis.call("ZCARD", workers), redis.call("ZCOUNT", workers, oldest_ms, "+inf"),
+}

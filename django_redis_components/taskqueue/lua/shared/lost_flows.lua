@@ -1,0 +1,66 @@
+-- Flows that would wait for ever, since the record of a task or the flow itself was evicted or deleted: their tasks fail.
+-- @include context
+-- @lazy flow: parse_ref, node, fail_followers, fail_waiting, not_run_error
+
+-- Tasks of flows that one call examines, about: a flow has 5,000 at most.
+local MAX_EXAMINED = 10000
+local UNFINISHED = {
+  [S.waiting] = true, [S.ready] = true, [S.scheduled] = true, [S.running] = true, [S.retrying] = true,
+  [S.unregistered] = true,
+}
+
+-- Return how many tasks of a flow with records have not finished, and of those without a record {id, number}: the ones
+-- that may have been lost before they finished, and the ones that had failed or did not run.
+local function examine(ctx, key, tasks)
+  local unfinished, lost, failed = 0, {}, {}
+  local on_error = redis.call("HGET", key, FLOW.on_error)
+  local last = (on_error or redis.call("HEXISTS", key, FLOW.first_error) == 0) and tasks - 1 or tasks
+  for number = 0, last do
+    local id = flow().node(key, number)
+    local state = id and redis.call("HGET", task_key(ctx, id), F.state)
+    if UNFINISHED[state] then
+      unfinished = unfinished + 1
+    elseif id and not state then
+      local open, failed_parents = unpack(redis.call("HMGET", key, FLOW.open_parents .. number,
+        FLOW.failed_parents .. number))
+      local has_failed = open == "-1" or tonumber(failed_parents or 0) > 0
+      local found = has_failed and failed or lost
+      found[#found + 1] = { id, number }
+    end
+  end
+  return unfinished, lost, failed
+end
+
+-- Fail the tasks that wait for tasks without a record, and count these as finished.
+local function fail_dependents(ctx, key, flow_id, unfinished, missing)
+  redis.call("HSET", key, FLOW.unfinished, unfinished + #missing)
+  for _, each in ipairs(missing) do
+    flow().fail_followers(ctx, each[1], flow_id .. "/" .. each[2], "was evicted or deleted")
+  end
+end
+
+local function fail_without_flow(ctx, id, ttl_ms)
+  local queue, name, waiters = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.waiters))
+  local error_json = flow().not_run_error("its flow was evicted or deleted")
+  flow().fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
+end
+
+-- Fail a waiting task if its flow cannot go on. Each flow is examined once in a call.
+local function check_flow(ctx, id, flow_ref, ttl_ms)
+  local key = flow().parse_ref(ctx, flow_ref)
+  ctx.examined = ctx.examined or { count = 0 }
+  if ctx.examined[key] or ctx.examined.count >= MAX_EXAMINED then
+    return
+  end
+  local tasks, counted = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.unfinished))
+  if not tasks then
+    fail_without_flow(ctx, id, ttl_ms)
+    return
+  end
+  ctx.examined[key] = true
+  ctx.examined.count = ctx.examined.count + tasks
+  local unfinished, lost, failed = examine(ctx, key, tonumber(tasks))
+  if tonumber(counted) > unfinished then
+    fail_dependents(ctx, key, string.match(flow_ref, "^(.+)/"), unfinished, #lost > 0 and lost or failed)
+  end
+end

@@ -1,0 +1,157 @@
+"""What worker processes report in their heartbeats."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django_redis_components.core import conf
+from django_redis_components.taskqueue.store.workers import MAX_RUNS
+
+#: Characters of a text in a worker's report, and the largest number.
+MAX_TEXT, MAX_FIGURE = 200, 1e15
+#: Leases without a heartbeat after which a worker is silent: an open page shows its death within 15 s by default.
+SILENT_LEASES = 2 / 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerRun:
+    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds."""
+
+    id: str
+    name: str
+    queue: str
+    elapsed: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    """A command to a worker process or to its supervisor.
+
+    Attributes:
+        verb: quiet, resume, restart or stop.
+        outcome: done, or why it could not be executed: gone, stopping, leaving, quiet, not_quiet; "" while it waits.
+        target: id of the process or of the supervisor.
+    """
+
+    verb: str
+    author: str
+    at: datetime
+    outcome: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker process, as of its last heartbeat.
+
+    Attributes:
+        heartbeat_age: seconds since the last heartbeat.
+        state: working, quiet (it fetches no more tasks), leaving (it is being replaced) or stopping.
+        supervisor: id of its supervisor, which several processes share.
+        version: of the site's code; "" if unknown.
+        poller: of the supervisor: active, standby or none.
+        memory: resident bytes; None if the system does not state them.
+        per_minute: tasks finished per minute, between the last two heartbeats; None before the second.
+        round_trip: of the supervisor's heartbeat before the last, in seconds.
+        leases: leased tasks, running or not.
+        runs: the running tasks, at most 25, the longest first.
+        command: the latest command to it or to its supervisor that was executed.
+    """
+
+    id: str
+    heartbeat_age: float
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    threads: int
+    busy: int
+    finished: int
+    started_at: datetime | None
+    state: str = "working"
+    supervisor: str = ""
+    supervisor_pid: int = 0
+    version: str = ""
+    poller: str = "none"
+    memory: int | None = None
+    per_minute: float | None = None
+    round_trip: float | None = None
+    leases: int = 0
+    runs: tuple[WorkerRun, ...] = ()
+    command: WorkerCommand | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has sent a heartbeat within the duration of a lease."""
+        return self.heartbeat_age <= conf.settings().taskqueue.lease_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has missed two heartbeats in a row. It sends three in the duration of a lease."""
+        return self.heartbeat_age > conf.settings().taskqueue.lease_s * SILENT_LEASES
+
+
+def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
+    """Parse the report of a worker. One that another client wrote counts as empty."""
+    heartbeat_age = min(max(0.0, now_us / 1e6 - seen_ms / 1e3), MAX_FIGURE)
+    try:
+        return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))
+    except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError, LookupError):
+        return _worker_info(worker, heartbeat_age, {})
+
+
+def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> WorkerInfo:
+    started = report.get("started_at")
+    return WorkerInfo(
+        id=worker,
+        heartbeat_age=heartbeat_age,
+        host=str(report.get("host") or worker.partition(":")[0]),
+        pid=int(report.get("pid", 0)),
+        queues=tuple(map(str, report.get("queues", ()))),
+        threads=int(report.get("threads", 0)),
+        busy=int(report.get("busy", 0)),
+        finished=int(report.get("finished", 0)),
+        started_at=datetime.fromtimestamp(started, UTC) if started else None,
+        state=str(report.get("state") or "working"),
+        supervisor=worker.rpartition(".")[0] or worker,
+        supervisor_pid=int(report.get("supervisor_pid", 0)),
+        version=str(report.get("version") or "")[:MAX_TEXT],
+        poller=str(report.get("poller") or "none"),
+        memory=None if (memory := _figure(report.get("memory"))) is None else int(memory),
+        per_minute=_figure(report.get("per_minute")),
+        round_trip=None if (trip_ms := _figure(report.get("round_trip_ms"))) is None else trip_ms / 1_000,
+        leases=int(report.get("leases", 0)),
+        runs=tuple(
+            WorkerRun(str(task)[:MAX_TEXT], str(name)[:MAX_TEXT], str(queue)[:MAX_TEXT], _figure(elapsed) or 0.0)
+            for task, name, queue, elapsed in report.get("runs", ())[:MAX_RUNS]
+        ),
+        command=_command(report.get("command")),
+    )
+
+
+def _command(reported: Any) -> WorkerCommand | None:
+    if not reported:
+        return None
+    verb, author, at_ms, outcome, target = reported
+    verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
+    return WorkerCommand(verb, author, moment(int(at_ms)), outcome, target)
+
+
+def _figure(value: Any) -> float | None:
+    """Return a reported number; None without one.
+
+    Raises:
+        ValueError: it is negative, or too large to be one.
+    """
+    if value is None:
+        return None
+    if not 0 <= (figure := float(value)) < MAX_FIGURE:
+        raise ValueError(f"{figure!r}: expected a number from 0 to {MAX_FIGURE:g}.")
+    return figure
+
+
+def moment(ms: int) -> datetime:
+    """Return the time at these milliseconds since the epoch."""
+    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
