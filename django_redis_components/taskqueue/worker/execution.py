@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
@@ -35,6 +35,9 @@ from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Delay of a task that raised `TryLater` without one, in seconds.
 TRY_LATER_S = 1.0
@@ -186,7 +189,7 @@ class Execution:
         if self._observer is None:
             return self.success(value)
         try:
-            return await sync_to_async(self.success)(value)
+            return await self._call_observer(self.success, value)
         except asyncio.CancelledError:  # the function has returned: a later cancellation changes nothing
             return self.success(value)
 
@@ -213,10 +216,14 @@ class Execution:
             return self.finish(ack, exc)
         ack = self._after(ack)
         try:
-            await sync_to_async(self._report)(ack, exc)
+            await self._call_observer(self._report, ack, exc)
         except BaseException:  # a cancellation ends the wait; the observer continues
             logger.exception("An observer of task %s was not waited for (%s).", ack.id, ack.outcome)
         return ack
+
+    async def _call_observer(self, observed_step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a step that calls the observer, in the coroutine's synchronous thread: it may use the ORM."""
+        return await sync_to_async(observed_step)(*args, **kwargs)
 
     def _after(self, ack: Ack) -> Ack:
         return ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
