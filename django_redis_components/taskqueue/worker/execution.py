@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
 import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -68,21 +70,28 @@ def is_coroutine(job: Job) -> bool:
 
 
 def execute(job: Job, run: ThreadRun | None = None) -> Ack:
-    """Run the job's function in this thread, and close stale database connections before and after it."""
+    """Run the job's function in this thread, and close stale database connections before and after it.
+
+    Args:
+        run: the run, in a context for this job alone, so that its translation, time zone, decimal context and context
+            variables do not reach the next job. None: create both.
+    """
     task = registry.find(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
         return Ack(job.id, job.token, "unregister")
-    run = run or ThreadRun(job)
+    if run is None:  # a worker's thread has a context for each job
+        context = copy_context()
+        context.run(decimal.setcontext, decimal.getcontext().copy())
+        with db_connections.keep_transactions():
+            return context.run(execute, job, ThreadRun(job))
     ack = _run(Execution(job, task), run)
-    try:
+    if failure_hook is None:
         if run.interrupted:  # the interruption may have left a connection in the middle of a reply
-            db_connections.close_all()
-        elif failure_hook is None:
-            db_connections.close_stale()
-    except BaseException:  # it must not change the outcome; the next task raises its own error
-        logger.exception("Cannot close a database connection after task %s[%s].", job.name, job.id)
+            db_connections.close_all(job)
+        else:
+            db_connections.close_stale(job)
     return ack
 
 
@@ -116,7 +125,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
 
     A neighbour may cancel all tasks of the loop at any time. After the function this changes nothing.
     """
-    async with db_connections.dedicated_thread():
+    async with db_connections.dedicated_thread(execution.job):
         try:
             with execution.span():
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
@@ -136,6 +145,7 @@ class Execution:
     """A job and its task: the arguments of the call, and the outcome of its result.
 
     Attributes:
+        job: the job.
         limits: time limits of the run; None without any.
     """
 
@@ -146,32 +156,32 @@ class Execution:
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, job: Job, task: Any) -> None:
-        self._job = job
+        self.job = job
         self._task = task
         self._started_ns = time.perf_counter_ns()
         self.func: Callable[..., Any] = task.func
 
     def start(self) -> None:
         """Decode the message, and notify the observer of the run."""
-        self._job.began = time.perf_counter()
-        self.args, self.kwargs, options = self._job.message()
+        self.job.began = time.perf_counter()
+        self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options
         if parents.has_inputs(options):
             self.args.insert(0, _parent_results(self._task, options))
-        observer = observer_for(self._task, self._job, self.args, self.kwargs, options)
+        observer = observer_for(self._task, self.job, self.args, self.kwargs, options)
         if observer is not None:
             self._observer = observer
             self.args = observer.args
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None:
             limits = time_limits_of(timeout)
-            self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self._job, self._task, options))
+            self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
         failpoints.reach("before_run")
 
     def span(self) -> AbstractContextManager[None]:
         """Return the span of the run; it does nothing unless tracing is on."""
-        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self._job, self._options)
+        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self.job, self._options)
 
     def success(self, value: Any) -> Ack:
         """Return the outcome of a function that returned a value."""
@@ -182,7 +192,7 @@ class Execution:
         if len(payload) > limit:
             raise ResultTooLarge(len(payload), limit)
         ttl_ms = _result_ttl_ms(self._options.get("result_ttl", self._task.options.result_ttl))
-        return Ack(self._job.id, self._job.token, "ok", payload, ttl_ms=ttl_ms)
+        return Ack(self.job.id, self.job.token, "ok", payload, ttl_ms=ttl_ms)
 
     async def success_on_loop(self, value: Any) -> Ack:
         """See `success`; an observer converts the value in the coroutine's synchronous thread."""
@@ -198,7 +208,7 @@ class Execution:
         try:
             return self._failure(exc)
         except BaseException:
-            job = self._job
+            job = self.job
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             payload = serialization.encode(describe(exc))
@@ -235,7 +245,7 @@ class Execution:
             if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 observer_logs = observer is not None and observer.logs_failure
-                run_log.log_outcome(self._job, ack, exc, allowed, observer_logs=observer_logs)
+                run_log.log_outcome(self.job, ack, exc, allowed, observer_logs=observer_logs)
         except BaseException:
             logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
@@ -245,7 +255,7 @@ class Execution:
             logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
 
     def _failure(self, exc: BaseException) -> Ack:
-        job, kind = self._job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
+        job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
         if issubclass(kind, _RedisUnavailableError):
             return Ack(job.id, job.token, "requeue")
         if issubclass(kind, TaskCancelled):
@@ -262,7 +272,7 @@ class Execution:
         return self._fail_or_retry(exc)
 
     def _fail_or_retry(self, exc: BaseException) -> Ack:
-        job = self._job
+        job = self.job
         payload = serialization.encode(describe(exc))
         ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
         allowed = self._options.get("max_attempts", self._task.options.max_attempts)

@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextvars import Context
 from functools import partial
 
 from redis.exceptions import RedisError
@@ -294,7 +295,7 @@ class Worker:
         self.fetcher.mark_started(job)
         record_start(self._using, job)
         started = time.perf_counter()
-        ack = execute(job, run)
+        ack = Context().run(execute, job, run)
         concurrent = min(len(self._running), self._options.threads)
         self.job_source.amount.record_run(time.perf_counter() - started, concurrent)
         self._finish(ack)
@@ -339,7 +340,7 @@ class Worker:
         record_start(self._using, job)
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
-        prepared = prepare(job)
+        prepared = Context().run(prepare, job)
         if isinstance(prepared, Ack):
             self._finish(prepared)
             return False
