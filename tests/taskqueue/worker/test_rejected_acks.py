@@ -96,7 +96,7 @@ def test_result_above_the_strings_of_the_server_ends_as_a_failure(
 
     with running_worker():
         assert [result.get(60) for result in others] == list(range(20))
-        with pytest.raises(TaskFailed, match="Redis .* the outcome .* of this run, 2,097,154 bytes: ") as raised:
+        with pytest.raises(TaskFailed, match=r"Redis .* the outcome .* of this run, 2,097,154 bytes: ") as raised:
             too_large.get(60)
 
     assert 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server' in str(raised.value)
