@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -17,12 +16,11 @@ from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, moment, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Most queues that are read.
 MAX_QUEUES = errors.MAX_QUEUES

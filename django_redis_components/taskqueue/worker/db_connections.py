@@ -8,20 +8,20 @@ collects them after that signal and every `REFRESH_S`, and otherwise checks the 
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_redis_components.taskqueue import forks
-
-logger = logging.getLogger("django_redis_components.taskqueue")
+from django_redis_components.taskqueue import forks, logs
+from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.store.job import Job
 
 #: Seconds after which connections are collected again, and checked before a task too. After a task they are always
 #: checked.
@@ -35,6 +35,8 @@ class _ThreadState(threading.local):
     checked_at = 0.0
     collected_at = 0.0
     last_opened: object = None
+    #: Databases whose transaction was open before the task: that of a test, for example.
+    kept: frozenset[str] = frozenset()
 
 
 thread_state = _ThreadState()
@@ -48,24 +50,78 @@ def close_stale_before_task() -> None:
         close_stale()
 
 
-def close_stale() -> None:
-    """Close connections of this thread that are broken or older than CONN_MAX_AGE."""
+def close_stale(job: Job | None = None) -> None:
+    """Close connections of this thread that are broken or older than CONN_MAX_AGE. Errors are logged.
+
+    Args:
+        job: the task that has just run. Transactions that it left open are rolled back, and the log of queries that
+            Django keeps with DEBUG is emptied.
+    """
     now, opened = time.monotonic(), last_opened
     if thread_state.last_opened is not opened or now - thread_state.collected_at > REFRESH_S:
         thread_state.connections = tuple(connections.all(initialized_only=True))
         thread_state.last_opened, thread_state.collected_at = opened, now
     for connection in thread_state.connections:
-        connection.close_if_unusable_or_obsolete()
+        try:
+            if job is not None and (connection.in_atomic_block or not connection.autocommit):
+                _end_transaction(connection, job)
+            connection.close_if_unusable_or_obsolete()
+            if job is not None and connection.queries_log:
+                connection.queries_log.clear()
+        except BaseException:  # it must not change the outcome; the next task raises its own error
+            logger.exception("Cannot close a database connection %s.", _when(job))
     thread_state.checked_at = now
 
 
-def close_all() -> None:
-    """Close all connections of this thread, whatever their state."""
-    connections.close_all()
+def close_all(job: Job) -> None:
+    """Close all connections of this thread, whatever their state, after a task. Errors are logged."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            _end_transaction(connection, job)
+            connection.close()
+        except BaseException:  # see `close_stale`
+            logger.exception("Cannot close a database connection %s.", _when(job))
+
+
+def _end_transaction(connection: Any, job: Job) -> None:
+    """Roll back a transaction that a task has left open, and forget its connection.
+
+    Django keeps a connection that was closed within `atomic` as closed: every later query of the thread would fail.
+    """
+    is_managed = not connection.autocommit and connection.connection and connection.settings_dict["AUTOCOMMIT"]
+    if not (connection.in_atomic_block or is_managed) or connection.alias in thread_state.kept:
+        return
+    message = 'Task %s[%s] left a transaction open on the database "%s": it is rolled back, and the connection closed.'
+    logger.warning(message, job.name, job.id, connection.alias, extra=logs.facts(job))
+    try:
+        connection.close()
+    finally:
+        if connection.connection is None or connection.closed_in_transaction:
+            del connections[connection.alias]
+            thread_state.collected_at = 0.0
+        else:  # SQLite in memory is not closed: the new connection must exist before the old one ends
+            before = connection.connection
+            before.rollback()
+            connection.connect()
+
+
+def _when(job: Job | None) -> str:
+    return "before a task" if job is None else f"after task {job.name}[{job.id}]"
+
+
+@contextmanager
+def keep_transactions() -> Iterator[None]:
+    """Leave the transactions open that are open before the block, in a thread that is not a worker's."""
+    outer = thread_state.kept
+    thread_state.kept = frozenset(each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block)
+    try:
+        yield
+    finally:
+        thread_state.kept = outer
 
 
 @asynccontextmanager
-async def dedicated_thread() -> AsyncIterator[None]:
+async def dedicated_thread(job: Job) -> AsyncIterator[None]:
     """Run the synchronous parts of a coroutine (the ORM) in one thread, and close its connections at the end."""
     async with ThreadSensitiveContext() as context:
         executor = forks.ForkSafeExecutor(max_workers=1)
@@ -75,15 +131,15 @@ async def dedicated_thread() -> AsyncIterator[None]:
         finally:
             SyncToAsync.context_to_thread_executor.pop(context, None)
             if executor.is_used:
-                await asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
-                executor.shutdown(wait=False)
+                await _close(executor, job)
 
 
-def _close_all_or_log() -> None:
-    try:
-        close_all()
-    except Exception:  # it must not change the outcome
-        logger.exception("Cannot close a database connection after a task.")
+async def _close(executor: forks.ForkSafeExecutor, job: Job) -> None:
+    """Close the thread's connections, and the thread; a cancellation ends the wait only."""
+    closed = asyncio.get_running_loop().run_in_executor(executor, close_all, job)
+    executor.shutdown(wait=False)  # after what was submitted
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.shield(closed)
 
 
 def _on_connection_created(**_: Any) -> None:
