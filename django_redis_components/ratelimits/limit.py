@@ -20,7 +20,7 @@ from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
-from django_redis_components.ratelimits.hit_counts import COUNTER
+from django_redis_components.ratelimits.hit_counts import COUNTER, HitTally
 from django_redis_components.ratelimits.limiter import Limiter, LimitKey, Penalty, RateLimitPolicy
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class RateLimit:
         self.name = name
         self.using = using
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
-        #: Id of the policy, once a hit was counted.
-        self._id = ""
+        #: Counts the hits for the dashboard, from the first one.
+        self._tally: HitTally | None = None
+        self._tallies: object = None
         _limits.add(self)
 
     def __repr__(self) -> str:
@@ -168,8 +169,11 @@ class RateLimit:
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""
         if conf.settings().ratelimits.count_hits:
-            self._id = self._id or self.policy.id
-            COUNTER.record(self.using, self._id, key, decision)
+            tally = self._tally
+            if tally is None or self._tallies is not COUNTER.tallies:  # new after a fork or a change of the settings
+                self._tallies = COUNTER.tallies
+                tally = self._tally = COUNTER.tally(self.using, self.policy.id)
+            tally.record(key, decision)
 
     def _client(self) -> SyncClient:
         """Return the client for hits; one with a short timeout if hits are allowed without an answer."""
