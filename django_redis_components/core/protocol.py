@@ -212,11 +212,15 @@ class BoundedSlotWait:
 
     def perform(self, client: SyncClientProtocol) -> Any:
         """Execute the request in this thread."""
+        if not getattr(client, "is_cluster", True):
+            return self.request.perform(client)
         with slot_wait_limit(self.seconds):
             return self.request.perform(client)
 
     async def aperform(self, client: AsyncClientProtocol) -> Any:
         """Execute the request on the event loop."""
+        if not getattr(client, "is_cluster", True):
+            return await self.request.aperform(client)
         with slot_wait_limit(self.seconds):
             return await self.request.aperform(client)
 

@@ -123,7 +123,7 @@ class LuaScript:
 
     def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """Return the command that runs the script by its SHA."""
-        return ("EVALSHA", self.sha, len(keys), *keys, *args)
+        return ("EVALSHA", self.sha, str(len(keys)), *keys, *args)  # text: see `transport.pack`
 
     def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """Return the command that runs the script by its text, for a server that does not have it."""

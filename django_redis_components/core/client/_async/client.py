@@ -33,11 +33,16 @@ MAX_REQUESTS = 64
 
 
 class AsyncClient:
-    """The client of one endpoint. It offers what `protocol` needs to drive a flow."""
+    """The client of one endpoint. It offers what `protocol` needs to drive a flow.
+
+    Attributes:
+        is_cluster: whether slots may move to other nodes.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._topology = topology_of(endpoint)
+        self.is_cluster = self._topology.redirects
         self._pools: dict[tuple[Node, str], AsyncConnectionPool] = {}
         self._server: ServerInfo | None = None
 
