@@ -221,6 +221,13 @@ def _no_known_channels() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _closed_breakers() -> Iterator[None]:
+    """Forget the failures of a test: the next one uses the same aliases."""
+    yield
+    circuit_breaker.forget_failures()
+
+
+@pytest.fixture(autouse=True)
 def _closed_listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close all wakeup listeners. The connection of one that is garbage collected later would fail another test."""
     created: list[weakref.ref[WakeupListener]] = []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
-from django_redis_components.core.circuit_breaker import CircuitBreaker
+from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 
@@ -28,11 +27,12 @@ class Safeguard:
     """Suppress errors of counting and pause it while Redis is unavailable or slow (see `core.circuit_breaker`)."""
 
     def __init__(self) -> None:
-        self._breaker = CircuitBreaker()
+        #: Limits the log, and is the breaker while the settings are invalid, so that there is no connection.
+        self._own = CircuitBreaker()
 
     def reset(self) -> None:
-        """Forget failures, after a change of settings."""
-        self._breaker.reset()
+        """Log the next error, after a change of settings."""
+        self._own.reset()
 
     def allows_attempt(self) -> bool:
         """Return whether to send a request. After a failure, one caller may try every PAUSE_S seconds."""
@@ -60,7 +60,6 @@ class Safeguard:
         Args:
             what: the counted things ("page views"), for the log.
         """
-        started_at = time.monotonic()
         try:
             with slot_wait_limit(SLOT_MIGRATION_WAIT_S):
                 yield
@@ -68,11 +67,11 @@ class Safeguard:
             raise
         except Exception as exc:  # noqa: BLE001 - counting must not fail a request
             if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
-                self._breaker.record_failure(PAUSE_S)
+                self._breaker.record_failure(PAUSE_S, reason=exc)
             self._log(what, exc)
         else:
-            self._breaker.record_success(time.monotonic() - started_at)
-            if self._breaker.retry_after_s() and self._breaker.should_log(LOG_EVERY_S):
+            self._breaker.record_success()
+            if self._breaker.retry_after_s() and self._own.should_log(LOG_EVERY_S):
                 logger.warning("Redis is slow, some %s are not counted.", what)
 
     @contextmanager
@@ -89,8 +88,15 @@ class Safeguard:
         except Exception as exc:  # noqa: BLE001 - counting must not fail a request
             self._log(what, exc)
 
+    @property
+    def _breaker(self) -> CircuitBreaker:
+        try:
+            return breaker_for(conf.settings().analytics.using)
+        except ConfigurationError:
+            return self._own
+
     def _log(self, what: str, error: Exception) -> None:
-        if not self._breaker.should_log(LOG_EVERY_S):
+        if not self._own.should_log(LOG_EVERY_S):
             return
         if isinstance(error, RedisError | UnsupportedServer):
             logger.warning("Redis is unavailable, %s are not counted: %s", what, error)

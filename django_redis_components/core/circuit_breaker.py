@@ -1,31 +1,40 @@
 """A circuit breaker: after Redis has failed or was slow, requests skip it for a while instead of waiting for it.
 
-Slow replies use up a budget of `BURST_S` seconds, refilled with `SLOW_SHARE` seconds per second. A single reply is
-limited by the timeout of the client (`connections.client_with_timeout`).
+Late replies use up a budget of `BURST_S` seconds, refilled with `SLOW_SHARE` seconds per second. The connections report
+them (`client.transport`): they know how long the server has not answered, while a caller may have waited for the
+interpreter or for a busy event loop. A single reply is limited by the timeout of the client
+(`connections.client_with_timeout`).
 
-Each process has its own state. It takes no lock: after a pause two threads may both try, which is harmless.
+Each process has one breaker for each connection alias. It takes no lock: after a pause two threads may both try, which
+is harmless.
 """
 
 from __future__ import annotations
 
 import time
 
+from django_redis_components.core import conf
+
 #: Seconds for which Redis is skipped after a failure.
 PAUSE_S = 5.0
 #: Seconds between two log lines.
 LOG_EVERY_S = 60.0
-#: A reply that takes longer, in seconds, is slow. Faster ones use none of the budget.
+#: A request that the server has not answered after this time, in seconds, is late. Others use none of the budget.
 SLOW_S = 0.1
-#: Seconds of slow replies allowed per second, in one process. Raising it makes pages slower while Redis is slow.
+#: Seconds of late replies allowed per second, in one process. Raising it makes pages slower while Redis is slow.
 SLOW_SHARE = 0.1
-#: Seconds of slow replies allowed at once, such as while the server forks for a snapshot.
+#: Seconds of late replies allowed at once, such as while the server forks for a snapshot.
 BURST_S = 0.5
 
 
 class CircuitBreaker:
-    """Lets single requests reach a Redis that has failed, while the others skip it."""
+    """Lets single requests reach a Redis that has failed, while the others skip it.
 
-    __slots__ = ("_next_log_at", "_open_until", "_slow_at", "_slow_s")
+    Attributes:
+        reason: why requests skip Redis, or did last.
+    """
+
+    __slots__ = ("_next_log_at", "_open_until", "_slow_at", "_slow_s", "reason")
 
     def __init__(self) -> None:
         self.reset()
@@ -33,8 +42,14 @@ class CircuitBreaker:
     def reset(self) -> None:
         """Forget all failures, after a change of the settings."""
         self._open_until = 0.0
-        self._next_log_at = 0.0
+        self._next_log_at: dict[str, float] = {}
         self._slow_s = self._slow_at = 0.0
+        self.reason = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether Redis has failed or was slow, and has not answered in time since."""
+        return bool(self._open_until)
 
     def allows_request(self, pause_s: float = PAUSE_S) -> bool:
         """Return whether to send a request. After a failure, one request per `pause_s` is allowed."""
@@ -46,34 +61,63 @@ class CircuitBreaker:
         self._open_until = now + pause_s
         return True
 
-    def record_failure(self, pause_s: float = PAUSE_S) -> None:
+    def record_failure(self, pause_s: float = PAUSE_S, reason: object = "Redis does not answer.") -> None:
         """Record a failed request: no request is allowed for `pause_s` seconds."""
         self._open_until = time.monotonic() + pause_s
+        self.reason = str(reason)
 
-    def record_success(self, took_s: float = 0.0) -> None:
-        """Record a reply.
+    def record_success(self) -> None:
+        """Record a reply: requests are allowed again, unless the budget for late replies is used up."""
+        if self._open_until and self._left_s(time.monotonic()) <= BURST_S:
+            self._open_until = 0.0
+
+    def record_late(self, waited_s: float) -> None:
+        """Record that the server has not answered a request yet. A connection calls it again while that lasts.
+
+        Time in which several requests waited counts once. If the budget is used up, no request is allowed until it has
+        recovered, for at most `PAUSE_S`.
 
         Args:
-            took_s: how long the caller waited for it. If the budget for slow replies is used up, no request is allowed
-                until it has recovered, for at most `PAUSE_S`.
+            waited_s: seconds since the request was sent.
         """
-        self._open_until = 0.0
-        if took_s < SLOW_S:
+        if waited_s < SLOW_S:
             return
         now = time.monotonic()
-        left_s = max(0.0, self._slow_s - (now - self._slow_at) * SLOW_SHARE)
-        self._slow_s, self._slow_at = min(left_s + took_s, BURST_S + PAUSE_S * SLOW_SHARE), now
+        late_s = min(waited_s, now - self._slow_at)
+        self._slow_s, self._slow_at = min(self._left_s(now) + late_s, BURST_S + PAUSE_S * SLOW_SHARE), now
         if self._slow_s > BURST_S:
             self._open_until = now + (self._slow_s - BURST_S) / SLOW_SHARE
+            self.reason = "Redis is slow."
 
     def retry_after_s(self) -> float:
         """Return the seconds until a request is allowed again."""
         return max(0.0, self._open_until - time.monotonic()) if self._open_until else 0.0
 
-    def should_log(self, every_s: float = LOG_EVERY_S) -> bool:
-        """Return whether to log now: once per `every_s` seconds."""
+    def should_log(self, every_s: float = LOG_EVERY_S, topic: str = "") -> bool:
+        """Return whether to log now: once per `every_s` seconds for each topic."""
         now = time.monotonic()
-        if now < self._next_log_at:
+        if now < self._next_log_at.get(topic, 0.0):
             return False
-        self._next_log_at = now + every_s
+        self._next_log_at[topic] = now + every_s
         return True
+
+    def _left_s(self, now: float) -> float:
+        """Return the part of the budget that is used."""
+        return max(0.0, self._slow_s - (now - self._slow_at) * SLOW_SHARE)
+
+
+_breakers: dict[str, CircuitBreaker] = {}
+
+
+def breaker_for(using: str) -> CircuitBreaker:
+    """Return the circuit breaker of a connection alias in this process."""
+    return _breakers.get(using) or _breakers.setdefault(using, CircuitBreaker())
+
+
+def forget_failures() -> None:
+    """Close all circuit breakers: after a change of the settings, and between tests."""
+    for each in _breakers.values():
+        each.reset()
+
+
+conf.on_change(forget_failures)

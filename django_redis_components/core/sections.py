@@ -63,6 +63,9 @@ class ConnectionSettings:
     socket_timeout_s: float = _duration(5.0)
     #: Timeout of an attempt to connect, in seconds.
     connect_timeout_s: float = _duration(2.0)
+    #: Longest wait for what a page can do without, in seconds: suggestions, searches, unread counts, cached values, and
+    #: the indexes of a saved object.
+    page_timeout_s: float = _duration(1.0)
     #: Retries of an idempotent request after a lost connection.
     retries: int = _option(3, integer(0, 20))
     #: Longest wait of a request for a Cluster slot that is being moved to another node, in seconds.

@@ -133,7 +133,7 @@ def test_no_retry_starts_after_the_socket_timeout(
         drive(flow())
 
     eventually(lambda: redis_server.raw.exists("recovery:n"))
-    assert int(redis_server.raw.getdel("recovery:n")) <= 3
+    assert int(redis_server.raw.getdel("recovery:n")) == 1
 
 
 # A server that is unavailable

@@ -20,10 +20,12 @@ import weakref
 from collections.abc import AsyncGenerator
 
 from django_redis_components.core import conf
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
 from django_redis_components.core.client.caches import from_cache
 from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.client.page_clients import AsyncPageClient, SyncPageClient
 from django_redis_components.core.client.transport import close_in_child
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
@@ -34,11 +36,16 @@ __all__ = [
     "aclient",
     "aclient_with_timeout",
     "aclose_all",
+    "apage_client",
     "client",
     "client_with_timeout",
     "close_all",
     "endpoint",
+    "page_client",
 ]
+
+#: Retries of a request of a page: for a connection that the server has closed meanwhile.
+PAGE_RETRIES = 1
 
 #: The key of a client: the alias, or the alias with the timeout and retries of `client_with_timeout`.
 _ClientKey = str | tuple[str, float, int | None]
@@ -69,6 +76,7 @@ class _LoopClients:
 
 
 _clients: dict[_ClientKey, SyncClient] = {}
+_page_clients: dict[str, SyncPageClient] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
 #: Number of changes of the settings. A loop closes its clients that were made before the last change.
 _generation = 0
@@ -96,10 +104,12 @@ def client(alias: str = "default") -> SyncClient:
 def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> SyncClient:
     """Return a client with shorter timeouts and its own connections, for requests that must not delay a page.
 
+    It tells the circuit breaker of the alias about late replies.
+
     Args:
         alias: as for `client`.
-        timeout_s: seconds for each reply and for each attempt to connect, unless the settings allow less.
-        retries: the most retries; None: as in the settings, but none once `timeout_s` has passed since the first error.
+        timeout_s: seconds for each request, with its retries, unless the settings allow less.
+        retries: the most retries; None: as in the settings.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
@@ -136,6 +146,29 @@ def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = Non
     return found
 
 
+def page_client(alias: str = "default") -> SyncPageClient:
+    """Return the client for what a page can do without: it waits for at most ``PAGE_TIMEOUT``.
+
+    While the circuit breaker of the alias is open, it raises `NotConnected` at once.
+
+    Raises:
+        ConfigurationError: there is no such alias, or its settings are wrong.
+    """
+    found = _page_clients.get(alias)
+    if found is None:
+        timeout_s = endpoint(alias).settings.page_timeout_s
+        found = _page_clients[alias] = SyncPageClient(
+            client_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s
+        )
+    return found
+
+
+def apage_client(alias: str = "default") -> AsyncPageClient:
+    """Return the client for what a page can do without, for the running event loop; see `page_client`."""
+    timeout_s = endpoint(alias).settings.page_timeout_s
+    return AsyncPageClient(aclient_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s)
+
+
 def endpoint(alias: str) -> Endpoint:
     """Return the endpoint of an alias, without opening a connection.
 
@@ -161,6 +194,7 @@ def close_all() -> None:
     with _lock:
         clients = list(_clients.values())
         _clients.clear()
+        _page_clients.clear()
     for each in clients:
         each.close()
 
@@ -179,7 +213,7 @@ def _with_timeout(endpoint: Endpoint, timeout_s: float, retries: int | None) -> 
         socket_timeout_s=min(endpoint.settings.socket_timeout_s, timeout_s),
         retries=endpoint.settings.retries if retries is None else min(endpoint.settings.retries, retries),
     )
-    return dataclasses.replace(endpoint, settings=settings)
+    return dataclasses.replace(endpoint, settings=settings, breaker=breaker_for(endpoint.alias))
 
 
 def _running_loop_clients() -> _LoopClients:
@@ -212,6 +246,7 @@ def _after_fork() -> None:
     for each in _clients.values():
         each.close()
     _clients.clear()
+    _page_clients.clear()
     _parent_loops.append(dict(_loops))
     _loops.clear()
     close_in_child()

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.sections import ConnectionSettings
 
 #: Names of this machine, which are equal when databases are compared.
@@ -55,6 +56,7 @@ class Endpoint:
         sentinel_options: keyword arguments for a connection to a Sentinel.
         settings: timeouts and retries.
         alias: the key in `CONNECTIONS`, for errors.
+        breaker: is told of late replies; None for a client whose callers always wait.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Endpoint:
     transport: str = "tcp"
     service: str = ""
     sentinel_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    breaker: CircuitBreaker | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.seeds))} (connection {self.alias!r})"

@@ -9,7 +9,8 @@
 - All other errors are raised.
 
 Limits: `RETRIES` retries after a pause, `MAX_REDIRECTS` further ones without a pause, and none once `SOCKET_TIMEOUT`
-has passed since the first error. They hold for a batch as a whole, not for each of its requests.
+has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
+each of its requests.
 """
 
 from __future__ import annotations
@@ -78,22 +79,22 @@ class Backoff:
 Steps = Generator[SendCommands | Backoff | NodeQuery, Any, Any]
 
 
-def send(requests: Sequence[Call | Command], topology: Topology, settings: ConnectionSettings) -> Steps:
+def send(requests: Sequence[Call | Command], topology: Topology, limits: RetryLimits) -> Steps:
     """Send requests, with retries. The value is the list of replies, errors among them."""
     pending = [_PendingRequest(request) for request in requests]
     yield from _send(pending, topology)
-    replies: list[Any] = yield from recover_many(requests, [each.reply for each in pending], topology, settings)
+    replies: list[Any] = yield from recover_many(requests, [each.reply for each in pending], topology, limits)
     return replies
 
 
-def recover(request: Call | Command, error: RedisError, topology: Topology, settings: ConnectionSettings) -> Steps:
+def recover(request: Call | Command, error: RedisError, topology: Topology, limits: RetryLimits) -> Steps:
     """Continue after the first error of a request. The value is the reply.
 
     Raises:
         RedisError: the last error, if no retry is allowed or left.
     """
     pending = _PendingRequest(request, error)
-    yield from _retry([pending], topology, settings)
+    yield from _retry([pending], topology, limits)
     reply = _outcome(pending, topology)
     if isinstance(reply, RedisError):
         raise reply
@@ -101,11 +102,11 @@ def recover(request: Call | Command, error: RedisError, topology: Topology, sett
 
 
 def recover_many(
-    requests: Sequence[Call | Command], replies: Sequence[Any], topology: Topology, settings: ConnectionSettings
+    requests: Sequence[Call | Command], replies: Sequence[Any], topology: Topology, limits: RetryLimits
 ) -> Steps:
     """Continue after the first replies of several requests. The value is the list of replies, errors among them."""
     pending = [_PendingRequest(request, reply) for request, reply in zip(requests, replies, strict=True)]
-    yield from _retry(pending, topology, settings)
+    yield from _retry(pending, topology, limits)
     return [_outcome(each, topology) for each in pending]
 
 
@@ -145,15 +146,25 @@ class _Retry(enum.Enum):
     AFTER_SLOT_MOVED = enum.auto()
 
 
-class _RetryLimits:
+class RetryLimits:
     """How often and how long one request or batch is retried."""
 
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
+    __slots__ = ("_deadline", "_pauses", "_retries_left", "_slot_deadline", "settings")
+
+    def __init__(self, settings: ConnectionSettings, started_at: float) -> None:
+        """
+        Args:
+            started_at: when the request or batch began, by the monotonic clock.
+        """
+        self.settings = settings
         self._retries_left = settings.retries + MAX_REDIRECTS
         self._pauses = 0
-        self._deadline = time.monotonic() + settings.socket_timeout_s
+        self._deadline = started_at + settings.socket_timeout_s
         self._slot_deadline: float | None = None
+
+    def left_s(self) -> float:
+        """Return the seconds that are left for further attempts."""
+        return self._deadline - time.monotonic()
 
     def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
         """Return the requests that are sent again, and the pause before that in seconds."""
@@ -161,7 +172,7 @@ class _RetryLimits:
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
         if self._retries_left > 0 and time.monotonic() <= self._deadline:
             allowed |= {_Retry.AT_ONCE}
-            allowed |= {_Retry.AFTER_BACKOFF} if self._pauses < self._settings.retries else set()
+            allowed |= {_Retry.AFTER_BACKOFF} if self._pauses < self.settings.retries else set()
         used = {when for _, when in failed} & allowed
         pause_s = 0.0
         if used - {_Retry.AFTER_SLOT_MOVED}:
@@ -172,7 +183,7 @@ class _RetryLimits:
         if _Retry.AFTER_SLOT_MOVED in used:
             pause_s = min(slots.pause_s(), slot_wait_left_s)
             slots.record_wait(pause_s)
-            self._deadline = time.monotonic() + pause_s + self._settings.socket_timeout_s  # starts after the wait
+            self._deadline = time.monotonic() + pause_s + self.settings.socket_timeout_s  # starts after the wait
         return [pending for pending, when in failed if when in allowed], pause_s
 
     def _slot_wait_left_s(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> float:
@@ -180,12 +191,12 @@ class _RetryLimits:
         if all(when is not _Retry.AFTER_SLOT_MOVED for _, when in failed):
             return 0.0
         if self._slot_deadline is None:
-            self._slot_deadline = slots.give_up_at(self._settings.slot_migration_timeout_s)
+            self._slot_deadline = slots.give_up_at(self.settings.slot_migration_timeout_s)
         return self._slot_deadline - time.monotonic()
 
 
-def _retry(pending: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> Steps:
-    limits = _RetryLimits(settings)
+def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: RetryLimits) -> Steps:
+    settings = limits.settings
     while True:
         failed = [(each, _when(each, topology)) for each in pending if isinstance(each.reply, RedisError)]
         pending, pause_s = limits.next(failed)

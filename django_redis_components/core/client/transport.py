@@ -5,6 +5,10 @@ checks per request, so this module writes to the socket and reads with the parse
 
 This is the only part of the client that is written twice: sockets differ between threads and event loops. The pools
 and the clients exist once, in `_async`; `tools/generate_sync.py` makes `_sync` from them.
+
+The time until a reply is the server's alone. Threads wait in the kernel, a part of the timeout at a time, which does
+not count their wait for the interpreter. On an event loop a timer may be late, so the socket is asked whether the reply
+has arrived meanwhile. A request that is answered within `PART_S` pays nothing for this.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ import asyncio
 import builtins
 import contextlib
 import select
+import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hiredis import pack_command
@@ -26,6 +31,12 @@ from django_redis_components.core.protocol import CommandArgs
 #: What `read_within` returns when no reply has arrived in time.
 NO_REPLY = object()
 
+#: Seconds of a part of a timeout. After each part in which the server did not answer, the wait is reported.
+PART_S = 0.1
+#: Shortest part in seconds: 0 would be no timeout at all.
+MIN_PART_S = 0.001
+#: Attempts to connect if they fail while the event loop is busy.
+MAX_CONNECTS = 3
 #: Seconds until a task that has not ended is cancelled again.
 CANCEL_AGAIN_S = 0.05
 #: Parts from which it pays to look first whether all are text: half a microsecond of eight, 1.2 of 33.
@@ -40,14 +51,21 @@ class _BaseConnection:
     """What both connections share.
 
     Attributes:
-        released_at: when the connection was last put back into its pool, by the monotonic clock.
+        released_at: when the connection was last put back into its pool, by the monotonic clock; 0.0: never.
+        opened_s: seconds of the timeout that opening it has used, which the first request has waited already.
     """
 
-    __slots__ = ("_redis_connection", "released_at")
+    __slots__ = ("_on_late", "_redis_connection", "opened_s", "released_at")
 
-    def __init__(self, redis_connection: Any) -> None:
+    def __init__(self, redis_connection: Any, on_late: Callable[[float], None] | None = None) -> None:
+        """
+        Args:
+            redis_connection: a connection of redis-py.
+            on_late: is called with the seconds since a request was sent, again and again until it is answered.
+        """
         self._redis_connection = redis_connection
-        self.released_at = 0.0
+        self._on_late = on_late
+        self.released_at = self.opened_s = 0.0
 
     def connect_error(self, error: RedisError) -> RedisError:
         """Return `NotConnected` for an error while connecting, unless the error says more."""
@@ -65,49 +83,82 @@ class _BaseConnection:
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
         return ConnectionError(f"{address}: {str(error) or type(error).__name__}")
 
+    def _limit_s(self, timeout_s: float | None) -> float:
+        """Return the seconds that a late request may wait in all."""
+        limit_s: float = self._redis_connection.socket_timeout
+        if not self.released_at:
+            limit_s, self.opened_s = limit_s - self.opened_s, 0.0
+        return limit_s if timeout_s is None else min(limit_s, timeout_s)
+
+    def _record_opening(self, started_at: float, timeout_s: float | None) -> None:
+        timeout: float = self._redis_connection.socket_timeout
+        unused_s = 0.0 if timeout_s is None else max(0.0, timeout - timeout_s)
+        self.opened_s = time.monotonic() - started_at + unused_s
+
+    def _report_late(self, waited_s: float) -> None:
+        if self._on_late is not None:
+            self._on_late(waited_s)
+
 
 class SyncConnection(_BaseConnection):
     """A connection for one request at a time, used by one thread at a time."""
 
-    __slots__ = ("_parser", "_socket")
+    __slots__ = ("_parser", "_part_s", "_socket")
 
-    def connect(self) -> None:
-        """Open the connection."""
-        _sync_connections.add(self._redis_connection)
-        self._redis_connection.connect()
-        self._socket = self._redis_connection._sock
-        self._parser = self._redis_connection._parser
+    def connect(self, timeout_s: float | None = None) -> None:
+        """Open the connection.
 
-    def request(self, args: CommandArgs) -> Any:
-        """Send one command and return its reply; an error reply is raised."""
+        Args:
+            timeout_s: seconds for each step, if the settings allow more.
+        """
+        started_at = time.monotonic()
+        connection = self._redis_connection
+        _sync_connections.add(connection)
+        with _shorter_timeouts(connection, timeout_s):
+            connection.connect()
+        self._socket = connection._sock
+        self._parser = connection._parser
+        self._part_s = min(PART_S, connection.socket_timeout)
+        self._socket.settimeout(self._part_s)
+        self._record_opening(started_at, timeout_s)
+
+    def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
+        """Send one command and return its reply; an error reply is raised.
+
+        Args:
+            timeout_s: seconds to wait for the reply, if the settings allow more.
+        """
         try:
-            self._socket.sendall(pack(args))
-            reply = self._parser.read_response()
+            self._send(pack(args))
+            try:
+                reply = self._parser.read_response()
+            except TimeoutError:
+                reply = self._read_late(timeout_s)
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
         return reply
 
-    def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+    def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands at once and return their replies, error replies among them."""
         try:
-            self._socket.sendall(pack_many(commands))
-            return [self._parser.read_response() for _ in commands]
+            self._send(pack_many(commands))
+            return [self._read(timeout_s) for _ in commands]
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
 
     def send(self, *args: Any) -> None:
         """Send one command. Its reply must be read before the next request."""
         try:
-            self._socket.sendall(pack(args))
+            self._send(pack(args))
         except OSError as exc:
             raise self._redis_error(exc) from exc
 
     def read(self) -> Any:
         """Return the next reply; an error reply is raised."""
         try:
-            reply = self._parser.read_response()
+            reply = self._read(None)
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
         if isinstance(reply, ResponseError):
@@ -142,36 +193,89 @@ class SyncConnection(_BaseConnection):
         """Close the connection."""
         self._redis_connection.disconnect()
 
+    def _send(self, data: bytes) -> None:
+        sent = 0
+        with contextlib.suppress(builtins.TimeoutError):
+            sent = self._socket.send(data)
+        if sent < len(data):
+            self._send_rest(memoryview(data)[sent:])
+
+    def _send_rest(self, data: memoryview) -> None:
+        """Send what the buffers of the network did not take at once."""
+        waited_s = 0.0
+        while data:
+            try:
+                data = data[self._socket.send(data) :]
+                waited_s = 0.0
+            except builtins.TimeoutError:
+                waited_s += self._part_s
+                if waited_s >= self._redis_connection.socket_timeout:
+                    raise
+
+    def _read(self, timeout_s: float | None) -> Any:
+        try:
+            return self._parser.read_response()
+        except TimeoutError:
+            return self._read_late(timeout_s)
+
+    def _read_late(self, timeout_s: float | None) -> Any:
+        """Continue to read a reply that did not arrive within the first part of the timeout."""
+        limit_s, waited_s = self._limit_s(timeout_s), self._part_s
+        try:
+            while True:
+                self._report_late(waited_s)
+                part_s = min(self._part_s, limit_s - waited_s)
+                if part_s < MIN_PART_S:
+                    raise TimeoutError
+                self._socket.settimeout(part_s)
+                try:
+                    return self._parser.read_response()
+                except TimeoutError:
+                    waited_s += part_s
+        finally:
+            self._socket.settimeout(self._part_s)
+
 
 class AsyncConnection(_BaseConnection):
     """A connection for one request at a time, used by one task at a time."""
 
     __slots__ = ()
 
-    async def connect(self) -> None:
+    async def connect(self, timeout_s: float | None = None) -> None:
         """Open the connection.
 
         It is opened in a task of its own: redis-py writes within `asyncio.wait_for`, which loses a cancellation now and
-        then before Python 3.12, and would wait for a server that hangs.
+        then before Python 3.12, and would wait for a server that hangs. Its timeouts count the time in which the event
+        loop is busy: then it tries again.
         """
-        opening = asyncio.ensure_future(self._redis_connection.connect())
-        try:
-            await asyncio.wait([opening])
-        except asyncio.CancelledError:
-            await _cancel(opening)
-            raise
-        opening.result()
+        started_at = time.monotonic()
+        for attempt in range(1, MAX_CONNECTS + 1):
+            with _shorter_timeouts(self._redis_connection, timeout_s):
+                opening = asyncio.ensure_future(self._redis_connection.connect())
+                busy_s = await _finish(opening)
+            try:
+                opening.result()
+            except (TimeoutError, builtins.TimeoutError):
+                if busy_s < PART_S or attempt == MAX_CONNECTS:
+                    raise
+            else:
+                break
+        self._record_opening(started_at, timeout_s)
 
-    async def request(self, args: CommandArgs) -> Any:
-        """Send one command and return its reply; an error reply is raised."""
-        reply = (await self._exchange(pack(args), 1))[0]
+    async def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
+        """Send one command and return its reply; an error reply is raised.
+
+        Args:
+            timeout_s: seconds to wait for the reply, if the settings allow more.
+        """
+        reply = (await self._exchange(pack(args), 1, timeout_s))[0]
         if isinstance(reply, ResponseError):
             raise reply
         return reply
 
-    async def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+    async def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands at once and return their replies, error replies among them."""
-        return await self._exchange(pack_many(commands), len(commands))
+        return await self._exchange(pack_many(commands), len(commands), timeout_s)
 
     async def send(self, *args: Any) -> None:
         """Send one command. Its reply must be read before the next request."""
@@ -193,12 +297,7 @@ class AsyncConnection(_BaseConnection):
     async def is_stale(self) -> bool:
         """Return whether the server has closed the free connection, or sent a reply that belongs to no request."""
         connection = self._redis_connection
-        if not connection.is_connected or await connection.can_read():
-            return True
-        # A busy event loop may not have read yet what has arrived: ask the socket itself.
-        poller = select.poll()
-        poller.register(connection._writer.transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return bool(poller.poll(0))
+        return not connection.is_connected or await connection.can_read() or self._has_arrived()
 
     def close(self) -> None:
         """Close the connection without waiting for the server; this also works after the event loop has ended."""
@@ -208,26 +307,85 @@ class AsyncConnection(_BaseConnection):
         if writer is not None:
             _abort(writer.transport)
 
-    async def _exchange(self, data: bytes, count: int) -> list[Any]:
+    def _has_arrived(self) -> bool:
+        """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
+        poller = select.poll()
+        poller.register(self._redis_connection._writer.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(poller.poll(0))
+
+    async def _exchange(self, data: bytes, count: int, timeout_s: float | None = None) -> list[Any]:
         """Send encoded commands and read `count` replies."""
-        connection = self._redis_connection
+        connection, replies = self._redis_connection, list[Any]()
         try:
-            async with asyncio.timeout(connection.socket_timeout):
-                connection._writer.write(data)
+            connection._writer.write(data)
+            async with asyncio.timeout(PART_S) as timer:
                 await connection._writer.drain()
-                return [await connection._parser.read_response() for _ in range(count)]
+                for _ in range(count):
+                    replies.append(await connection._parser.read_response())
+        except (OSError, ConnectionError, TimeoutError) as exc:
+            if not timer.expired():
+                raise self._redis_error(exc) from exc
+            await self._read_late(replies, count, timer.when() - PART_S, timeout_s)
+        return replies
+
+    async def _read_late(self, replies: list[Any], count: int, sent_at: float, timeout_s: float | None) -> None:
+        """Continue to read replies that did not all arrive within the first part of the timeout."""
+        connection, limit_s, part_s = self._redis_connection, self._limit_s(timeout_s), PART_S
+        stream = connection._reader
+        try:
+            while True:
+                if not (stream._buffer or stream.at_eof() or self._has_arrived()):
+                    waited_s = time.monotonic() - sent_at
+                    self._report_late(waited_s)
+                    if waited_s >= limit_s:
+                        raise TimeoutError
+                    part_s = min(PART_S, limit_s - waited_s)
+                with contextlib.suppress(builtins.TimeoutError):
+                    async with asyncio.timeout(part_s):
+                        await connection._writer.drain()
+                        while len(replies) < count:
+                            replies.append(await connection._parser.read_response())
+                        return
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
 
 
-def sync_request_limit(_: int | None) -> contextlib.AbstractContextManager[Any]:
+def sync_request_limit(_: int | None, __: float | None) -> contextlib.AbstractContextManager[Any]:
     """Return no limit: each thread has one request at a time, and threads are few."""
     return contextlib.nullcontext()
 
 
-def async_request_limit(limit: int | None) -> contextlib.AbstractAsyncContextManager[Any]:
-    """Return a limit of concurrent requests; None: unlimited."""
-    return contextlib.nullcontext() if limit is None else asyncio.Semaphore(limit)
+def async_request_limit(limit: int | None, wait_s: float | None) -> contextlib.AbstractAsyncContextManager[Any]:
+    """Return a limit of concurrent requests.
+
+    Args:
+        limit: None for unlimited.
+        wait_s: seconds that a request waits for others to finish; None: as long as they take.
+    """
+    if limit is None:
+        return contextlib.nullcontext()
+    return asyncio.Semaphore(limit) if wait_s is None else _PatientSemaphore(limit, wait_s)
+
+
+class _PatientSemaphore(asyncio.Semaphore):
+    """A semaphore whose callers wait for a limited time, in which the event loop is not busy."""
+
+    def __init__(self, limit: int, wait_s: float) -> None:
+        super().__init__(limit)
+        self._wait_s = wait_s
+
+    async def __aenter__(self) -> None:
+        if not self.locked():
+            await self.acquire()
+            return
+        while True:
+            try:
+                async with asyncio.timeout(self._wait_s) as timer:
+                    await self.acquire()
+                    return
+            except builtins.TimeoutError:
+                if asyncio.get_running_loop().time() - (timer.when() or 0.0) < PART_S:
+                    raise TimeoutError(f"All connections were in use for {self._wait_s:g} s.") from None
 
 
 def close_in_child() -> None:
@@ -278,11 +436,39 @@ def _text(args: CommandArgs, at: int) -> str | bytes:
     raise DataError(f"Part {at} of {args[0]} is {part!r}: expected str, bytes, int or float.")
 
 
+@contextlib.contextmanager
+def _shorter_timeouts(redis_connection: Any, timeout_s: float | None) -> Iterator[None]:
+    """Limit the timeouts of a connection while it is opened."""
+    before = redis_connection.socket_timeout, redis_connection.socket_connect_timeout
+    if timeout_s is not None:
+        redis_connection.socket_timeout = min(before[0], timeout_s)
+        redis_connection.socket_connect_timeout = min(before[1], timeout_s)
+    try:
+        yield
+    finally:
+        redis_connection.socket_timeout, redis_connection.socket_connect_timeout = before
+
+
+async def _finish(task: asyncio.Future[Any]) -> float:
+    """Wait for a task, and return the seconds in which the event loop was busy meanwhile."""
+    loop, busy_s = asyncio.get_running_loop(), 0.0
+    try:
+        while not task.done():
+            started_at = loop.time()
+            await asyncio.wait([task], timeout=PART_S)
+            busy_s += max(0.0, loop.time() - started_at - PART_S)
+    except asyncio.CancelledError:
+        await _cancel(task)
+        raise
+    return busy_s
+
+
 async def _cancel(task: asyncio.Future[Any]) -> None:
-    """Cancel a task until it has ended: it may lose a cancellation."""
+    """Cancel a task until it has ended: it may lose a cancellation, and this task may be cancelled again meanwhile."""
     while not task.done():
         task.cancel()
-        await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
     if not task.cancelled():
         task.exception()  # retrieved, or asyncio logs it
 

@@ -30,6 +30,8 @@ from django_redis_components.core.protocol import BlockingPop, Call, Command
 #: Requests that an event loop sends to one node at the same time; further ones wait. Threads are few, tasks may be
 #: thousands, and the server's `maxclients` is 10,000 for all its clients.
 MAX_REQUESTS = 64
+#: How long they wait if the client has a circuit breaker, in timeouts of a reply.
+MAX_WAIT_TIMEOUTS = 3
 
 
 class AsyncClient:
@@ -53,6 +55,7 @@ class AsyncClient:
             redis.exceptions.RedisError: an error reply, or an error of the connection.
             UnsupportedServer: the server is too old.
         """
+        started_at = time.monotonic()
         node = self._topology.locate(request.key)
         if node is None:
             reply = (await self.execute_many([request]))[0]
@@ -63,18 +66,19 @@ class AsyncClient:
             return await self._pool(node).request(request.command_args(self._topology.redirects))
         except RedisError as exc:
             error = explain_error(exc, self.endpoint)
-        return await self._run(retry.recover(request, error, self._topology, self.endpoint.settings))
+        limits = retry.RetryLimits(self.endpoint.settings, started_at)
+        return await self._run(retry.recover(request, error, self._topology, limits), limits)
 
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them.
 
         A node runs its requests in order, except those that are sent again: they run after the others.
         """
-        topology = self._topology
+        topology, limits = self._topology, retry.RetryLimits(self.endpoint.settings, time.monotonic())
         nodes = {topology.locate(request.key) for request in requests}
         node = nodes.pop() if len(nodes) == 1 else None
         if node is None:
-            steps = retry.send(requests, topology, self.endpoint.settings)
+            steps = retry.send(requests, topology, limits)
         else:  # the common case: one node, no error
             try:
                 commands = [request.command_args(topology.redirects) for request in requests]
@@ -83,8 +87,8 @@ class AsyncClient:
                 replies = [explain_error(exc, self.endpoint)] * len(requests)
             if not any(isinstance(reply, RedisError) for reply in replies):
                 return replies
-            steps = retry.recover_many(requests, replies, topology, self.endpoint.settings)
-        replies = await self._run(steps)
+            steps = retry.recover_many(requests, replies, topology, limits)
+        replies = await self._run(steps, limits)
         return [explain_error(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
 
     async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
@@ -121,7 +125,7 @@ class AsyncClient:
     async def key_per_primary(self) -> list[str]:
         """Return one key of each primary, to send to each of them a command that has no key."""
         if self._topology.locate("0") is None:
-            await self._run(self._topology.discover())
+            await self._run(self._topology.discover(), retry.RetryLimits(self.endpoint.settings, time.monotonic()))
         return self._topology.key_per_primary()
 
     def reset_topology(self) -> None:
@@ -160,7 +164,7 @@ class AsyncClient:
     async def _locate(self, key: Any) -> Node:
         node = self._topology.locate(key)
         if node is None:
-            await self._run(self._topology.discover())
+            await self._run(self._topology.discover(), retry.RetryLimits(self.endpoint.settings, time.monotonic()))
             node = self._topology.locate(key)
         if node is None:
             raise ClusterDownError(f"No node of the cluster serves the slot of {key!r}.")
@@ -170,8 +174,14 @@ class AsyncClient:
         pool = self._pools.get((node, use))
         if pool is None:
             make = partial(self.endpoint.async_connection, node, sentinel=use == "sentinel")
-            limit = None if use == "blocking" else MAX_REQUESTS
-            pool = AsyncConnectionPool(make, partial(self._check_server, use), max_requests=limit)
+            is_blocking, breaker = use == "blocking", self.endpoint.breaker
+            pool = AsyncConnectionPool(
+                make,
+                partial(self._check_server, use),
+                max_requests=None if is_blocking else MAX_REQUESTS,
+                max_wait_s=None if breaker is None else MAX_WAIT_TIMEOUTS * self.endpoint.settings.socket_timeout_s,
+                on_late=None if is_blocking or breaker is None else breaker.record_late,
+            )
             pool = self._pools.setdefault((node, use), pool)  # threads share one, also when each has made one
         return pool
 
@@ -186,13 +196,13 @@ class AsyncClient:
         require_supported(info, str(self.endpoint))
         self._server = info
 
-    async def _run(self, steps: Any) -> Any:
+    async def _run(self, steps: Any, limits: retry.RetryLimits) -> Any:
         """Drive the steps of a retry or of a discovery and return their value."""
         try:
             step = next(steps)
             while True:
                 try:
-                    reply = await self._perform(step)
+                    reply = await self._perform(step, limits)
                 except RedisError as exc:
                     step = steps.throw(explain_error(exc, self.endpoint))
                 else:
@@ -200,9 +210,13 @@ class AsyncClient:
         except StopIteration as stop:
             return stop.value
 
-    async def _perform(self, step: retry.SendCommands | retry.Backoff | NodeQuery) -> Any:
+    async def _perform(self, step: retry.SendCommands | retry.Backoff | NodeQuery, limits: retry.RetryLimits) -> Any:
         if isinstance(step, retry.Backoff):
             return await asyncio.sleep(step.seconds)
+        left_s = limits.left_s()
+        if left_s <= 0:
+            raise TimeoutError(f"{self.endpoint} did not answer within {self.endpoint.settings.socket_timeout_s:g} s.")
         if isinstance(step, NodeQuery):
-            return await self._pool(step.node, "sentinel" if step.sentinel else "requests").request(step.args)
-        return await self._pool(step.node).request_many(step.commands)
+            pool = self._pool(step.node, "sentinel" if step.sentinel else "requests")
+            return await pool.request(step.args, left_s / 2)  # a node that hangs leaves time to ask the next one
+        return await self._pool(step.node).request_many(step.commands, left_s)

@@ -32,39 +32,47 @@ class AsyncConnectionPool:
         on_open: Callable[[AsyncConnection], Awaitable[None]],
         *,
         max_requests: int | None,
+        max_wait_s: float | None = None,
+        on_late: Callable[[float], None] | None = None,
     ) -> None:
         """
         Args:
             make_connection: makes a connection of redis-py.
             on_open: called with each new connection before its first use.
             max_requests: how many requests a pool of an event loop sends at the same time; None: any number.
+            max_wait_s: seconds that a further request waits for one of them; None: any time.
+            on_late: see the connection.
         """
         self._make_connection = make_connection
         self._on_open = on_open
+        self._on_late = on_late
         self._free: deque[AsyncConnection] = deque()
         self._is_closed = False
-        self._request_limit = async_request_limit(max_requests)
+        self._request_limit = async_request_limit(max_requests, max_wait_s)
 
-    async def acquire(self) -> AsyncConnection:
+    async def acquire(self, timeout_s: float | None = None) -> AsyncConnection:
         """Return a free connection, or a new one. It is open as far as can be known without a round trip."""
         while True:
             try:
                 connection = self._free.pop()
             except IndexError:
-                return await self.open()
+                return await self.open(timeout_s)
             if time.monotonic() - connection.released_at < STALE_AFTER_S or not await connection.is_stale():
                 return connection
             connection.close()
 
-    async def open(self) -> AsyncConnection:
+    async def open(self, timeout_s: float | None = None) -> AsyncConnection:
         """Return a new connection, which belongs to the caller.
+
+        Args:
+            timeout_s: seconds for each step, if the settings allow more.
 
         Raises:
             NotConnected: the node does not answer.
         """
-        connection = AsyncConnection(self._make_connection())
+        connection = AsyncConnection(self._make_connection(), self._on_late)
         try:
-            await connection.connect()
+            await connection.connect(timeout_s)
             await self._on_open(connection)
         except RedisError as exc:
             connection.close()
@@ -84,12 +92,16 @@ class AsyncConnectionPool:
         if self._is_closed:  # checked last, because another thread may close the pool at any moment
             self.close()
 
-    async def request(self, args: CommandArgs) -> Any:
-        """Send one command and return its reply. An error reply is raised and keeps the connection."""
+    async def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
+        """Send one command and return its reply. An error reply is raised and keeps the connection.
+
+        Args:
+            timeout_s: seconds to wait, if the settings allow more.
+        """
         async with self._request_limit:
-            connection = await self.acquire()
+            connection = await self.acquire(timeout_s)
             try:
-                reply = await connection.request(args)
+                reply = await connection.request(args, timeout_s)
             except (ResponseError, DataError):  # a reply, or nothing was sent
                 self.release(connection)
                 raise
@@ -99,12 +111,12 @@ class AsyncConnectionPool:
             self.release(connection)
             return reply
 
-    async def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+    async def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands in one round trip and return their replies, error replies among them."""
         async with self._request_limit:
-            connection = await self.acquire()
+            connection = await self.acquire(timeout_s)
             try:
-                replies = await connection.request_many(commands)
+                replies = await connection.request_many(commands, timeout_s)
             except DataError:
                 self.release(connection)
                 raise

@@ -33,39 +33,47 @@ class SyncConnectionPool:
         on_open: Callable[[SyncConnection], None],
         *,
         max_requests: int | None,
+        max_wait_s: float | None = None,
+        on_late: Callable[[float], None] | None = None,
     ) -> None:
         """
         Args:
             make_connection: makes a connection of redis-py.
             on_open: called with each new connection before its first use.
             max_requests: how many requests a pool of an event loop sends at the same time; None: any number.
+            max_wait_s: seconds that a further request waits for one of them; None: any time.
+            on_late: see the connection.
         """
         self._make_connection = make_connection
         self._on_open = on_open
+        self._on_late = on_late
         self._free: deque[SyncConnection] = deque()
         self._is_closed = False
-        self._request_limit = sync_request_limit(max_requests)
+        self._request_limit = sync_request_limit(max_requests, max_wait_s)
 
-    def acquire(self) -> SyncConnection:
+    def acquire(self, timeout_s: float | None = None) -> SyncConnection:
         """Return a free connection, or a new one. It is open as far as can be known without a round trip."""
         while True:
             try:
                 connection = self._free.pop()
             except IndexError:
-                return self.open()
+                return self.open(timeout_s)
             if time.monotonic() - connection.released_at < STALE_AFTER_S or not connection.is_stale():
                 return connection
             connection.close()
 
-    def open(self) -> SyncConnection:
+    def open(self, timeout_s: float | None = None) -> SyncConnection:
         """Return a new connection, which belongs to the caller.
+
+        Args:
+            timeout_s: seconds for each step, if the settings allow more.
 
         Raises:
             NotConnected: the node does not answer.
         """
-        connection = SyncConnection(self._make_connection())
+        connection = SyncConnection(self._make_connection(), self._on_late)
         try:
-            connection.connect()
+            connection.connect(timeout_s)
             self._on_open(connection)
         except RedisError as exc:
             connection.close()
@@ -85,12 +93,16 @@ class SyncConnectionPool:
         if self._is_closed:  # checked last, because another thread may close the pool at any moment
             self.close()
 
-    def request(self, args: CommandArgs) -> Any:
-        """Send one command and return its reply. An error reply is raised and keeps the connection."""
+    def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
+        """Send one command and return its reply. An error reply is raised and keeps the connection.
+
+        Args:
+            timeout_s: seconds to wait, if the settings allow more.
+        """
         with self._request_limit:
-            connection = self.acquire()
+            connection = self.acquire(timeout_s)
             try:
-                reply = connection.request(args)
+                reply = connection.request(args, timeout_s)
             except (ResponseError, DataError):  # a reply, or nothing was sent
                 self.release(connection)
                 raise
@@ -100,12 +112,12 @@ class SyncConnectionPool:
             self.release(connection)
             return reply
 
-    def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+    def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands in one round trip and return their replies, error replies among them."""
         with self._request_limit:
-            connection = self.acquire()
+            connection = self.acquire(timeout_s)
             try:
-                replies = connection.request_many(commands)
+                replies = connection.request_many(commands, timeout_s)
             except DataError:
                 self.release(connection)
                 raise

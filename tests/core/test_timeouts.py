@@ -1,0 +1,168 @@
+"""How long a request waits for a server that does not answer, and what a late reply is."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.asyncio.connection import AbstractConnection
+
+from django_redis_components.core import circuit_breaker
+from django_redis_components.core.circuit_breaker import breaker_for
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.connections import AsyncClient
+from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.protocol import Batch, Command, Read, arun, run
+from tests.core.conftest import Driver
+from tests.support import Proxy, Store, run_async
+
+
+@pytest.fixture
+def hung(settings: Any) -> Iterator[socket.socket]:
+    """A server that accepts connections and never answers; alias ``default``."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"redis://127.0.0.1:{listener.getsockname()[1]}"
+        options = {"URL": url, "SOCKET_TIMEOUT": 0.3, "PAGE_TIMEOUT": 0.2, "RETRIES": 5}
+        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": options}}
+        yield listener
+
+
+def attempts(listener: socket.socket) -> int:
+    """Return how many connections were opened."""
+    listener.setblocking(False)
+    accepted = []
+    try:
+        while True:
+            accepted.append(listener.accept()[0])
+    except BlockingIOError:
+        return len(accepted)
+    finally:
+        for each in accepted:
+            each.close()
+
+
+def test_socket_timeout_applies_once_to_a_request_with_its_retries(hung: socket.socket, drive: Driver) -> None:
+    with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
+        drive.ask(Read("GET", "name"))
+
+    assert attempts(hung) == 1
+
+
+def test_socket_timeout_applies_once_to_a_batch(hung: socket.socket, drive: Driver) -> None:
+    replies = drive.ask(Batch([Read("GET", "name")] * 3, return_exceptions=True))
+
+    assert [type(reply) for reply in replies] == [NotConnected] * 3
+    assert attempts(hung) == 1
+
+
+def test_lost_reply_leaves_the_rest_of_the_timeout_for_the_retry(
+    proxy: Proxy, redis_server: Store, settings: Any, drive: Driver
+) -> None:
+    options = {"URL": proxy.url, "SOCKET_TIMEOUT": 20, "RETRIES": 1}
+    settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": {"default": options}}
+    proxy.drop_next_reply(after=b"PING")
+
+    assert drive.ask(Read("PING")) == b"PONG"
+
+
+def test_request_above_the_buffers_of_the_network_is_sent(redis_server: Store, drive: Driver) -> None:
+    body = b"x" * 20_000_000
+
+    assert drive.ask(Command("ECHO", body)) == body
+
+
+def test_page_client_skips_redis_after_a_failure(hung: socket.socket) -> None:
+    client = connections.page_client("default")
+    with pytest.raises(NotConnected):
+        client.execute(Read("GET", "name"))
+
+    with pytest.raises(NotConnected, match=r"Connection 'default' is not used for [45]\.\d s: "):
+        client.execute(Read("GET", "name"))
+    with pytest.raises(NotConnected, match="is not used"):
+        run(client, _flow())
+
+    assert attempts(hung) == 1
+
+
+def test_async_page_client_skips_redis_after_a_failure(hung: socket.socket) -> None:
+    async def main() -> None:
+        client = connections.apage_client("default")
+        for expected in (None, "is not used", "is not used"):
+            with pytest.raises(NotConnected, match=expected):
+                await arun(client, _flow())
+
+    run_async(main)
+
+    assert attempts(hung) == 1
+
+
+def _flow() -> Any:
+    yield Batch([Read("GET", "name")])
+
+
+def test_page_client_takes_an_error_reply_for_an_answer(redis_server: Store, drive: Driver) -> None:
+    redis_server.raw.rpush(f"{redis_server.prefix}:list", 1)
+    client = connections.page_client("default")
+
+    for _ in range(2):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            client.execute(Read("GET", f"{redis_server.prefix}:list"))
+        replies = client.execute_many([Read("GET", f"{redis_server.prefix}:list"), Read("PING")])
+        assert (type(replies[0]), replies[1]) == (redis.ResponseError, b"PONG")
+
+    assert not breaker_for("default").is_open
+
+
+def test_late_replies_of_a_page_client_open_the_breaker(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "SLOW_S", 0.1)
+    monkeypatch.setattr(circuit_breaker, "BURST_S", 0.15)
+    settings.REDIS_COMPONENTS["CONNECTIONS"]["proxied"]["PAGE_TIMEOUT"] = 10
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS}
+    client = connections.page_client("proxied")
+    client.execute(Read("PING"))
+    proxy.delay(0.3)
+
+    while not breaker_for("proxied").is_open:
+        client.execute(Read("PING"))
+
+    with pytest.raises(NotConnected, match="Redis is slow"):
+        client.execute(Read("PING"))
+
+
+def test_connect_that_is_cancelled_twice_logs_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = asyncio.Event()
+
+    async def connect_and_fail_late(*_: object) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            raise redis.ConnectionError("too late") from None
+
+    monkeypatch.setattr(AbstractConnection, "connect", connect_and_fail_late)
+    reported: list[dict[str, Any]] = []
+
+    async def main() -> bool:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        task = asyncio.ensure_future(AsyncClient(connections.endpoint("default")).execute(Read("PING")))
+        await started.wait()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([task], timeout=30)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        gc.collect()
+        return task.cancelled()
+
+    assert run_async(main, timeout_s=90)
+    assert reported == []
