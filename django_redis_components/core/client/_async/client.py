@@ -56,14 +56,15 @@ class AsyncClient:
             UnsupportedServer: the server is too old.
         """
         started_at = time.monotonic()
-        node = self._topology.locate(request.key)
+        node = self._topology.only_node or self._topology.locate(request.key)
         if node is None:
             reply = (await self.execute_many([request]))[0]
             if isinstance(reply, RedisError):
                 raise reply
             return reply
+        pool = self._pools.get((node, "requests")) or self._pool(node)
         try:
-            return await self._pool(node).request(request.command_args(self._topology.redirects))
+            return await pool.request(request.command_args(self.is_cluster))
         except RedisError as exc:
             error = explain_error(exc, self.endpoint)
         limits = retry.RetryLimits(self.endpoint.settings, started_at)
