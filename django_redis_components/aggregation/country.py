@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import time
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.aggregation.ip_lookup import IpLookup, lookup_flow
 from django_redis_components.aggregation.mmdb import mmdb_file
 from django_redis_components.aggregation.places import UNKNOWN_COUNTRY, pack_public, unpacked
 from django_redis_components.core import conf
-from django_redis_components.core.circuit_breaker import CircuitBreaker
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 
@@ -22,15 +24,18 @@ CACHE_TTL_S = 300.0
 #: Longest delay of a page by a look-up in Redis, in seconds.
 TIMEOUT_S = 0.25
 
-_breaker = CircuitBreaker()
+#: Packed address -> period of the look-up, and country. The one looked up longest ago is the first.
+_known: dict[bytes, tuple[int, str]] = {}
+_mutex = threading.Lock()
 
 
 def country_of(ip: str) -> str:
     """Return the country code of an address, "ZZ" if it is unknown.
 
     The source is ``REDIS_COMPONENTS["AGGREGATION"]``: the database file `MMDB`, or the ranges "default" in Redis.
-    Countries from Redis are remembered for up to 5 minutes. While Redis is unavailable or slow, countries that are not
-    remembered are "ZZ". A view on an event loop should use the file: a look-up in Redis blocks it for up to 0.25 s.
+    Countries from Redis are remembered for up to 5 minutes, and longer while Redis is unavailable or slow; then those
+    that are not remembered are "ZZ". A view on an event loop should use the file: a look-up in Redis blocks it for up
+    to 0.25 s.
 
     Raises:
         DatabaseUnavailable: the database file is missing or damaged.
@@ -40,29 +45,36 @@ def country_of(ip: str) -> str:
         return UNKNOWN_COUNTRY
     if (path := conf.settings().aggregation.mmdb) is not None:
         return mmdb_file(path).place(ip).country
-    started_at = time.monotonic()
-    try:
-        return _from_ranges(packed, int(started_at // CACHE_TTL_S))
-    except (_Skipped, RedisError) as exc:
-        if isinstance(exc, RedisError):
-            _breaker.record_failure()
-        return UNKNOWN_COUNTRY
+    period, known = int(time.monotonic() // CACHE_TTL_S), _known.get(packed)
+    if known is not None and known[0] == period:
+        return known[1]
+    country = _look_up(packed)
+    if country is None:
+        return UNKNOWN_COUNTRY if known is None else known[1]
+    with _mutex:
+        _known.pop(packed, None)
+        _known[packed] = period, country
+        if len(_known) > CACHE_SIZE:
+            del _known[next(iter(_known))]
+    return country
 
 
-class _Skipped(Exception):
-    """Redis has failed or was slow, and is not asked."""
-
-
-@functools.lru_cache(CACHE_SIZE)
-def _from_ranges(packed: bytes, _period: int) -> str:
-    """Look a country up in Redis. The cache keeps no errors; a new period looks up again."""
-    if not _breaker.allows_request():
-        raise _Skipped
-    started_at = time.monotonic()
+def _look_up(packed: bytes) -> str | None:
+    """Look a country up in Redis; None if Redis is skipped or does not answer."""
     using = conf.settings().aggregation.using
+    breaker = breaker_for(using)
+    if not breaker.allows_request():
+        return None
     client = connections.client_with_timeout(using, TIMEOUT_S, retries=0)
-    [place] = run(client, lookup_flow(_ranges(using), [unpacked(packed)]))
-    _breaker.record_success(time.monotonic() - started_at)
+    try:
+        [place] = run(client, lookup_flow(_ranges(using), [unpacked(packed)]))
+    except ResponseError:
+        breaker.record_success()
+        return None
+    except RedisError as exc:
+        breaker.record_failure(reason=exc)
+        return None
+    breaker.record_success()
     return place.country
 
 
@@ -71,9 +83,12 @@ def _ranges(using: str) -> IpLookup:
     return IpLookup(source="ranges", using=using)
 
 
-def _forget() -> None:
-    _breaker.reset()
-    _from_ranges.cache_clear()
+conf.on_change(_known.clear)
 
 
-conf.on_change(_forget)
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

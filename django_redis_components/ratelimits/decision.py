@@ -23,8 +23,9 @@ class Decision:
         retry_after: seconds until this hit would be allowed; 0.0 if it was.
         reset_after: seconds until the rate's full limit is available.
         blocked: True if the penalty denied the hit, regardless of the rates.
-        checked: False if Redis did not answer and `on_error` decided.
-        states: the state of each rate when the server decided; empty if blocked or unchecked.
+        checked: False if Redis did not answer and `on_error` decided: with "open" by the hits of this process.
+        states: the state of each rate when the server, or this process, decided; empty if blocked or if `on_error`
+            denied the hit.
     """
 
     allowed: bool
@@ -67,12 +68,9 @@ def blocked(rates: Sequence[ParsedRate], left_us: int) -> Decision:
     return Decision(False, rates[0].limit, 0, left_s, left_s, blocked=True)
 
 
-def unchecked(rates: Sequence[ParsedRate], is_allowed: bool, retry_after_s: float) -> Decision:
-    """Return the decision for a hit that Redis did not check."""
-    limit = rates[0].limit
-    if is_allowed:
-        return Decision(True, limit, limit, 0.0, 0.0, checked=False)
-    return Decision(False, limit, 0, retry_after_s, retry_after_s, checked=False)
+def unchecked(rates: Sequence[ParsedRate], retry_after_s: float) -> Decision:
+    """Return the denial of a hit that Redis did not check."""
+    return Decision(False, rates[0].limit, 0, retry_after_s, retry_after_s, checked=False)
 
 
 def _headroom(state: RateState) -> tuple[int, float]:

@@ -27,7 +27,8 @@ class RateLimited(RateLimitError):
     """
 
     def __init__(self, name: str, decision: Decision) -> None:
-        why = "is exceeded" if decision.checked else "cannot be checked, as Redis does not answer"
+        is_counted = decision.checked or decision.states  # by the server, or by this process
+        why = "is exceeded" if is_counted else "cannot be checked, as Redis does not answer"
         wait_s = decision.retry_after
         wait = f"{wait_s:.0f}" if wait_s >= 100 else f"{wait_s:.3g}"
         super().__init__(name, f"Rate limit {name!r} {why}: try again in {wait} s.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from django_redis_components.core import conf
@@ -44,9 +43,10 @@ class RateLimit:
             10,000; "fixed" has windows that start with the first hit.
         penalty: (denials, seconds). A key that is denied this often within this time is blocked for the same time.
             Hits do not extend the block.
-        on_error: the decision while Redis does not answer: "open" allows hits, "closed" denies them.
-            With "open" a hit waits for at most ``REDIS_COMPONENTS["RATELIMITS"]["TIMEOUT"]`` (0.5 seconds), and slow
-            answers take at most a tenth of the time; with "closed" it waits as long as any other call.
+        on_error: the decision while Redis does not answer or is slow: with "open" each process counts its own hits,
+            by the same rates but without the penalty; "closed" denies hits. With "open" a hit waits for at most
+            ``REDIS_COMPONENTS["RATELIMITS"]["TIMEOUT"]`` (0.5 seconds), and slow answers take at most a tenth of the
+            time; with "closed" it waits as long as any other call.
         deny_cache: whether this process caches denials and repeats them without a request.
         using: connection alias.
 
@@ -104,7 +104,7 @@ class RateLimit:
 
     async def ahit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
         """See `hit`."""
-        decision = await self._arun(self._limiter.hit(key, cost))
+        decision = await arun(self._aclient(), self._limiter.hit(key, cost))
         self._count(key, decision)
         if not decision.allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=request)
@@ -116,7 +116,7 @@ class RateLimit:
 
     async def apeek(self, key: LimitKey, cost: int = 1) -> Decision:
         """See `peek`."""
-        return await self._arun(self._limiter.peek(key, cost))
+        return await arun(self._aclient(), self._limiter.peek(key, cost))
 
     def wait(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:
         """Count a hit as soon as it is allowed.
@@ -186,16 +186,6 @@ class RateLimit:
         if not self._limiter.fails_open:
             return aclient(self.using)
         return aclient_with_timeout(self.using, conf.settings().ratelimits.timeout_s)
-
-    async def _arun(self, flow: Flow[Decision]) -> Decision:
-        """Run the flow of a hit. With "open" the wait for a free connection has a limit too."""
-        if not self._limiter.fails_open:
-            return await arun(self._aclient(), flow)
-        try:
-            async with asyncio.timeout(3 * conf.settings().ratelimits.timeout_s):
-                return await arun(self._aclient(), flow)
-        except TimeoutError:
-            return self._limiter.give_up()
 
 
 def read_flow(limit: RateLimit, key: LimitKey) -> Flow[Decision]:

@@ -11,9 +11,8 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import circuit_breaker, keys
 from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
-from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
@@ -22,6 +21,7 @@ from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import HitRequest, algorithm_by_name
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.denials import DENIALS
+from django_redis_components.ratelimits.local_counts import LOCAL_COUNTS
 
 #: What happens to hits while Redis is unavailable.
 ON_ERROR = ("open", "closed")
@@ -40,14 +40,11 @@ LimitKey = str | bytes | int
 Penalty = tuple[int, Seconds]
 
 _log = logging.getLogger("django_redis_components.ratelimits")
-_breakers: dict[str, CircuitBreaker] = {}
-conf.on_change(_breakers.clear)
 
 
 def breaker_for(using: str, *, fails_open: bool) -> CircuitBreaker:
     """Return the circuit breaker of a connection. Limits that fail closed have their own: they wait longer."""
-    name = using if fails_open else f"{using} (closed)"
-    return _breakers.get(name) or _breakers.setdefault(name, CircuitBreaker())
+    return circuit_breaker.breaker_for(using if fails_open else f"{using} (closed)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,12 +158,7 @@ class Limiter:
             yield Command("UNLINK", *self._rate_keys(base_key), f"{base_key}:penalty", retry=True)
         finally:
             DENIALS.remove(base_key)
-
-    def give_up(self) -> Decision:
-        """Return the decision for a hit that was not answered in time."""
-        return self._decide_without_redis(
-            breaker_for(self._using, fails_open=self.fails_open), TimeoutError("no answer in time")
-        )
+            LOCAL_COUNTS.remove(self._rate_keys(base_key))
 
     def check_cost(self, cost: Any) -> int:
         """Return the cost if a hit may have it.
@@ -189,21 +181,23 @@ class Limiter:
             cached = DENIALS.get(base_key, (self._signature, cost))
             if cached is not None:
                 return cached
-        breaker = breaker_for(self._using, fails_open=self.fails_open)
+        breaker, is_peek = breaker_for(self._using, fails_open=self.fails_open), hit_id == b""
         if not breaker.allows_request():
-            return decisions.unchecked(self.rates, self.fails_open, breaker.retry_after_s())
-        requested_at, epoch, migration_wait_s = time.monotonic(), DENIALS.epoch, slots.waited_s()
+            return self._decide_without_redis(breaker, base_key, cost, is_peek)
+        requested_at, epoch = time.monotonic(), DENIALS.epoch
         request = self._cost_1_requests[denials] if cost == 1 else self._hit_request(cost, denials)
         hit_id = os.urandom(8) if hit_id is None else hit_id
         call = request.call(f"{base_key}:penalty", self._rate_keys(base_key), hit_id)
         try:
             reply = yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, call)
         except (RedisError, UnsupportedServer) as exc:
-            return self._decide_without_redis(breaker, exc)
-        if self.fails_open:  # a migrating slot is no sign of a slow server
-            breaker.record_success(time.monotonic() - requested_at - (slots.waited_s() - migration_wait_s))
-        else:
-            breaker.record_success()
+            if isinstance(exc, ResponseError):  # the server answered, without a delay
+                breaker.record_success()
+                breaker.reason = str(exc)
+            else:
+                breaker.record_failure(reason=exc)
+            return self._decide_without_redis(breaker, base_key, cost, is_peek)
+        breaker.record_success()
         decision = self._parse(reply, cost)
         # The server counts the denials that lead to a block, so those are not cached.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
@@ -217,15 +211,14 @@ class Limiter:
         states = self.algorithm.parse_states(self.rates, reply, cost)
         return decisions.allowed(states) if code else decisions.denied(states)
 
-    def _decide_without_redis(self, breaker: CircuitBreaker, error: Exception) -> Decision:
-        if isinstance(error, ResponseError):  # the server answered, without a delay
-            breaker.record_success()
-        else:
-            breaker.record_failure()
-        if breaker.should_log():
-            outcome = "allowed" if self.fails_open else "denied"
-            _log.warning("Rate limits cannot be checked, hits are %s: %s", outcome, error)
-        return decisions.unchecked(self.rates, self.fails_open, breaker.retry_after_s() or PAUSE_S)
+    def _decide_without_redis(self, breaker: CircuitBreaker, base_key: str, cost: int, is_peek: bool) -> Decision:
+        """Decide by `on_error`: with "open" by the hits of this process."""
+        if breaker.should_log(topic="rate limits"):
+            outcome = "counted in this process" if self.fails_open else "denied"
+            _log.warning("Rate limits cannot be checked, hits are %s: %s", outcome, breaker.reason)
+        if not self.fails_open:
+            return decisions.unchecked(self.rates, breaker.retry_after_s() or PAUSE_S)
+        return LOCAL_COUNTS.decide(self.algorithm.name, self._rate_keys(base_key), self.rates, cost, count=not is_peek)
 
     def _base_key(self, key: LimitKey) -> str:
         """Return the Redis key that all keys of this limit key start with. Each has its own Cluster slot."""

@@ -7,8 +7,10 @@ import ipaddress
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,12 +26,13 @@ from django_redis_components.aggregation import (
     IpRange,
     Place,
     RangesLoadExpired,
+    country,
     country_of,
 )
 from django_redis_components.aggregation.blocks import BLOCK_RANGES, Block, blocks
 from django_redis_components.aggregation.places import pack, pack_public
 from tests.aggregation.mmdb import write_mmdb
-from tests.support import Proxy, Store, run_async
+from tests.support import Proxy, Store, eventually, run_async
 
 US, FR, JP = Place("US", "California", "Mountain View"), Place("FR", "Île-de-France", "Paris"), Place("JP")
 #: Gaps: 8.8.9.0 to 9.255.255.255, and between the IPv6 ranges.
@@ -396,6 +399,32 @@ def test_country_of_is_unknown_and_quick_while_redis_is_away(proxy: Proxy, setti
 
     with pytest.raises(ConnectionError):
         lookup(using="proxied").lookup("8.8.8.8")
+
+
+def test_country_of_is_remembered_for_longer_while_redis_is_away(
+    proxy: Proxy, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    IpLookup(source="ranges").load(RANGES)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    eventually(lambda: country_of("8.8.8.8") == "US")
+    now = time.monotonic() + country.CACHE_TTL_S
+    monkeypatch.setattr(country, "time", SimpleNamespace(monotonic=lambda: now))
+    proxy.stop_accepting()
+    proxy.cut()
+
+    assert [country_of(ip) for ip in ("8.8.8.8", "8.8.8.9", "8.8.8.8")] == ["US", "ZZ", "US"]
+
+
+def test_countries_that_were_looked_up_longest_ago_are_forgotten(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(country, "CACHE_SIZE", 3)
+    IpLookup(source="ranges").load(RANGES)
+
+    for number in range(10):
+        eventually(lambda number=number: country_of(f"8.8.8.{number}") == "US")
+
+    assert len(country._known) == 3
 
 
 def test_arguments_and_settings_are_checked(settings: Any) -> None:

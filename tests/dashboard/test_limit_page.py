@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.ratelimits import RateLimit, hit_counts, rate_limit
 from django_redis_components.ratelimits.limit import registered_limits
 from tests.dashboard.support import text_of
@@ -49,10 +50,24 @@ def test_registered_limits_are_listed(redis_server: Store, viewer: Client) -> No
     text = text_of(viewer.get(LIMITS).content.decode())
 
     assert "login gcra, default 5/m, 50/d 10 min 0 s block after 20 denials in 10 min 0 s deny 0 0 0" in text
-    assert "report fixed, default 10/s allow 0 0 0" in text
+    assert "report fixed, default 10/s count in each process 0 0 0" in text
     assert "checks-the-options" not in text
     assert "hits of all processes in the last hour." in text
     assert login.policy.id in {each["id"] for each in viewer.get(LIMITS, {"format": "json"}).json()["limits"]}
+
+
+def test_page_names_the_connection_whose_hits_this_process_counts_for_itself(
+    redis_server: Store, viewer: Client
+) -> None:
+    limit = RateLimit("login", "5/m")
+    breaker_for("default").record_failure(reason="Redis is slow.")
+    assert not limit.hit("ada").checked
+
+    text = text_of(viewer.get(LIMITS).content.decode())
+
+    assert "Connection default: this process counts hits for itself. Redis is slow." in text
+    breaker_for("default").reset()
+    assert "counts hits for itself" not in viewer.get(LIMITS).content.decode()
 
 
 def test_garbage_collected_limit_is_not_listed() -> None:
@@ -104,7 +119,7 @@ def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, viewer: Cli
 
     assert "7 hits in the last hour: 3 denied, 0 decided without Redis." in html
     assert re.search(r"Keys that were denied most in this hour Key Denied ada 2 &lt;script&gt; 1", text_of(html))
-    assert "&lt;b&gt;login gcra, default 2/h allow 4 3 0" in text_of(html)
+    assert "&lt;b&gt;login gcra, default 2/h count in each process 4 3 0" in text_of(html)
     [counts] = [each["last_hour"] for each in found["limits"] if each["id"] == limit.policy.id]
     assert counts == {"allowed": 4, "denied": 3, "unchecked": 0, "denied_keys": []}
 

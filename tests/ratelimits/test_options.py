@@ -140,7 +140,7 @@ def test_rate_is_parsed_and_formatted(given: Any, rate: ParsedRate, text: str) -
 def test_exception_names_the_limit_and_the_wait() -> None:
     rates = (ParsedRate(5, 60_000_000),)
     error = RateLimited("api", decisions.blocked(rates, 12_345_678))
-    unavailable = RateLimited("api", decisions.unchecked(rates, False, 5.0))
+    unavailable = RateLimited("api", decisions.unchecked(rates, 5.0))
 
     assert str(error) == "Rate limit 'api' is exceeded: try again in 12.3 s."
     assert (error.name, error.retry_after, error.decision.blocked) == ("api", 12.345678, True)

@@ -27,7 +27,7 @@ def test_on_error_decides_while_redis_is_down(own_server: Store, on_error: str, 
 
     assert (decision.allowed, decision.checked, decision.blocked) == (allowed, False, False)
     assert (decision.retry_after > 0) is not allowed
-    assert decision.remaining == (5 if allowed else 0)
+    assert decision.remaining == (4 if allowed else 0)
 
 
 def test_no_request_is_sent_for_a_while_after_a_failure(proxy: Proxy, redis_server: Store, settings: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import conf
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.rates import ParsedRate
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
@@ -63,6 +64,7 @@ class LimitPage:
         chart: the hits of the selected limit by minute; None without one, or without hits.
         denied_keys: those of the selected limit that were denied most in this hour, with the number of denials.
         is_uncounted: whether some counts cannot be read.
+        outages: a sentence for each connection that this process does not use at the moment.
     """
 
     policies: list[PolicyRow]
@@ -76,6 +78,7 @@ class LimitPage:
     chart: ChartPanel | None
     denied_keys: list[tuple[str, str]]
     is_uncounted: bool
+    outages: list[str]
     read_at: Timestamp
     zone: str
     cost: str
@@ -98,6 +101,7 @@ def build_page(snapshot: LimitSnapshot) -> LimitPage:
         chart=_chart(counts) if counts else None,
         denied_keys=[(key, number(times)) for key, times in counts.denied_keys] if counts else [],
         is_uncounted=not snapshot.has_all_counts,
+        outages=[*_outages(snapshot.policies)],
         read_at=formats.timestamp(snapshot.at, snapshot.at),
         zone=formats.zone(),
         cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
@@ -129,9 +133,17 @@ def verdict(decision: Decision) -> str:
     return _("The next hit is denied. Retry in %(time)s.") % {"time": wait}
 
 
+def _outages(policies: Iterable[RateLimitPolicy]) -> Iterator[str]:
+    for using in dict.fromkeys(each.using for each in policies if each.on_error == "open"):
+        breaker = breaker_for(using)
+        if breaker.is_open:
+            values = {"using": using, "reason": breaker.reason}
+            yield _("Connection %(using)s: this process counts hits for itself. %(reason)s") % values
+
+
 def _policy_row(policy: RateLimitPolicy, selected: RateLimitPolicy | None, counts: LimitCounts | None) -> PolicyRow:
     on_error = {
-        "open": pgettext("hits during a Redis failure", "allow"),
+        "open": pgettext("hits during a Redis failure", "count in each process"),
         "closed": pgettext("hits during a Redis failure", "deny"),
     }
     allowed, denied, unchecked = [number(each) for each in counts.totals] if counts else [NO_VALUE] * 3
