@@ -134,7 +134,12 @@ class SyncConnection(_BaseConnection):
         """
         data = pack(args)
         try:
-            self._send(data)
+            try:  # as `_send` does
+                sent = self._socket.send(data)
+            except builtins.TimeoutError:
+                sent = 0
+            if sent < len(data):
+                self._send_rest(memoryview(data)[sent:])
             reply = self._read(timeout_s)
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
