@@ -2,6 +2,7 @@
 
     python -m benchmarks                   # the task queue beside its peers; writes benchmarks/RESULTS.md
     python -m benchmarks --quick           # the same with small sizes, to see that everything works
+    python -m benchmarks.guard             # is this code as fast as stored? a minute, without peers; exit code 1: no
     python -m benchmarks.locks             # locks and semaphores beside redis-py and python-redis-lock
     python -m benchmarks.dead_waiters      # waiting behind waiters that were killed or hang
     python -m benchmarks.ratelimits        # rate limits beside throttled-py and limits

@@ -56,7 +56,7 @@ def enqueue(count: int) -> float:
     message = TaskMessage(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
     call = call_for(message)
     held.execute(call)
-    before, after = _around(call.script.evalsha_args(call.keys, call.args), message.id)
+    before, after = _around(call.command_args(), message.id)
     started_at = time.perf_counter()
     for _ in range(count):
         held.send(*before, store.new_id(), *after)
@@ -77,7 +77,7 @@ def drain() -> float:
 def _loop(slot: str, done: list[int]) -> None:
     held, count = Held(), 0
     fetcher.Fetcher(held, "bare", ("default",)).fetch(slot, 1)  # type: ignore[arg-type]
-    words = list(held.call.script.evalsha_args(held.call.keys, held.call.args))
+    words = list(held.call.command_args())
     first = len(words) - len(held.call.args)
     want, request = first + FETCH.args.index("want"), first + FETCH.args.index("request")
     words[want] = BATCH

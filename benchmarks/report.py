@@ -56,6 +56,12 @@ PARTS = {
     "ratelimits": ("Rate limits", "The output of `python -m benchmarks.ratelimits` in the same run."),
     "dashboard": ("Dashboard", "The output of `python -m benchmarks.dashboard` in the same run."),
 }
+#: How to compare without peers.
+GUARD = (
+    "`python -m benchmarks.guard` compares this code with `guard_ratios.json` in about a minute, without peers: single"
+    " calls in units of a held PING, and a default worker in units of a bare loop. It fails on a loss of more than"
+    " 15 %. Run it before and after a change of a hot path."
+)
 #: In these parts less is better, and the ratio is the row's figure by ours.
 LESS_IS_BETTER = {"pickup", "delayed", "memory", "idle"}
 
@@ -74,6 +80,8 @@ def write(
         "# Results",
         "",
         "Written by `python -m benchmarks`; medians of the rounds, lowest and highest beside them.",
+        "",
+        GUARD,
         "",
     ]
     lines += _targets(measured)

@@ -1,8 +1,11 @@
-"""Completion: the ranges of the index that a query reads, in one round trip.
+"""Completion: the ranges of the index that a query reads, usually in one round trip.
 
 A term of an entry starts at a place: the start of its text, the start of a word, or inside a run of Han characters. The
 places are ranges of their own, so that the server sorts the suggestions, and few members are read. The weight decides
 among all entries for short prefixes, by the set "top", and among the first members of a place for longer ones.
+
+The first place alone fills most lists of short prefixes in a large index, and seldom others. So an index remembers for
+each prefix length whether it did so in the last query, and then reads that place only; the others follow if needed.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ class Completion:
 
     Args:
         key_of: returns a key of the index.
+        filled: what the index remembers: prefix length -> whether the first place had enough entries.
         prefix: the typed text.
         limit: maximum number of suggestions.
         typos: whether entries whose terms differ by one typo follow if there are too few others.
@@ -46,12 +50,14 @@ class Completion:
         TypeError, ValueError: an argument is not accepted.
     """
 
-    def __init__(self, key_of: KeyOf, prefix: str, limit: int, *, typos: bool = False) -> None:
+    def __init__(self, key_of: KeyOf, filled: dict[int, bool], prefix: str, limit: int, *, typos: bool = False) -> None:
         entries.check_limit(limit)
         self._key_of = key_of
+        self._filled = filled
         self._typed = entries.folded_prefix(prefix)
         self._start = self._typed.encode("utf-8", "replace")
         self._limit = limit
+        self._read = max(limit, WEIGHED_MEMBERS)
         self._typos = typos and len(self._typed) >= TYPO_CHARS
 
     def find(self, recents: Call | None = None) -> Flow[tuple[Candidates, list[Suggestion]]]:
@@ -60,26 +66,34 @@ class Completion:
         Args:
             recents: the call from `match_recents`, for the same round trip.
         """
-        typed, limit = self._typed, self._limit
+        typed = self._typed
         places = (START, WORD, INSIDE) if typed and is_han(typed[0]) else (START, WORD)
-        read = max(limit, WEIGHED_MEMBERS)
-        lex_key = self._key_of("lex")
-        requests: list[Call | Command] = [self._range(lex_key, place, b"\xff", read) for place in places]
-        if is_short := len(typed) <= WEIGHED_CHARS:
-            top_key = self._key_of("top")
-            requests += [self._range(top_key, place, b"\2", limit) for place in places]
+        ranges = self._ranges(places[:1] if self._filled.get(len(typed)) else places)
+        requests: list[Call | Command] = [*ranges]
         if words := self._words():
             requests.append(self._match_words(words))
         if recents:
             requests.append(recents)
-        replies = yield Batch(requests)
+        replies = (yield Batch(requests)) if len(requests) > 1 else [(yield requests[0])]
         chosen = _suggestions(replies.pop()) if recents else []
         by_words = replies.pop() if words else []
-        candidates = Candidates(self._start, limit + len(chosen))
+        candidates = Candidates(self._start, self._limit + len(chosen))
+        yield from self._add_places(candidates, places, replies)
+        if by_words:
+            candidates.add(MATCHES.index("words"), by_words)
+        if self._typos and candidates.missing:
+            candidates.add(MATCHES.index("typo"), (yield self._find_variants()))
+        return candidates, chosen
+
+    def _add_places(self, candidates: Candidates, places: Sequence[int], replies: list[list[bytes]]) -> Flow[None]:
+        """Add the members of the places, in their order, until there are enough."""
+        is_short = len(self._typed) <= WEIGHED_CHARS
+        used = 0
         for place in places:
-            if not candidates.missing:
-                break
-            lex, top = replies[place], replies[place + len(places)] if is_short else []
+            if not replies:
+                replies = yield Batch(self._ranges(places[used:]))
+            lex, top = replies.pop(0), replies.pop(0) if is_short else []
+            used += 1
             if not top and len(lex) <= WEIGHED_MEMBERS:
                 candidates.add_weighed(place, lex)
             else:
@@ -87,13 +101,11 @@ class Completion:
                 skipped = len(self._start) + TOP_HEAD
                 candidates.add_weighed(place, [*(member[skipped:] for member in top), *lex[:weighed]])
                 candidates.add(place, lex[weighed:])
-            if candidates.missing and len(lex) == read:
+            if candidates.missing and len(lex) == self._read:
                 yield from self._read_more(candidates, place, lex)
-        if by_words:
-            candidates.add(MATCHES.index("words"), by_words)
-        if self._typos and candidates.missing:
-            candidates.add(MATCHES.index("typo"), (yield self._find_variants()))
-        return candidates, chosen
+            if not candidates.missing:
+                break
+        self._filled[len(self._typed)] = used == 1
 
     def match_recents(self, lists: Sequence[str], ids: Sequence[str] = ()) -> Call:
         """Return the call that reads matching recent choices.
@@ -114,6 +126,21 @@ class Completion:
             lex = yield self._range(self._key_of("lex"), place, b"\xff", read, after=lex[-1])
             left -= len(lex)
             candidates.add(place, lex)
+
+    def _ranges(self, places: Sequence[int]) -> list[Command]:
+        """Return the reads of these places, one after the other; for a short prefix each with that of its weights."""
+        lex_key = self._key_of("lex")
+        if len(self._typed) > WEIGHED_CHARS:
+            return [self._range(lex_key, place, b"\xff", self._read) for place in places]
+        top_key = self._key_of("top")
+        return [
+            request
+            for place in places
+            for request in (
+                self._range(lex_key, place, b"\xff", self._read),
+                self._range(top_key, place, b"\2", self._limit),
+            )
+        ]
 
     def _range(self, key: str, place: int, end: bytes, count: int, after: bytes = b"") -> Command:
         """Return a read of the members of a place that start with the prefix, before `end` after it.

@@ -59,6 +59,8 @@ class PrefixIndex:
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, "index name")
         self.using = using
+        #: See `completion`.
+        self._filled: dict[int, bool] = {}
 
     def __repr__(self) -> str:
         return f"<PrefixIndex {self.name}>"
@@ -82,7 +84,7 @@ class PrefixIndex:
     def complete(
         self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
     ) -> list[Suggestion]:
-        """Return the entries with a term that starts with `prefix`, in one round trip.
+        """Return the entries with a term that starts with `prefix`, usually in one round trip.
 
         Order: recent choices (at most five unless the prefix is empty); entries whose text starts with the prefix;
         those with a word or a further term that does; those with a run of Han characters that has it inside; those
@@ -90,6 +92,9 @@ class PrefixIndex:
         weight decides among all entries for prefixes of one or two characters, and among the first fifty matching
         terms for longer ones. The order does not depend on `limit`. A recent choice that is not in the index is left
         out.
+
+        If enough texts started with the last prefix of the same length, words are read only when they are needed, in a
+        second round trip.
 
         Words in another order are searched among the first 500 terms of the rarest word.
 
@@ -104,7 +109,7 @@ class PrefixIndex:
                 characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.
         """
         client = connections.page_client(self.using)
-        query = Completion(self.key_of, prefix, limit, typos=typos)
+        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
@@ -113,7 +118,7 @@ class PrefixIndex:
     ) -> list[Suggestion]:
         """See `complete`."""
         client = connections.apage_client(self.using)
-        query = Completion(self.key_of, prefix, limit, typos=typos)
+        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
@@ -122,7 +127,7 @@ class PrefixIndex:
     ) -> list[RankedSuggestion]:
         """Return what `complete` returns, each with the reason for its position."""
         client = connections.page_client(self.using)
-        query = Completion(self.key_of, prefix, limit, typos=typos)
+        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
@@ -131,7 +136,7 @@ class PrefixIndex:
     ) -> list[RankedSuggestion]:
         """See `explain`."""
         client = connections.apage_client(self.using)
-        query = Completion(self.key_of, prefix, limit, typos=typos)
+        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 

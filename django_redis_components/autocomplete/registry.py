@@ -93,6 +93,8 @@ class Source:
         self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)
         self.typos = check_flag(typos, "typos")
         self.using = using
+        #: What the objects of this index remember together, see `completion`.
+        self._filled: dict[int, bool] = {}
         for what, function in (("permission", permission), ("scope_for", scope_for), ("recents", recents)):
             _check_callback(what, function)
         self._permission = permission
@@ -155,11 +157,16 @@ class Source:
             problem = "the index has one part per scope: pass the scope" if self.scoped else "the index has no scopes"
             raise ScopeNeeded(f"Index {self.name!r} with scope {scope!r}: {problem}.")
         if not self.scoped:
-            return PrefixIndex(self.name, using=self.using)
+            return self._prefix_index(self.name)
         try:
-            return PrefixIndex(f"{self.name}:{scope}", using=self.using)
+            return self._prefix_index(f"{self.name}:{scope}")
         except ValueError as exc:
             raise InvalidScope(str(exc)) from None
+
+    def _prefix_index(self, name: str) -> PrefixIndex:
+        index = PrefixIndex(name, using=self.using)
+        index._filled = self._filled
+        return index
 
     def least_length(self) -> int:
         """Return the minimum length of a query."""

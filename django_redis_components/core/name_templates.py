@@ -4,6 +4,13 @@
 
 Attributes, items and format specifications work as in `str.format`, and default arguments are applied. Errors in a
 template are raised when the function is decorated, not at its first call.
+
+Two calls have the same name only if all fields of the template have the same text: 7 and "7" have, and None and "None".
+So in a template of several fields percent signs and the first character of each text between two fields are escaped as
+in URLs: "page:{owner}:{slug}" gives "page:a:b%3Ac" and "page:a%3Ab:c". Fields without a text between them, or with one
+that an escape may contain, are separated by "%,". The only field of a template stays as it is.
+
+Whoever uses the name validates or hashes it: values may contain anything.
 """
 
 from __future__ import annotations
@@ -16,9 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from django_redis_components.core.decorators import function_name, refuse_awaitable, refuse_coroutine_function
-from django_redis_components.core.keys import validate_name
+from django_redis_components.core.names import validate_name
 
 _ROOT = re.compile(r"[^.\[]*")
+#: Separates two fields if the text between them does not.
+_SEPARATOR = "%,"
+#: First characters of a text that does not separate fields: an escape may contain them.
+_IN_ESCAPES = frozenset("%0123456789ABCDEF")
 
 
 class NameTemplate:
@@ -43,6 +54,10 @@ class NameTemplate:
         self._is_template = False
         #: The arguments used by the template.
         self._roots: frozenset[str] = frozenset()
+        #: Each field as a template, the texts before the fields and after the last one, and what is escaped in fields.
+        self._fields: list[str] = []
+        self._texts: list[str] = []
+        self._escaped: re.Pattern[str] | None = None
         if isinstance(name, str):
             self._where = f"{what} {name!r} of {function_name(func)}()"
             self._is_template = self._check(name, what)
@@ -73,9 +88,13 @@ class NameTemplate:
         for root in self._roots - values.keys():
             raise ValueError(f"{self._where}: this call has no argument {root!r}.")
         try:
-            return self._given.format_map(values)
+            found = [field.format_map(values) for field in self._fields]
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
             raise ValueError(f"{self._where}: {type(exc).__name__}: {exc}.") from exc
+        if self._escaped is not None:
+            found = [self._escaped.sub(_quoted, value) for value in found]
+        *texts, last = self._texts
+        return "".join([text + value for text, value in zip(texts, found, strict=True)]) + last
 
     def _check(self, template: str, what: str) -> bool:
         try:
@@ -88,7 +107,23 @@ class NameTemplate:
         for field in fields:
             self._check_field(field)
         self._roots = frozenset(fields)
+        self._compile(template)
         return bool(fields)
+
+    def _compile(self, template: str) -> None:
+        """Split the template into its fields and the texts around them."""
+        self._texts = [""]
+        for text, field, specification, conversion in string.Formatter().parse(template):
+            self._texts[-1] += text
+            if field is not None:
+                shown = f"{field}!{conversion}" if conversion else field
+                self._fields.append(f"{{{shown}:{specification}}}" if specification else f"{{{shown}}}")
+                self._texts.append("")
+        if len(self._fields) > 1:
+            between = [text if text[:1] not in _IN_ESCAPES | {""} else _SEPARATOR + text for text in self._texts[1:-1]]
+            self._texts[1:-1] = between
+            firsts = "".join({text[0] for text in between if not text.startswith("%")})
+            self._escaped = re.compile(f"[%{re.escape(firsts)}]")
 
     def _check_field(self, field: str) -> None:
         parameters = self._signature.parameters
@@ -103,6 +138,10 @@ class NameTemplate:
 def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
     """Django's `method_decorator` passes a partial of a bound method whose ``__wrapped__`` takes ``self`` as well."""
     return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return "".join([f"%{byte:02X}" for byte in found[0].encode()])
 
 
 def _fields(template: str) -> Iterator[str]:

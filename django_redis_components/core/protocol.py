@@ -36,7 +36,8 @@ class Script(Protocol):
 
     idempotent: bool
 
-    def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs: ...
+    @property
+    def sha(self) -> str: ...
     def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs: ...
     def cluster_keys(self, keys: CommandArgs) -> CommandArgs: ...
 
@@ -61,7 +62,9 @@ class Call:
 
     def command_args(self, cluster: bool = False) -> CommandArgs:
         """Return the EVALSHA command."""
-        return self.script.evalsha_args(self.script.cluster_keys(self.keys) if cluster else self.keys, self.args)
+        script = self.script
+        keys = script.cluster_keys(self.keys) if cluster else self.keys
+        return ("EVALSHA", script.sha, str(len(keys)), *keys, *self.args)  # text: see `transport.pack`
 
     def eval_args(self, cluster: bool = False) -> CommandArgs:
         """Return the EVAL command, for a server that has not loaded the script."""
@@ -212,11 +215,15 @@ class BoundedSlotWait:
 
     def perform(self, client: SyncClientProtocol) -> Any:
         """Execute the request in this thread."""
+        if not getattr(client, "is_cluster", True):
+            return self.request.perform(client)
         with slot_wait_limit(self.seconds):
             return self.request.perform(client)
 
     async def aperform(self, client: AsyncClientProtocol) -> Any:
         """Execute the request on the event loop."""
+        if not getattr(client, "is_cluster", True):
+            return await self.request.aperform(client)
         with slot_wait_limit(self.seconds):
             return await self.request.aperform(client)
 
@@ -240,6 +247,8 @@ class LocalIO:
         return await asyncio.to_thread(self.operation)
 
 
+#: Requests that clients execute as they are.
+_SINGLE = (Call, Command)
 Request = Call | Command | Batch | Sleep | Wait | BoundedSlotWait | LocalIO
 Flow = Generator[Request, Any, T]
 
@@ -307,8 +316,8 @@ def _advance(client: SyncClientProtocol, flow: Flow[T], request: Request) -> Req
     This is a function because CPython does not protect the first instruction of a `try` inside a `try`: a Ctrl-C there
     would not reach the flow.
     """
-    try:
-        reply = request.perform(client)
+    try:  # calls and commands, which are most requests, without a call in between
+        reply = client.execute(request) if isinstance(request, _SINGLE) else request.perform(client)
     except StopIteration as exc:
         return flow.throw(_WrappedStopIteration(exc))
     except BaseException as exc:  # noqa: BLE001 - the flow decides

@@ -121,10 +121,6 @@ class LuaScript:
         folder = resources.files(_PACKAGE).joinpath(self.component, "lua")
         return folder.joinpath(f"{self.name}.lua").read_text(encoding="utf-8")
 
-    def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
-        """Return the command that runs the script by its SHA."""
-        return ("EVALSHA", self.sha, len(keys), *keys, *args)
-
     def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """Return the command that runs the script by its text, for a server that does not have it."""
         return ("EVAL", self.source, len(keys), *keys, *args)

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import ReleaseCall, acquire_with_token, release_with_token, with_confirm
+from django_redis_components.core.leasing.calls import (
+    ReleaseCall,
+    acquire_with_token,
+    as_text,
+    release_with_token,
+    with_confirm,
+)
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue
@@ -90,7 +96,7 @@ class PlainScripts:
         return [(yield from inspect_lock(lock_keys(self.name)))]
 
     def _make_acquire(self, wait: bool) -> Call:
-        made = self._acquire_calls[wait] = ACQUIRE(
+        call = ACQUIRE(
             **self.keys,
             token="",
             description="",
@@ -99,6 +105,7 @@ class PlainScripts:
             handoff_ms=HANDOFF_MS,
             fair=self._fair,
         )
+        made = self._acquire_calls[wait] = as_text(call)
         return made
 
     def _make_release(self) -> ReleaseCall:

@@ -1,15 +1,19 @@
 """Counts of allowed and denied hits, for the dashboard: per limit and minute, and the keys that were denied most.
 
-A hit costs one update of a dict. A thread adds the counts to Redis (`core.flushing`).
+An allowed hit costs one step of a counter, without a lock. A thread adds the counts to Redis (`core.flushing`), and
+takes them as hits of the minute in which it does so.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.flushing import Collector
@@ -18,22 +22,77 @@ from django_redis_components.ratelimits.decision import Decision
 
 #: How long counts are kept after the last one of their hour, in milliseconds.
 KEPT_MS = 7_200_000
-#: Pairs of limit and minute that a process counts between two transfers; hits of others are not counted.
+#: Limits whose counts are sent in one transfer; the counts of others follow in a later one.
 MAX_COUNTED = 1_000
 #: Denied keys of a limit that are counted between two transfers, those of them that are sent, and those kept in Redis.
 MAX_DENIED, MAX_SENT, MAX_KEPT = 1_000, 20, 1_000
-#: Characters of a denied key, if the site stores their text.
+#: Characters of a denied key, if the site stores their text, and of one that a process keeps as it is until it is sent.
 MAX_KEY = 200
 #: Fields of a minute: allowed, denied, and allowed or denied without Redis.
 KINDS = ("allowed", "denied", "unchecked")
 
 
-@dataclasses.dataclass(slots=True)
-class _Counts:
-    """The counts of a limit in one minute: a number for each of `KINDS`, and denials by key."""
+class _SentName(str):
+    """A denied key as it is sent: its hash or its text."""
 
-    numbers: list[int] = dataclasses.field(default_factory=lambda: [0] * len(KINDS))
-    denied_keys: dict[str, int] = dataclasses.field(default_factory=dict)
+    __slots__ = ()
+
+
+class HitTally:
+    """The hits of one limit in this process. `RateLimit` objects of the same policy share it.
+
+    Attributes:
+        policy: connection and id of the limit.
+        is_due: whether the next transfer takes it.
+    """
+
+    __slots__ = ("__weakref__", "_denied_keys", "_lock", "_numbers", "_steps", "_taken", "is_due", "policy")
+
+    def __init__(self, policy: tuple[str, str]) -> None:
+        self.policy = policy
+        self.is_due = False
+        #: `next` is atomic, unlike adding to an attribute: the threads of a site share no lock.
+        self._numbers = [itertools.count() for _ in KINDS]
+        self._steps = [number.__next__ for number in self._numbers]
+        self._taken = [0] * len(KINDS)
+        self._denied_keys: dict[str | bytes | int, int] = {}
+        self._lock = threading.Lock()
+
+    def record(self, key: str | bytes | int, decision: Decision) -> None:
+        """Count a hit."""
+        if decision.allowed and decision.checked:
+            self._steps[0]()
+        elif decision.checked:
+            self._steps[1]()
+            self._count_key(key)
+        else:
+            self._steps[2]()
+        if not self.is_due:  # after the count, which a transfer may miss otherwise
+            COUNTER.add(self)
+
+    def take(self) -> tuple[list[int], dict[str, int]]:
+        """Return the number of each of `KINDS` and the denials by name since the last call."""
+        with self._lock:
+            denied_keys, self._denied_keys = self._denied_keys, {}
+        denied: dict[str, int] = {}
+        for key, times in denied_keys.items():
+            name = key if isinstance(key, _SentName) else _sent_name(key)
+            denied[name] = denied.get(name, 0) + times
+        numbers = []
+        for at, step in enumerate(self._steps):
+            total = step()
+            numbers.append(total - self._taken[at])
+            self._taken[at] = total + 1  # this call has counted one
+        return numbers, denied
+
+    def _count_key(self, key: str | bytes | int) -> None:
+        """Count a denial of a key. Its hash is computed by the thread that sends it, unless the key is long."""
+        if not isinstance(key, int) and len(key) > MAX_KEY:
+            key = _sent_name(key)
+        with self._lock:
+            denied = self._denied_keys
+            if key in denied or len(denied) < MAX_DENIED:
+                denied[key] = denied.get(key, 0) + 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,31 +123,36 @@ class HitCounter(Collector):
     def reset(self) -> None:
         """See the base class."""
         super().reset()
-        self._lock = threading.Lock()
-        self._counts: dict[tuple[str, str, int], _Counts] = {}
+        #: The tallies in use, by policy; another object after each reset.
+        self.tallies: weakref.WeakValueDictionary[tuple[str, str], HitTally] = weakref.WeakValueDictionary()
+        self._tallies_lock = threading.Lock()
+        self._due: deque[HitTally] = deque()
 
-    def record(self, using: str, limit_id: str, key: str | bytes | int, decision: Decision) -> None:
-        """Count a hit."""
-        slot = using, limit_id, int(time.time()) // 60
-        kind = 2 if not decision.checked else 0 if decision.allowed else 1
-        with self._lock:
-            counts = self._counts.get(slot)
-            if counts is None:
-                if len(self._counts) >= MAX_COUNTED:
-                    return
-                counts = self._counts[slot] = _Counts()
-            counts.numbers[kind] += 1
-            if kind == 1:
-                _count_key(counts.denied_keys, key)
+    def tally(self, using: str, limit_id: str) -> HitTally:
+        """Return the tally of a limit."""
+        policy = using, limit_id
+        with self._tallies_lock:
+            found = self.tallies.get(policy)
+            if found is None:
+                found = self.tallies[policy] = HitTally(policy)
+            return found
+
+    def add(self, tally: HitTally) -> None:
+        """Have the next transfer take a tally."""
+        if len(self._due) < MAX_COUNTED:
+            tally.is_due = True
+            self._due.append(tally)
         self.notify()
 
     def take(self) -> Mapping[str, list[Command]]:
         """See the base class."""
-        with self._lock:
-            counted, self._counts = self._counts, {}
+        minute = int(time.time()) // 60
         requests: dict[str, list[Command]] = {}
-        for (using, limit_id, minute), counts in counted.items():
-            requests.setdefault(using, []).extend(_requests(limit_id, minute, counts))
+        for _ in range(len(self._due)):
+            tally = self._due.popleft()
+            tally.is_due = False  # before it is taken: a hit that is counted now adds it again
+            using, limit_id = tally.policy
+            requests.setdefault(using, []).extend(_requests(limit_id, minute, *tally.take()))
         return requests
 
     def timeout_s(self) -> float:
@@ -122,26 +186,23 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
     return found
 
 
-def _count_key(denied: dict[str, int], key: str | bytes | int) -> None:
-    """Count a denial of a key: by its hash, unless the site stores the text."""
+def _sent_name(key: str | bytes | int) -> _SentName:
+    """Return the hash of a denied key, or its text if the site stores it."""
     if conf.settings().ratelimits.denied_keys == "text":
-        name = str(key if not isinstance(key, bytes) else key.decode("utf-8", "replace"))[:MAX_KEY]
-    else:
-        name = keys.digest(str(key) if isinstance(key, int) else key)
-    if name in denied or len(denied) < MAX_DENIED:
-        denied[name] = denied.get(name, 0) + 1
+        return _SentName(str(key if not isinstance(key, bytes) else key.decode("utf-8", "replace"))[:MAX_KEY])
+    return _SentName(keys.digest(str(key) if isinstance(key, int) else key))
 
 
-def _requests(limit_id: str, minute: int, counts: _Counts) -> list[Command]:
+def _requests(limit_id: str, minute: int, numbers: Sequence[int], denied_keys: Mapping[str, int]) -> list[Command]:
     """Return the commands that add counts. They are never repeated: that could count hits twice."""
     key, denied = _key(limit_id, minute // 60), _key(limit_id, minute // 60, "denied")
     requests = [
         Command("HINCRBY", key, f"{minute}{kind[0]}", number)
-        for kind, number in zip(KINDS, counts.numbers, strict=True)
+        for kind, number in zip(KINDS, numbers, strict=True)
         if number
     ]
     requests.append(Command("PEXPIRE", key, KEPT_MS))
-    most = sorted(counts.denied_keys.items(), key=lambda item: -item[1])[:MAX_SENT]
+    most = sorted(denied_keys.items(), key=lambda item: -item[1])[:MAX_SENT]
     if most:
         requests += [Command("ZINCRBY", denied, times, name.encode("utf-8", "replace")) for name, times in most]
         requests += [Command("ZREMRANGEBYRANK", denied, 0, -MAX_KEPT - 1), Command("PEXPIRE", denied, KEPT_MS)]

@@ -19,7 +19,7 @@ from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
-from django_redis_components.ratelimits.hit_counts import COUNTER
+from django_redis_components.ratelimits.hit_counts import COUNTER, HitTally
 from django_redis_components.ratelimits.limiter import Limiter, LimitKey, Penalty, RateLimitPolicy
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class RateLimit:
         self.name = name
         self.using = using
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
-        #: Id of the policy, once a hit was counted.
-        self._id = ""
+        #: Counts the hits for the dashboard, from the first one.
+        self._tally: HitTally | None = None
+        self._tallies: object = None
         _limits.add(self)
 
     def __repr__(self) -> str:
@@ -95,27 +96,31 @@ class RateLimit:
         Raises:
             TypeError, ValueError: the key or cost is not accepted.
         """
-        decision = run(self._client(), self._limiter.hit(key, cost))
-        self._count(key, decision)
+        settings = conf.settings().ratelimits
+        decision = run(self._client(settings.timeout_s), self._limiter.hit(key, cost))
+        if settings.count_hits:
+            self._count(key, decision)
         if not decision.allowed:
             signals.send(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
     async def ahit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
         """See `hit`."""
-        decision = await arun(self._aclient(), self._limiter.hit(key, cost))
-        self._count(key, decision)
+        settings = conf.settings().ratelimits
+        decision = await arun(self._aclient(settings.timeout_s), self._limiter.hit(key, cost))
+        if settings.count_hits:
+            self._count(key, decision)
         if not decision.allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
     def peek(self, key: LimitKey, cost: int = 1) -> Decision:
         """Return what `hit` would return now. Neither a hit nor a denial is counted."""
-        return run(self._client(), self._limiter.peek(key, cost))
+        return run(self._client(conf.settings().ratelimits.timeout_s), self._limiter.peek(key, cost))
 
     async def apeek(self, key: LimitKey, cost: int = 1) -> Decision:
         """See `peek`."""
-        return await arun(self._aclient(), self._limiter.peek(key, cost))
+        return await arun(self._aclient(conf.settings().ratelimits.timeout_s), self._limiter.peek(key, cost))
 
     def wait(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:
         """Count a hit as soon as it is allowed.
@@ -125,16 +130,20 @@ class RateLimit:
         Args:
             timeout: maximum seconds to wait. If that is too short, the denial is returned at once.
         """
-        decision = run(self._client(), self._limiter.wait(key, timeout, cost))
-        self._count(key, decision)
+        settings = conf.settings().ratelimits
+        decision = run(self._client(settings.timeout_s), self._limiter.wait(key, timeout, cost))
+        if settings.count_hits:
+            self._count(key, decision)
         if not decision.allowed:
             signals.send(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
 
     async def await_(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
         """See `wait`. The name ``await`` is a keyword."""
-        decision = await arun(self._aclient(), self._limiter.wait(key, timeout, cost))
-        self._count(key, decision)
+        settings = conf.settings().ratelimits
+        decision = await arun(self._aclient(settings.timeout_s), self._limiter.wait(key, timeout, cost))
+        if settings.count_hits:
+            self._count(key, decision)
         if not decision.allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
@@ -167,21 +176,23 @@ class RateLimit:
 
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""
-        if conf.settings().ratelimits.count_hits:
-            self._id = self._id or self.policy.id
-            COUNTER.record(self.using, self._id, key, decision)
+        tally = self._tally
+        if tally is None or self._tallies is not COUNTER.tallies:  # new after a fork or a change of the settings
+            self._tallies = COUNTER.tallies
+            tally = self._tally = COUNTER.tally(self.using, self.policy.id)
+        tally.record(key, decision)
 
-    def _client(self) -> SyncClient:
+    def _client(self, timeout_s: float) -> SyncClient:
         """Return the client for hits; one with a short timeout if hits are allowed without an answer."""
         if not self._limiter.fails_open:
             return client(self.using)
-        return client_with_timeout(self.using, conf.settings().ratelimits.timeout_s)
+        return client_with_timeout(self.using, timeout_s)
 
-    def _aclient(self) -> AsyncClient:
+    def _aclient(self, timeout_s: float) -> AsyncClient:
         """See `_client`."""
         if not self._limiter.fails_open:
             return aclient(self.using)
-        return aclient_with_timeout(self.using, conf.settings().ratelimits.timeout_s)
+        return aclient_with_timeout(self.using, timeout_s)
 
 
 def read_flow(limit: RateLimit, key: LimitKey) -> Flow[Decision]:

@@ -6,7 +6,13 @@ import time
 from collections.abc import Sequence
 
 from django_redis_components.core import keys
-from django_redis_components.core.leasing.calls import ReleaseCall, acquire_with_token, release_with_token, with_confirm
+from django_redis_components.core.leasing.calls import (
+    ReleaseCall,
+    acquire_with_token,
+    as_text,
+    release_with_token,
+    with_confirm,
+)
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.wait_queue import HANDOFF_MS
@@ -100,9 +106,10 @@ class PermitScripts:
         return 0.0 if expires_ms is None else float(expires_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
 
     def _make_acquire(self, wait: bool) -> Call:
-        made = self._acquire_calls[wait] = ACQUIRE(
+        call = ACQUIRE(
             **self.keys, permit="", description="", ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS
         )
+        made = self._acquire_calls[wait] = as_text(call)
         return made
 
     def _make_release(self) -> ReleaseCall:

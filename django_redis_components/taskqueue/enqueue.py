@@ -27,6 +27,7 @@ from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
 from django_redis_components.taskqueue.unique import claim_of
 
 if TYPE_CHECKING:
@@ -102,8 +103,11 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
     if message.nonce:
         reply: Any = run(connections.client(using), store.send(message))
     else:
-        reply = connections.client(using).execute(call_for(message))
-    set_accepted(result, reply[0] if message.is_plain else reply)
+        call = call_for(message)
+        reply = connections.client(using).execute(call)
+        if call.script is ENQUEUE_PLAIN:
+            reply = reply[0]
+    set_accepted(result, reply)
     if test_hook is not None:
         test_hook()
     return result

@@ -141,6 +141,8 @@ class TaskResult(TaskRecord[R_co]):
             self._load(store.fields_of(pairs), ())
             return
         self._fields[Field.enqueued_at_us] = str(reply).encode()
+        if options.run_after is None and options.expires is None:
+            return
         for field, at_ms in ((Field.due_at_ms, options.due_ms(reply)), (Field.expiry, options.expiry_ms(reply))):
             if at_ms is not None:
                 self._fields[field] = str(at_ms).encode()

@@ -193,3 +193,21 @@ def test_recents_match_any_term_and_keep_their_order(store: Store) -> None:
         [],
     ]
     assert [one.id for one in index.complete("", 2, recents=recents)] == ["3", "2"]
+
+
+def test_words_are_read_only_if_too_few_texts_start_with_the_prefix(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = filled("Anna", "Anna Bell", "Anna Cole", "Zoe Anna")
+    client, trips = connections.client(), []
+    for name in ("execute", "execute_many"):
+        send = getattr(client, name)
+        monkeypatch.setattr(client, name, lambda requests, send=send: (trips.append(requests), send(requests))[1])
+
+    def commands_of(limit: int) -> list[int]:
+        """The number of commands in each round trip of a completion, which finds as many as there are."""
+        trips.clear()
+        assert texts(index.complete("anna", limit)) == ["Anna", "Anna Bell", "Anna Cole", "Zoe Anna"][:limit]
+        return [len(trip) if isinstance(trip, list) else 1 for trip in trips]
+
+    assert [commands_of(limit) for limit in (3, 3, 4, 4)] == [[2], [1], [1, 1], [2]]

@@ -144,9 +144,9 @@ def test_script_waits_for_a_slot_whose_target_has_not_loaded_it(cluster: Store, 
 def test_guard_key_is_sent_only_to_a_cluster(redis_server: Store, drive: Driver) -> None:
     call = PAIR(base="drc:{x}", value="v")
 
-    assert call.command_args()[2:] == (1, "drc:{x}", "v")
-    assert call.command_args(True)[2:] == (2, "drc:{x}", "drc:{x}:guard", "v")
-    assert PUT(target="{a}1", counter="{a}2", value="v").command_args(True)[2:] == (2, "{a}1", "{a}2", "v")
+    assert call.command_args()[2:] == ("1", "drc:{x}", "v")
+    assert call.command_args(True)[2:] == ("2", "drc:{x}", "drc:{x}:guard", "v")
+    assert PUT(target="{a}1", counter="{a}2", value="v").command_args(True)[2:] == ("2", "{a}1", "{a}2", "v")
 
 
 @pytest.mark.parametrize("key", ["drc:{x}:y", b"drc:{x}:y", "plain", 7])

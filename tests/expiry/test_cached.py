@@ -537,3 +537,12 @@ def test_function_that_returns_an_awaitable_raises(redis_server: Store) -> None:
         cached("later", 60)(later)()
 
     assert waiters(redis_server, "later") == 0
+
+
+def test_different_arguments_never_share_a_value(redis_server: Store) -> None:
+    @cached("page:{owner}:{slug}", 60)
+    def page(owner: str, slug: str) -> list[str]:
+        return [owner, slug]
+
+    assert page("a", "b:c") == ["a", "b:c"]
+    assert page("a:b", "c") == ["a:b", "c"]

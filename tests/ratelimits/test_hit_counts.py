@@ -184,7 +184,7 @@ def test_counts_of_the_last_hour_span_two_clock_hours(
     for ago in (61, 59, 1, 0):
         clock[:] = [lambda ago=ago: now - ago * 60]
         limit.hit("ada")
-    COUNTER.flush()
+        COUNTER.flush()
 
     assert counts_of(limit).totals == (3, 0, 0)
 

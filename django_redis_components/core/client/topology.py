@@ -39,11 +39,12 @@ class Standalone:
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._node = endpoint.seeds[0]
+        #: The node of all keys; None if it may change, or depends on the key.
+        self.only_node: Node | None = endpoint.seeds[0]
 
     def locate(self, _: Any) -> Node | None:
         """Return the server."""
-        return self._node
+        return self.only_node
 
     def key_per_primary(self) -> list[str]:
         """Return any key."""
@@ -62,6 +63,7 @@ class Sentinel:
 
     #: Whether MOVED is followed, and ASK means that a slot is being moved.
     redirects = False
+    only_node = None
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -103,6 +105,7 @@ class Cluster:
 
     #: Whether MOVED is followed, and ASK means that a slot is being moved.
     redirects = True
+    only_node = None
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -18,12 +18,15 @@ import builtins
 import contextlib
 import math
 import select
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from hiredis import pack_command
+from hiredis import PushNotification, pack_command
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
+from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
 from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
@@ -105,7 +108,7 @@ class _BaseConnection:
 class SyncConnection(_BaseConnection):
     """A connection for one request at a time, used by one thread at a time."""
 
-    __slots__ = ("_parser", "_part_s", "_socket")
+    __slots__ = ("_buffer", "_parser", "_part_s", "_reader", "_socket")
 
     def connect(self, timeout_s: float | None = None) -> None:
         """Open the connection.
@@ -120,6 +123,7 @@ class SyncConnection(_BaseConnection):
             connection.connect()
         self._socket = connection._sock
         self._parser = connection._parser
+        self._reader, self._buffer = connection._parser._reader, connection._parser._buffer
         self._part_s = min(PART_S, connection.socket_timeout)
         self._socket.settimeout(self._part_s)
         self._record_opening(started_at, timeout_s)
@@ -130,12 +134,15 @@ class SyncConnection(_BaseConnection):
         Args:
             timeout_s: seconds to wait for the reply, if the settings allow more.
         """
+        data = pack(args)
         try:
-            self._send(pack(args))
-            try:
-                reply = self._parser.read_response()
-            except TimeoutError:
-                reply = self._read_late(timeout_s)
+            try:  # as `_send` does
+                sent = self._socket.send(data)
+            except builtins.TimeoutError:
+                sent = 0
+            if sent < len(data):
+                self._send_rest(memoryview(data)[sent:])
+            reply = self._read(timeout_s)
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
         if isinstance(reply, ResponseError):
@@ -196,9 +203,10 @@ class SyncConnection(_BaseConnection):
         self._redis_connection.disconnect()
 
     def _send(self, data: bytes) -> None:
-        sent = 0
-        with contextlib.suppress(builtins.TimeoutError):
+        try:
             sent = self._socket.send(data)
+        except builtins.TimeoutError:
+            sent = 0
         if sent < len(data):
             self._send_rest(memoryview(data)[sent:])
 
@@ -215,10 +223,25 @@ class SyncConnection(_BaseConnection):
                     raise
 
     def _read(self, timeout_s: float | None) -> Any:
-        try:
-            return self._parser.read_response()
-        except TimeoutError:
-            return self._read_late(timeout_s)
+        """Return the next reply. This is redis-py's `read_response` without what a plain reply does not need."""
+        reader = self._reader
+        reply = reader.gets()
+        while reply is NOT_ENOUGH_DATA:
+            try:
+                size = self._socket.recv_into(self._buffer)
+            except builtins.TimeoutError:
+                return self._read_late(timeout_s)
+            if not size:
+                raise ConnectionError(SERVER_CLOSED_CONNECTION_ERROR)
+            reader.feed(self._buffer, 0, size)
+            reply = reader.gets()
+        if isinstance(reply, PushNotification):
+            self._parser.handle_push_response(reply)
+            return self._read(timeout_s)
+        error = reply[0] if reply.__class__ is list and reply else reply
+        if isinstance(error, ConnectionError):
+            raise error
+        return reply
 
     def _read_late(self, timeout_s: float | None) -> Any:
         """Continue to read a reply that did not arrive within the first part of the timeout."""
@@ -356,20 +379,20 @@ class AsyncConnection(_BaseConnection):
             raise self._redis_error(exc) from exc
 
 
-def sync_request_limit(_: int | None, __: float | None) -> contextlib.AbstractContextManager[Any]:
+def sync_request_limit(_: int | None, __: float | None) -> threading.Semaphore | None:
     """Return no limit: each thread has one request at a time, and threads are few."""
-    return contextlib.nullcontext()
+    return None
 
 
-def async_request_limit(limit: int | None, wait_s: float | None) -> contextlib.AbstractAsyncContextManager[Any]:
-    """Return a limit of concurrent requests.
+def async_request_limit(limit: int | None, wait_s: float | None) -> asyncio.Semaphore | None:
+    """Return a limit of concurrent requests; None: unlimited.
 
     Args:
         limit: None for unlimited.
         wait_s: seconds that a request waits for others to finish; None: as long as they take.
     """
     if limit is None:
-        return contextlib.nullcontext()
+        return None
     return asyncio.Semaphore(limit) if wait_s is None else _PatientSemaphore(limit, wait_s)
 
 
@@ -380,15 +403,13 @@ class _PatientSemaphore(asyncio.Semaphore):
         super().__init__(limit)
         self._wait_s = wait_s
 
-    async def __aenter__(self) -> None:
+    async def acquire(self) -> Literal[True]:
         if not self.locked():
-            await self.acquire()
-            return
+            return await super().acquire()
         while True:
             try:
                 async with asyncio.timeout(self._wait_s) as timer:
-                    await self.acquire()
-                    return
+                    return await super().acquire()
             except builtins.TimeoutError:
                 if asyncio.get_running_loop().time() - (timer.when() or 0.0) < PART_S:
                     raise TimeoutError(f"All connections were in use for {self._wait_s:g} s.") from None

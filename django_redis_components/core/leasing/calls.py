@@ -40,9 +40,14 @@ class ReleaseCall(Call):
     confirm: Call
 
 
+def as_text(call: Call) -> Call:
+    """Return the same call with arguments of text: numbers would be converted each time it is sent."""
+    return Call(call.script, call.keys, tuple(map(str, call.args)))
+
+
 def with_confirm(release: Call, confirm: Call) -> ReleaseCall:
     """Return a release that is followed by `confirm` when it has handed off."""
-    return ReleaseCall(release.script, release.keys, release.args, confirm)
+    return ReleaseCall(release.script, release.keys, tuple(map(str, release.args)), confirm)
 
 
 def acquire_with_token(token: str, call: Call) -> Call:

@@ -235,7 +235,8 @@ class LeaseFlows:
         Raises:
             RedisComponentsError: `not_owned`, there is none.
         """
-        return self._required(self.leases.claim(current_owner() if owner is None else owner))
+        lease = self.leases.claim(current_owner() if owner is None else owner)
+        return lease or self._required(lease)
 
     def _required(self, lease: Lease | None) -> Lease:
         if lease is None:
@@ -262,7 +263,8 @@ class LeaseFlows:
             lease.depth -= 1
             return
         calls = self.scripts.release(lease.token)
-        renewer.unwatch(lease)  # for good: a block that was left does not try again, and would keep the lease for ever
+        if not self._is_plain:  # for good: a block that was left does not try again, and would keep the lease for ever
+            renewer.unwatch(lease)
         if not (yield from self.queue.release(calls, lease)):
             yield from read_releases([(lease, calls)])
             raise self._loss(self.not_owned, lease, "cannot be released", "its lease had expired")

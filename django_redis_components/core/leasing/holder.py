@@ -59,26 +59,6 @@ class LeaseHolder:
         return f"{text}, request {self.request}" if self.request else text
 
 
-class _ProcessLines:
-    """The lines about this process, which are the same in each description.
-
-    Attributes:
-        text: the lines; "" until they are needed.
-    """
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the lines, in the child of a fork: its process has another id."""
-        self.text = ""
-
-    def make(self) -> str:
-        """Store and return the lines."""
-        self.text = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread="
-        return self.text
-
-
 def clean(text: str, limit: int) -> str:
     """Return a text without unprintable characters, of at most `limit` bytes as UTF-8."""
     if text.isascii() and text.isprintable():
@@ -87,14 +67,36 @@ def clean(text: str, limit: int) -> str:
     return kept.encode()[:limit].decode(errors="ignore")
 
 
-_process = _ProcessLines()
-os.register_at_fork(after_in_child=_process.clear)
+class _ThreadLines(threading.local):
+    """The lines about this process and thread, made by the first description of each thread.
+
+    A thread that is renamed later keeps its first name.
+    """
+
+    def __init__(self) -> None:
+        thread = clean(threading.current_thread().name, MAX_THREAD)
+        self.text = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread={thread}"
+
+
+class _Caller:
+    """The lines of each thread of this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the lines, in the child of a fork: its process has another id."""
+        self.lines = _ThreadLines()
+
+
+_caller = _Caller()
+os.register_at_fork(after_in_child=_caller.forget)
 
 
 def describe_caller() -> str:
     """Return the description of the caller: at most about 200 bytes."""
     work = current_work.get()
-    lines = (_process.text or _process.make()) + clean(threading.current_thread().name, MAX_THREAD)
+    lines = _caller.lines.text
     return lines if work is None else f"{lines}\n{work()}"
 
 

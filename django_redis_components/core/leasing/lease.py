@@ -120,14 +120,12 @@ class Lease:
     def mark_lost(self) -> None:
         """Record that the server does not have it any more."""
         self._lost = True
-        self._notify()
+        if self._event is not None:
+            self._event.set()
 
     def mark_released(self) -> None:
         """Record that it was released."""
         self.is_released = True
-        self._notify()
-
-    def _notify(self) -> None:
         if self._event is not None:
             self._event.set()
 

@@ -182,12 +182,14 @@ class OwnedLeases:
 
     def record_request(self, acquisition: Acquisition) -> None:
         """Record a request. Until it is granted, its owner can take over only what is granted later."""
-        self.records.of(acquisition.owner).refused = next(_numbers)
+        owner = acquisition.owner
+        record = self.records.get(owner) or self.records.of(owner)  # `get` first: on the path of each acquisition
+        record.refused = next(_numbers)
 
     def add(self, lease: Lease, acquisition: Acquisition) -> None:
         """Add a lease that was granted, and remove those of the owner that have expired."""
         acquisition.lease = lease
-        record = self.records.of(acquisition.owner)
+        record = self.records.get(acquisition.owner) or self.records.of(acquisition.owner)
         record.refused = 0
         stack = record.leases
         if stack:
@@ -213,8 +215,8 @@ class OwnedLeases:
 
     def claim(self, owner: Owner) -> Lease | None:
         """Return the newest lease of the owner; without one, take over the lease of an owner that has ended."""
-        lease = self.own(owner)
-        if lease is not None:
+        record = self.records.get(owner)
+        if record is not None and record.leases and (lease := if_held(record.leases[-1])) is not None:
             return lease
         with Mutexes.takeover:  # of two callers one takes it over
             lease = self._orphaned(owner)

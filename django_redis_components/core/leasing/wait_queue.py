@@ -130,17 +130,19 @@ class WaitQueue:
             token: token of the lease; None creates one.
         """
         suffix = self._scripts.token_suffix(acquisition)
-        mine = self._next_token(suffix) if token is None else with_suffix(token, suffix)
-        attempt = _Attempt(self._scripts, mine, wait_limit_s, LockWait(*self.subject))
+        if token is not None:
+            mine = with_suffix(token, suffix)
+        else:
+            mine = (self._unsettled and self.pop_unsettled(suffix)) or os.urandom(16).hex() + suffix
+        attempt = _Attempt(self._scripts, mine, wait_limit_s, self.subject)
         self.leases.record_request(acquisition)
         try:
-            lease = yield from self._request(attempt, acquisition)
+            lease = yield from attempt.lease(acquisition)
             if lease is None:
                 if attempt.met_hung_server and token is None:
                     self.keep_unsettled(mine)
                 return False
             self.leases.add(lease, acquisition)
-            attempt.lock_wait.is_acquired = True
             return True
         except RedisError:
             if token is None:
@@ -152,8 +154,8 @@ class WaitQueue:
             yield from attempt.abandon_after_interruption()
             raise
         finally:
-            attempt.close()
-            attempt.lock_wait.end()
+            if attempt.lock_wait is not None:
+                attempt.end_wait(attempt.lock_wait, is_acquired=acquisition.lease is not None)
 
     def release(self, calls: Sequence[Call], lease: Lease) -> Flow[bool]:
         """Release a lease; True if it was valid on all nodes until now.
@@ -202,26 +204,6 @@ class WaitQueue:
                     return entry[1]
         return None
 
-    def _next_token(self, suffix: str) -> str:
-        if not self._unsettled:
-            return new_token(suffix)
-        return self.pop_unsettled(suffix) or new_token(suffix)
-
-    def _request(self, attempt: _Attempt, acquisition: Acquisition) -> Flow[Lease | None]:
-        """Return the lease if it was granted in time and has not expired."""
-        for _ in range(LATE_REPLIES):
-            reply = yield from attempt.request()
-            if reply[0] <= 0:
-                self._scripts.refuse(acquisition, reply)
-                return None
-            lease = Lease(attempt.token, local_deadline(attempt.requested_at, self._scripts.ttl_ms), reply[0])
-            if attempt.is_late():
-                break
-            if not lease.has_expired:
-                return lease
-        yield from attempt.abandon()
-        return None
-
 
 class _Attempt:
     """One `acquire` in progress: its token, its time limit, and the blocking command that wakes it.
@@ -230,59 +212,72 @@ class _Attempt:
         token: of the lease.
         requested_at: monotonic time at which the last request was sent.
         met_hung_server: whether the last wait ended so late that its place was not abandoned.
-        lock_wait: the wait, for the dashboard.
+        lock_wait: the wait, for the dashboard; None before it.
     """
 
     __slots__ = (
         "_deadline_at",
+        "_is_bounded",
         "_is_settled",
         "_limit_s",
         "_pop",
         "_scripts",
+        "_subject",
         "lock_wait",
         "met_hung_server",
         "requested_at",
         "token",
     )
 
-    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float, lock_wait: LockWait) -> None:
+    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float, subject: tuple[str, str, str]) -> None:
         self.token = token
-        self.lock_wait = lock_wait
+        self.lock_wait: LockWait | None = None
         self.requested_at = time.monotonic()
         self.met_hung_server = False
         self._scripts = scripts
+        self._subject = subject
         self._limit_s = wait_limit_s
+        self._is_bounded = 0 < wait_limit_s < math.inf
         self._deadline_at = self.requested_at + wait_limit_s
         self._pop: BlockingPop | None = None
         #: Whether no request is in flight that may still create a place or a grant. Not known for a waiter that is
         #: interrupted while it requests again.
         self._is_settled = True
 
-    def request(self) -> Flow[Sequence[int]]:
-        """Request, wait and request again, until granted, refused for good, or late. Returns the last reply."""
-        while True:
+    def lease(self, acquisition: Acquisition) -> Flow[Lease | None]:
+        """Request, wait and request again; return the lease if it was granted in time and has not expired."""
+        scripts, grants = self._scripts, 0
+        while grants < LATE_REPLIES:
             self.requested_at = time.monotonic()
-            reply: Sequence[int] = yield self._bounded(self._scripts.acquire(self.token, self._limit_s > 0))
+            call = scripts.acquire(self.token, self._limit_s > 0)
+            reply: Sequence[int] = yield self._bounded(call) if self._is_bounded else call
             self._is_settled = True
-            if reply[0] or not self._limit_s:
-                return reply
-            left_s = self._deadline_at - time.monotonic()
-            if left_s > 0:
-                self.lock_wait.start()
-                yield Wait(self._wakeups(), min(reply[1] / 1_000, left_s))
-                self._is_settled = False
-            overrun_s = time.monotonic() - self._deadline_at
-            self.met_hung_server = overrun_s > MAX_OVERRUN_S
-            if overrun_s >= 0 and not self.met_hung_server:
-                yield from self.abandon()
-            if overrun_s >= 0:
-                return reply
+            if reply[0] > 0:
+                lease = Lease(self.token, local_deadline(self.requested_at, scripts.ttl_ms), reply[0])
+                now = time.monotonic()
+                if self._is_bounded and now > max(self._deadline_at, self._deadline_at - self._limit_s + GRACE_S):
+                    break
+                if now < lease.deadline_at:
+                    return lease
+                grants += 1
+            elif reply[0] or not self._limit_s or (yield from self._is_over_after_wait(reply[1])):
+                scripts.refuse(acquisition, reply)
+                return None
+        yield from self.abandon()
+        return None
 
-    def is_late(self) -> bool:
-        """Whether the time limit has passed, which is at least `GRACE_S`."""
-        if not self._limit_s:
-            return False
-        return time.monotonic() > max(self._deadline_at, self._deadline_at - self._limit_s + GRACE_S)
+    def _is_over_after_wait(self, pause_ms: int) -> Flow[bool]:
+        """Wait until a wakeup, or until the next request is due. Return whether the time limit has passed."""
+        left_s = self._deadline_at - time.monotonic()
+        if left_s > 0:
+            self._start_wait()
+            yield Wait(self._wakeups(), min(pause_ms / 1_000, left_s))
+            self._is_settled = False
+        overrun_s = time.monotonic() - self._deadline_at
+        self.met_hung_server = overrun_s > MAX_OVERRUN_S
+        if overrun_s >= 0 and not self.met_hung_server:
+            yield from self.abandon()
+        return overrun_s >= 0
 
     def abandon(self) -> Flow[None]:
         """Leave the queue, and release what was granted."""
@@ -303,6 +298,17 @@ class _Attempt:
         if self._pop is not None:
             self._pop.close()
 
+    def end_wait(self, wait: LockWait, *, is_acquired: bool) -> None:
+        """End the blocking command, and record the wait for the dashboard."""
+        self.close()
+        wait.is_acquired = is_acquired
+        wait.end()
+
+    def _start_wait(self) -> None:
+        if self.lock_wait is None:
+            self.lock_wait = LockWait(*self._subject)
+            self.lock_wait.start()
+
     def _wakeups(self) -> BlockingPop:
         if self._pop is None:
             base = self._scripts.base
@@ -311,7 +317,7 @@ class _Attempt:
 
     def _bounded(self, call: Call, after_s: float = 0.0) -> Call | BoundedSlotWait:
         """Return the call, not to be sent again after the time limit, also not while a Cluster slot is migrated."""
-        if not 0 < self._limit_s < math.inf:
+        if not self._is_bounded:
             return call
         give_up_at = self._deadline_at + after_s
         bounded = BoundedCall(call.script, call.keys, call.args, give_up_at)

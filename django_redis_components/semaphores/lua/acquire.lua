@@ -19,19 +19,30 @@ local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, description, ttl_ms, wait = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
 local handoff_ms = tonumber(ARGV[5])
 local time = redis.call("TIME")
--- @include permits
+local now_us = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now_us / 1000)
 
-local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
 -- No waiter and no hand-off: the common case, with nothing else to do.
-local held = redis.call("ZSCORE", holders, permit)
-if not held and redis.call("EXISTS", queue, holders .. ":handoffs") == 0 and has_room(ctx, permit) then
-  grant(ctx, permit, ttl_ms)
-  redis.call("SET", holders .. ":holder:" .. permit, description, "PX", ttl_ms)
-  return { 1, 0 }
+redis.call("ZREMRANGEBYSCORE", holders, "-inf", now_ms)
+if redis.call("EXISTS", queue, holders .. ":handoffs") == 0 then
+  local count, own_limit = string.match(permit, ":(%d+):(%d+)$")
+  local others = redis.call("ZCARD", holders)
+  local has_room = others + count <= tonumber(redis.call("GET", limit) or own_limit)
+  if has_room and redis.call("ZADD", holders, "NX", now_ms + ttl_ms, permit) == 1 then
+    for number = 2, tonumber(count) do
+      redis.call("ZADD", holders, now_ms + ttl_ms, permit .. "#" .. number)
+    end
+    redis.call("PEXPIRE", holders, ttl_ms, others == 0 and "NX" or "GT")
+    redis.call("SET", holders .. ":holder:" .. permit, description, "PX", ttl_ms)
+    return { 1, 0 }
+  end
 end
+-- @include permits
 -- @include permit_queue
 -- @include holder
 
+local ctx = open_permits(holders, limit, now_us, queue, handoff_ms)
+local held = redis.call("ZSCORE", holders, permit)
 local waiters = open_permit_queue(ctx)
 if held then
   local lease_ms = accept_handoff(waiters, permit) and ttl_ms or math.max(held - ctx.now_ms, ttl_ms)

@@ -15,10 +15,13 @@
 local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, released_by, handoff_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call("TIME")
--- @include permits
+local now_us = time[1] * 1000000 + time[2]
 
-local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
-local held = revoke(ctx, permit)
+redis.call("ZREMRANGEBYSCORE", holders, "-inf", math.floor(now_us / 1000))
+local held = redis.call("ZREM", holders, permit)
+for number = 2, tonumber(string.match(permit, ":(%d+):%d+$")) do
+  redis.call("ZREM", holders, permit .. "#" .. number)
+end
 if released_by == "" then
   if held == 1 then
     redis.call("DEL", holders .. ":holder:" .. permit)
@@ -28,13 +31,14 @@ if released_by == "" then
     return held
   end
 end
+-- @include permits
 -- @include permit_queue
 -- @include holder
 
 if released_by ~= "" and held == 1 then
   mark_released(holders, permit, released_by)
 end
-local waiters = open_permit_queue(ctx)
+local waiters = open_permit_queue(open_permits(holders, limit, now_us, queue, handoff_ms))
 serve(waiters)
 if held == 0 then
   watch_handoffs(waiters)

@@ -109,7 +109,10 @@ class AsyncConnectionPool:
         Args:
             timeout_s: seconds to wait, if the settings allow more.
         """
-        async with self._request_limit:
+        limit = self._request_limit
+        if limit is not None:
+            await limit.acquire()
+        try:
             connection = await self.acquire(timeout_s)
             try:
                 reply = await connection.request(args, timeout_s)
@@ -121,10 +124,16 @@ class AsyncConnectionPool:
                 raise
             self.release(connection)
             return reply
+        finally:
+            if limit is not None:
+                limit.release()
 
     async def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands in one round trip and return their replies, error replies among them."""
-        async with self._request_limit:
+        limit = self._request_limit
+        if limit is not None:
+            await limit.acquire()
+        try:
             connection = await self.acquire(timeout_s)
             try:
                 replies = await connection.request_many(commands, timeout_s)
@@ -136,6 +145,9 @@ class AsyncConnectionPool:
                 raise
             self.release(connection)
             return replies
+        finally:
+            if limit is not None:
+                limit.release()
 
     def close(self) -> None:
         """Close the free connections, and those in use when they are released."""

@@ -35,11 +35,16 @@ MAX_WAIT_TIMEOUTS = 3
 
 
 class SyncClient:
-    """The client of one endpoint. It offers what `protocol` needs to drive a flow."""
+    """The client of one endpoint. It offers what `protocol` needs to drive a flow.
+
+    Attributes:
+        is_cluster: whether slots may move to other nodes.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._topology = topology_of(endpoint)
+        self.is_cluster = self._topology.redirects
         self._pools: dict[tuple[Node, str], SyncConnectionPool] = {}
         self._server: ServerInfo | None = None
 
@@ -51,14 +56,15 @@ class SyncClient:
             UnsupportedServer: the server is too old.
         """
         started_at = time.monotonic()
-        node = self._topology.locate(request.key)
+        node = self._topology.only_node or self._topology.locate(request.key)
         if node is None:
             reply = (self.execute_many([request]))[0]
             if isinstance(reply, RedisError):
                 raise reply
             return reply
+        pool = self._pools.get((node, "requests")) or self._pool(node)
         try:
-            return self._pool(node).request(request.command_args(self._topology.redirects))
+            return pool.request(request.command_args(self.is_cluster))
         except RedisError as exc:
             error = explain_error(exc, self.endpoint)
         limits = retry.RetryLimits(self.endpoint.settings, started_at)

@@ -110,7 +110,10 @@ class SyncConnectionPool:
         Args:
             timeout_s: seconds to wait, if the settings allow more.
         """
-        with self._request_limit:
+        limit = self._request_limit
+        if limit is not None:
+            limit.acquire()
+        try:
             connection = self.acquire(timeout_s)
             try:
                 reply = connection.request(args, timeout_s)
@@ -122,10 +125,16 @@ class SyncConnectionPool:
                 raise
             self.release(connection)
             return reply
+        finally:
+            if limit is not None:
+                limit.release()
 
     def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands in one round trip and return their replies, error replies among them."""
-        with self._request_limit:
+        limit = self._request_limit
+        if limit is not None:
+            limit.acquire()
+        try:
             connection = self.acquire(timeout_s)
             try:
                 replies = connection.request_many(commands, timeout_s)
@@ -137,6 +146,9 @@ class SyncConnectionPool:
                 raise
             self.release(connection)
             return replies
+        finally:
+            if limit is not None:
+                limit.release()
 
     def close(self) -> None:
         """Close the free connections, and those in use when they are released."""
