@@ -28,6 +28,7 @@ from django_redis_components.taskqueue.exceptions import (
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
@@ -171,10 +172,7 @@ class Execution:
         if len(payload) > limit:
             raise ResultTooLarge(len(payload), limit)
         ttl_ms = _result_ttl_ms(self._options.get("result_ttl", self._task.options.result_ttl))
-        if logger.isEnabledFor(logging.INFO):
-            extra = logs.facts(self._job, "successful")
-            message = "Task %s[%s] succeeded in %.3f s."
-            logger.info(message, self._job.name, self._job.id, extra["duration"], extra=extra)
+        log_success(self._job, round((time.perf_counter() - self._job.began) * 1_000_000))
         return Ack(self._job.id, self._job.token, "ok", payload, ttl_ms=ttl_ms)
 
     def failure(self, exc: BaseException) -> Ack:
