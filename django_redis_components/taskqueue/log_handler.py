@@ -43,6 +43,9 @@ class LogBuffer:
 
     Create it before the fork. Nothing is dropped while the file can be written: a full buffer is written by the thread
     that needs the room. The number of bytes is stored last, so that an incomplete line is ignored.
+
+    Attributes:
+        fd: where the lines are written.
     """
 
     def __init__(self, fd: int) -> None:
@@ -50,7 +53,7 @@ class LogBuffer:
         Args:
             fd: where to write; a duplicate is used, as tasks may close theirs.
         """
-        self._fd = os.dup(fd)
+        self.fd = os.dup(fd)
         self._memory = mmap.mmap(-1, _HEAD + SIZE)
         self._used = self._discarded = 0
         self._lock = threading.RLock()  # a signal handler may log while its thread has the lock
@@ -58,7 +61,7 @@ class LogBuffer:
 
     def start(self) -> None:
         """Start the thread that writes, in the worker process."""
-        forks.close_in_children(self._fd)
+        forks.close_in_children(self.fd)
         threading.Thread(target=self._flush_repeatedly, name="log-writer", daemon=True).start()
 
     def append(self, line: bytes) -> None:
@@ -93,7 +96,7 @@ class LogBuffer:
 
     def close(self) -> None:
         """Release the memory and the file, in the supervisor and in its other processes."""
-        os.close(self._fd)
+        os.close(self.fd)
         self._memory.close()
 
     def _flush_repeatedly(self) -> None:
@@ -103,7 +106,7 @@ class LogBuffer:
             self._has_lines.clear()  # before `flush`: a line that is added after it sets the event again
             self.flush()
             if self._discarded:
-                self._report_discarded()
+                self.report_discarded()
 
     def _write(self, data: bytes) -> None:
         """Write, or count the lines that cannot be written: an error must reach no task that logs.
@@ -116,14 +119,15 @@ class LogBuffer:
             while start < size:
                 end = data.rfind(b"\n", start, start + select.PIPE_BUF) + 1 or data.find(b"\n", start) + 1
                 with contextlib.suppress(BlockingIOError):
-                    start += os.write(self._fd, data[start:end])
+                    start += os.write(self.fd, data[start:end])
                     continue
-                if not select.select([], [self._fd], [], max(0.0, deadline - time.monotonic()))[1]:
+                if not select.select([], [self.fd], [], max(0.0, deadline - time.monotonic()))[1]:
                     raise TimeoutError
         except (OSError, ValueError):
             self._discarded += data.count(b"\n", start)
 
-    def _report_discarded(self) -> None:
+    def report_discarded(self) -> None:
+        """Log how many lines could not be written."""
         discarded, self._discarded = self._discarded, 0
         logger.warning("%d lines of this log could not be written.", discarded)
         if self._discarded:  # neither could this one
@@ -131,17 +135,21 @@ class LogBuffer:
 
 
 class WorkerLogHandler(logging.StreamHandler[Any]):
-    """Writes records to standard error, in a worker process through a `LogBuffer`."""
+    """Writes records to standard error, in a worker process through a `LogBuffer`.
 
-    formatter: TextFormatter | JsonFormatter  # type: ignore[assignment]
+    Attributes:
+        buffer: its lines in a worker process; None in others, which write each record at once.
+    """
+
+    formatter: TextFormatter | JsonFormatter
 
     def __init__(self) -> None:
         super().__init__()
-        self._buffer: LogBuffer | None = None
+        self.buffer: LogBuffer | None = None
         self._encoding = ("utf-8", "backslashreplace")
         self._pid = 0
         #: The logger that has this handler, and those between the queue's and that one.
-        self._top, self._below = logger, (logger,)
+        self._top, self._below = logger, list[logging.Logger]()
         self._only, self._filters = [self], self.filters.copy()
         self._is_patched = False
 
@@ -149,20 +157,21 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         """Write through this buffer from now on, in this worker process."""
         self._encoding = (getattr(self.stream, "encoding", None) or "utf-8", "backslashreplace")
         self._pid = os.getpid()
-        self._top, self._below = logger, ()
+        self._top, self._below = logger, []
         while self not in self._top.handlers and self._top.parent is not None:
-            self._top, self._below = self._top.parent, (*self._below, self._top)
+            self._below.append(self._top)
+            self._top = self._top.parent
         self._filters = self.filters.copy()
         self._is_patched = _is_patched()
-        self._buffer = buffer
+        self.buffer = buffer
         buffer.start()
-        forks.call_in_children(self._stop_buffering)
+        forks.call_in_children(self.stop_buffering)
 
     def handle(self, record: logging.LogRecord) -> Any:
         """See `logging.Handler`. With a buffer threads need no lock to format their records."""
-        if self._buffer is not None and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
-            self._stop_buffering()
-        if self._buffer is None:
+        if self.buffer is not None and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
+            self.stop_buffering()
+        if self.buffer is None:
             return super().handle(record)
         kept: Any = self.filter(record)
         if kept:
@@ -171,7 +180,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
-        buffer = self._buffer
+        buffer = self.buffer
         if buffer is None:
             super().emit(record)
             return
@@ -189,15 +198,15 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
 
     def flush(self) -> None:
         """See `logging.Handler`."""
-        if self._buffer is not None:
-            self._buffer.flush()
+        if self.buffer is not None:
+            self.buffer.flush()
             return
         with contextlib.suppress(OSError, ValueError):  # a task has closed `sys.stderr`
             super().flush()
 
     def write_success(self, job: Job, seconds: float) -> bool:
         """Write the line of a task that has succeeded, without a record; return False if a record is necessary."""
-        buffer = self._buffer
+        buffer = self.buffer
         if buffer is None or not self._is_alone():
             return False
         line = self.formatter.format_success(job, seconds, time.time_ns() // 1_000_000)
@@ -210,9 +219,9 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
             return False
         return not any([each.handlers for each in self._below])  # noqa: C419 - a generator takes longer
 
-    def _stop_buffering(self) -> None:
+    def stop_buffering(self) -> None:
         """In a forked child, write each record at once: the buffer is the parent's."""
-        self._buffer = None
+        self.buffer = None
         self.createLock()
 
 

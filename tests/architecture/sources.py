@@ -32,7 +32,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ("call_signature", "exceptions", "failure", "fields", "forks", "json_codec", "limits", "retry", "unique"),
     ("options", "record", "registry"),
     ("store",),
-    ("context", "enqueue", "logs", "result", "signals", "tracing"),
+    ("context", "enqueue", "log_handler", "logs", "result", "signals", "tracing"),
     ("flows",),
     ("task",),
     ("stats",),

@@ -62,7 +62,7 @@ def handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WorkerL
     made.use(buffer)
     monkeypatch.setattr(log_handler, "installed", made)
     yield made
-    made._buffer = None
+    made.buffer = None
     buffer.close()
     package.manager._clear_cache()  # type: ignore[attr-defined]
 
@@ -123,7 +123,7 @@ def test_handlers_and_filters_of_the_site_get_the_record_of_a_success(
         monkeypatch.setattr(
             logging, "_logRecordFactory", lambda *args, **more: seen.append(1) or logging.LogRecord(*args)
         )
-        handler.use(handler._buffer)  # type: ignore[arg-type]
+        handler.use(handler.buffer)  # type: ignore[arg-type]
 
     log_handler.log_success(new_job(), 1_500)
 
@@ -177,8 +177,8 @@ def test_lines_for_a_closed_pipe_are_counted(tmp_path: Path, caplog: pytest.LogC
     buffer.append(b"one\ntwo\n")
     buffer.flush()
     with (tmp_path / "log").open("wb") as file:
-        os.dup2(file.fileno(), buffer._fd)
-    buffer._report_discarded()
+        os.dup2(file.fileno(), buffer.fd)
+    buffer.report_discarded()
 
     assert "2 lines of this log could not be written." in caplog.text
     buffer.close()
