@@ -11,15 +11,18 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 from django.db.backends.signals import connection_created
 
 from django_redis_components.taskqueue import forks
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -64,19 +67,32 @@ def close_all() -> None:
     connections.close_all()
 
 
-@asynccontextmanager
-async def dedicated_thread() -> AsyncIterator[None]:
-    """Run the synchronous parts of a coroutine (the ORM) in one thread, and close its connections at the end."""
-    async with ThreadSensitiveContext() as context:
-        executor = forks.ForkSafeExecutor(max_workers=1)
-        SyncToAsync.context_to_thread_executor[context] = executor
-        try:
-            yield
-        finally:
-            SyncToAsync.context_to_thread_executor.pop(context, None)
-            if executor.is_used:
-                await asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
-                executor.shutdown(wait=False)
+class CoroutineThread(Executor):
+    """The thread for the synchronous parts of a coroutine (the ORM). The first part starts it: most have none."""
+
+    _executor: forks.ForkSafeExecutor | None = None
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """See `concurrent.futures.Executor.submit`."""
+        if self._executor is None:
+            self._executor = forks.ForkSafeExecutor(max_workers=1)
+        return self._executor.submit(fn, *args, **kwargs)
+
+    async def __aenter__(self) -> None:
+        self._context = ThreadSensitiveContext()
+        self._before = SyncToAsync.thread_sensitive_context.set(self._context)
+        SyncToAsync.context_to_thread_executor[self._context] = self
+
+    async def __aexit__(self, *_: object) -> None:
+        SyncToAsync.thread_sensitive_context.reset(self._before)
+        SyncToAsync.context_to_thread_executor.pop(self._context, None)
+        if self._executor is not None:
+            await self._close(self._executor)
+
+    async def _close(self, executor: forks.ForkSafeExecutor) -> None:
+        """Close the connections of the thread, and end it."""
+        await asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
+        executor.shutdown(wait=False)
 
 
 def _close_all_or_log() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
@@ -23,6 +25,9 @@ class EventLoop:
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
+        self._new: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._is_woken = False
         self._thread = 0
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
@@ -65,16 +70,22 @@ class EventLoop:
                 self._loop.set_default_executor(forks.ForkSafeExecutor(thread_name_prefix="asyncio"))
                 forks.call_in_children(self._stop_in_child)
                 threading.Thread(target=self._run_loop, args=(self._loop,), name="event-loop", daemon=True).start()
-        self._loop.call_soon_threadsafe(self._create_task, self._loop, make)
+        self._new.append(make)
+        if not self._is_woken:  # one wakeup, a write to a pipe, for all coroutines that wait
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._create_tasks, self._loop)
 
     def _wait(self, timeout_s: float) -> bool:
         self._changed.wait_for(lambda: self._free > 0 or self._is_closed, timeout_s)
         return self._free > 0
 
-    def _create_task(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = loop.create_task(make(), context=Context())
-        self._tasks.add(task)  # the loop has weak references only
-        task.add_done_callback(self._tasks.discard)
+    def _create_tasks(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_woken = False  # before: a coroutine that is added after the last one wakes the loop again
+        with contextlib.suppress(IndexError):
+            while True:
+                task = loop.create_task(self._new.popleft()(), context=Context())
+                self._tasks.add(task)  # the loop has weak references only
+                task.add_done_callback(self._tasks.discard)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

@@ -111,7 +111,7 @@ def prepare(job: Job) -> Execution | Ack:
 
 async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """Await the function of a started execution, with its own database connections."""
-    async with db_connections.dedicated_thread():
+    async with db_connections.CoroutineThread():
         try:
             with execution.span():
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)

@@ -86,6 +86,10 @@ class PrefetchAmount:
         """Record a job that is a coroutine."""
         self.async_share += SHARE_WEIGHT * (1.0 - self.async_share)
 
+    def work_s(self, jobs: int) -> float:
+        """Return for how many seconds this many jobs keep the threads busy. Coroutines run beside each other."""
+        return 0.0 if self.async_share > 0.5 else jobs * self.mean_s
+
     def pause(self) -> None:
         """Stop prefetching for `PAUSE_S`."""
         self.paused_until = time.monotonic() + PAUSE_S
@@ -175,7 +179,7 @@ class PrefetchBuffer:
                 if self.is_stuck(head, since):
                     self._amount.pause()
                     self.return_jobs()
-                elif len(self._jobs) * self._amount.mean_s > MAX_BUFFERED_WORK_S:
+                elif self._amount.work_s(len(self._jobs)) > MAX_BUFFERED_WORK_S:
                     self.return_jobs()
                 if self._fetcher.pending_acks():
                     self.send_acks()
