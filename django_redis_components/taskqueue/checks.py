@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core import conf
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.schedules import schedule as declared
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 
 def check_periodic() -> list[CheckMessage]:

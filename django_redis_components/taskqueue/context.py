@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -18,14 +17,13 @@ from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import Field, record_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Progress writes that may follow each other without a pause.
 BURST = 3
@@ -103,7 +101,7 @@ class ContextObserver:
             self._context = TaskContext(self._result, job.attempts + job.deliveries + 1, job.token, metadata)
             self.args = [self._context, *args]
         with logs.about(job):
-            signals.send(signals.task_started, self._result)
+            signals.observe(signals.task_started, self._result)
 
     def convert(self, value: Any) -> Any:
         """Encode the value for the receivers of `task_finished`; return it unchanged."""
@@ -122,7 +120,7 @@ class ContextObserver:
                 self._send_finished(b"failed", b"", exc)
             elif outcome == "retry" and signals.task_retrying.receivers:
                 self._result._add_run({Field.state: b"retrying"}, _failures(exc))
-                signals.send(signals.task_retrying, self._result, exception=exc)
+                signals.observe(signals.task_retrying, self._result, exception=exc)
 
     def _send_finished(self, state: bytes, payload: bytes, exc: BaseException | None = None) -> None:
         if signals.task_finished.receivers:
@@ -130,7 +128,7 @@ class ContextObserver:
             self._result._add_run(
                 {Field.state: state, Field.return_value: payload, Field.finished_at_us: finished_us}, _failures(exc)
             )
-            signals.send(signals.task_finished, self._result)
+            signals.observe(signals.task_finished, self._result)
 
 
 class TaskContext:

@@ -7,7 +7,6 @@ only periodic tasks and the recovery of tasks are delayed.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import secrets
@@ -27,14 +26,13 @@ from django_redis_components.core.protocol import Command, Read, run
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key, wakeup_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.
 ACTIVE_LEASE_MS = 6_000

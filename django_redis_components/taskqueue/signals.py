@@ -1,7 +1,8 @@
 """Signals of the task queue, sent in the process where the event occurs. Without receivers they cost nothing.
 
 `sender` is the task as created by `@task`, so that a receiver can be connected for one task; `task_result`
-is its `TaskResult`. Errors of receivers are logged (`django.dispatch`) and do not affect the task.
+is its `TaskResult`. Errors of receivers are logged (`django.dispatch`) and do not affect the task: not even
+SystemExit, KeyboardInterrupt or a cancellation, after which the remaining receivers are not called.
 
 ===============  ====================================================================================
 signal           sent when
@@ -19,15 +20,13 @@ Tasks of Django's Tasks framework send the signals of the framework instead.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.dispatch import Signal
 
 from django_redis_components.core.exceptions import Interruption, raise_interruption
 from django_redis_components.taskqueue import registry
-
-logger = logging.getLogger("django_redis_components.taskqueue")
+from django_redis_components.taskqueue.guarded_logger import logger
 
 task_enqueued = Signal()
 task_started = Signal()
@@ -49,6 +48,14 @@ def send(signal: Signal, result: Any, **more: Any) -> None:
             raise
         except Exception:
             logger.exception("A signal of task %s could not be sent.", result.id)
+
+
+def observe(signal: Signal, result: Any, **more: Any) -> None:
+    """Send a signal about a run, from the worker. Receivers cannot change the run, whatever they raise."""
+    try:
+        send(signal, result, **more)
+    except BaseException:
+        logger.exception("A receiver of a signal of task %s ended the sending.", result.id)
 
 
 async def asend(signal: Signal, result: Any, **more: Any) -> None:

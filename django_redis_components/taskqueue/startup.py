@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
@@ -29,8 +29,6 @@ from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_SIGNALS
 from django_redis_components.taskqueue.worker.process import check_memory
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds between two tries to connect at start.
 START_RETRY_S = 1.0

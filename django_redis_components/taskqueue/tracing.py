@@ -5,15 +5,14 @@ Nothing is imported and no context is sent unless `tracer` is set; see `contrib.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 from typing import Any, Protocol
 
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.messages import TRACE_KEY
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Shared by all runs while tracing is off.
 NO_SPAN: AbstractContextManager[None] = nullcontext()
@@ -50,14 +49,38 @@ def created(name: str, queue: str, task_id: str) -> dict[str, Any]:
 
 
 def span_of(job: Job, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Return the span of a run. An error of the tracer is logged."""
+    """Return the span of a run. Errors of the tracer and of the span are logged, and change nothing."""
     carrier = options.get(TRACE_KEY)
     try:
         if tracer is not None:
-            return tracer.process(job, carrier if isinstance(carrier, dict) else {})
-    except Exception:
+            return _GuardedSpan(tracer.process(job, carrier if isinstance(carrier, dict) else {}), job.id)
+    except BaseException:
         logger.exception("The run of task %s could not be traced.", job.id)
     return NO_SPAN
+
+
+class _GuardedSpan(AbstractContextManager[None]):
+    """A span whose errors are logged: the outcome of the run is that of the task's function."""
+
+    def __init__(self, span: AbstractContextManager[None], task_id: str) -> None:
+        self._span = span
+        self._task_id = task_id
+
+    def __enter__(self) -> None:
+        try:
+            self._span.__enter__()
+        except BaseException:
+            self._span = NO_SPAN
+            logger.exception("The run of task %s could not be traced.", self._task_id)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._span.__exit__(kind, exc, trace)
+        except BaseException as error:
+            if error is not exc:
+                logger.exception("The run of task %s could not be traced.", self._task_id)
 
 
 def flush() -> None:
@@ -65,5 +88,5 @@ def flush() -> None:
     try:
         if tracer is not None:
             tracer.flush()
-    except Exception:
+    except BaseException:
         logger.exception("The last spans could not be exported.")

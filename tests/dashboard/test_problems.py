@@ -145,6 +145,16 @@ def test_lost_worker_is_a_problem(redis_server: Store, viewer: Client) -> None:
     )
 
 
+def test_worker_with_a_dead_thread_is_a_problem(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-3:a", pid=99, threads=4, lost_threads=1)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert (found["code"], found["text"]) == ("threads_lost", "Worker web-3 (99) has 3 of 4 threads.")
+    assert found["advice"] == ("Its process is replaced when its running tasks have finished. Its log names the error.")
+
+
 @pytest.mark.parametrize(("seen_s", "codes"), [(9, []), (11, ["worker_silent"]), (16, ["worker_lost"])])
 def test_worker_that_misses_two_heartbeats_is_a_problem(
     seen_s: int, codes: list[str], redis_server: Store, viewer: Client

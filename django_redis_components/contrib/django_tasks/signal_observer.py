@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.dispatch import Signal
 from django.utils import timezone
 
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Job
 
 
@@ -37,8 +39,7 @@ class SignalObserver:
         self._result = result
         self._value: Any = None
         self.args = [framework.context(task_result=result), *args] if result.task.takes_context else args
-        with logs.about(job):
-            framework.started.send_robust(sender, task_result=result)
+        self._send(framework.started)
 
     def convert(self, value: Any) -> Any:
         """Return the value as the framework normalizes it."""
@@ -61,5 +62,11 @@ class SignalObserver:
     def _finish(self, status: str) -> None:
         object.__setattr__(self._result, "finished_at", timezone.now())
         object.__setattr__(self._result, "status", self._framework.status(status))
+        self._send(self._framework.finished)
+
+    def _send(self, signal: Signal) -> None:
         with logs.about(self._job):
-            self._framework.finished.send_robust(self._sender, task_result=self._result)
+            try:
+                signal.send_robust(self._sender, task_result=self._result)
+            except BaseException:  # `send_robust` lets SystemExit and the like through
+                logger.exception("A receiver of a signal of task %s ended the sending.", self._job.id)

@@ -13,6 +13,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 import django_redis_components
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.taskqueue.exceptions import TaskCancelled
+from django_redis_components.taskqueue.failure import safe_text
 from django_redis_components.taskqueue.store.job import Job
 
 #: `messaging.system` of all spans.
@@ -84,9 +85,9 @@ def _record(span: Span, exc: BaseException) -> None:
         if isinstance(exc, kind):
             span.set_attribute("redis_components.task.outcome", outcome)
             return
-    span.record_exception(exc)
     span.set_attribute("error.type", _name_of(type(exc)))
-    span.set_status(Status(StatusCode.ERROR, f"{type(exc).__name__}: {exc}"))
+    span.set_status(Status(StatusCode.ERROR, f"{type(exc).__name__}: {safe_text(exc)}"))
+    span.record_exception(exc)  # last: it formats the exception, which may raise
 
 
 def _name_of(kind: type[BaseException]) -> str:

@@ -158,6 +158,18 @@ def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
             yield Problem("worker_silent", text, _lost_tasks(worker, overview))
 
 
+def _lost_threads(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for worker in overview.workers:
+        if worker.is_alive and worker.lost_threads:
+            text = _("Worker %(worker)s has %(alive)s of %(threads)s threads.") % {
+                "worker": worker_name(worker),
+                "alive": number(max(0, worker.threads - worker.lost_threads)),
+                "threads": number(worker.threads),
+            }
+            advice = _("Its process is replaced when its running tasks have finished. Its log names the error.")
+            yield Problem("threads_lost", text, advice)
+
+
 def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     """Return what a worker held, what becomes of it, and what to do."""
     check = _("Check the worker’s log and its host, then restart it.")
@@ -256,6 +268,7 @@ _CHECKS = (
     growing_queues,
     _late_queues,
     _lost_workers,
+    _lost_threads,
     lost_leases,
     _unregistered_tasks,
     _paused_queues,

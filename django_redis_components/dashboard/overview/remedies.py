@@ -51,7 +51,7 @@ def _pages(problem: Problem, urls: RemedyUrls) -> Iterator[Remedy]:
     elif problem.queue:
         url = urls.queue("change", problem.queue)
         yield Remedy(_("Show queue"), f"{url}?state={problem.state}" if url and problem.state else url)
-    if problem.code in ("worker_lost", "worker_silent", "no_worker", "leases_lost", "poller_missing"):
+    if problem.code in ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"):
         yield Remedy(_("Show workers"), urls.workers)
     if problem.code == "schedule_late":
         yield Remedy(_("Show schedules"), urls.schedules)

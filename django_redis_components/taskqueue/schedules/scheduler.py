@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,11 +18,10 @@ from django_redis_components.core import failpoints
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, READ_CHANGES, REGISTER_SCHEDULES
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: TTL of a schedule that is no longer in the code, in milliseconds.
 KEEP_MS = 86_400_000

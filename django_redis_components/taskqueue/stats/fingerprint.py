@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import WorkerLost
+from django_redis_components.taskqueue.failure import class_path
 
 #: Characters of the message that are kept.
 MAX_TEXT = 300
@@ -37,10 +38,16 @@ _PACKAGE = "django_redis_components."
 
 
 def fingerprint(exc: BaseException) -> str:
-    """Return the fingerprint and the JSON of class, location and text, separated by a space."""
-    kind = type(exc)
-    path = f"{kind.__module__}.{kind.__qualname__}"[:MAX_NAME]
-    return _fingerprint(path, location_of(exc.__traceback__), normalize(_text(exc)))
+    """Return the fingerprint and the JSON of class, location and text, separated by a space.
+
+    It never raises: what the exception does not return without an error is empty.
+    """
+    path = class_path(type(exc))[:MAX_NAME]
+    try:
+        location = location_of(exc.__traceback__)
+    except BaseException:  # noqa: BLE001 - a property of the site's class
+        location = ""
+    return _fingerprint(path, location, _text(exc))
 
 
 def location_of(trace: types.TracebackType | None) -> str:
@@ -50,7 +57,7 @@ def location_of(trace: types.TracebackType | None) -> str:
         frame = trace.tb_frame
         module = frame.f_globals.get("__name__")
         last = f"{module}.{frame.f_code.co_qualname}"
-        if not str(module).startswith(_PACKAGE) and not _is_library(frame.f_code.co_filename):
+        if not str(module).startswith(_PACKAGE) and not is_library(frame.f_code.co_filename):
             own = last
         trace = trace.tb_next
     return (own or last)[:MAX_NAME]
@@ -70,13 +77,14 @@ def _fingerprint(kind: str, location: str, text: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _is_library(path: str) -> bool:
+def is_library(path: str) -> bool:
+    """Return whether a file belongs to the standard library or to an installed package."""
     return path.startswith(_LIBRARIES) or path.startswith("<frozen")
 
 
 def _text(exc: BaseException) -> str:
     try:
-        return str(exc)
+        return normalize(str.__str__(str(exc)))  # it may be of a subclass of `str`
     except BaseException:  # noqa: BLE001 - __str__ is the site's code; a SystemExit in it would end the thread
         return ""
 

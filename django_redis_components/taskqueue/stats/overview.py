@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +14,11 @@ from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Most workers that one request reads.
 MAX_WORKERS = 200
@@ -123,7 +121,7 @@ class WorkerInfo:
         memory: resident bytes; None if the system does not state them.
         per_minute: tasks finished per minute, between the last two heartbeats; None before the second.
         round_trip: of the supervisor's heartbeat before the last, in seconds.
-        leases: leased tasks, running or not.
+        leases, lost_threads: leased tasks, running or not; threads that have died.
         runs: the running tasks, at most 25, the longest first.
         command: the latest command to it or to its supervisor that was executed.
     """
@@ -146,6 +144,7 @@ class WorkerInfo:
     per_minute: float | None = None
     round_trip: float | None = None
     leases: int = 0
+    lost_threads: int = 0
     runs: tuple[WorkerRun, ...] = ()
     command: WorkerCommand | None = None
 
@@ -371,6 +370,7 @@ def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> W
         per_minute=_figure(report.get("per_minute")),
         round_trip=None if (trip_ms := _figure(report.get("round_trip_ms"))) is None else trip_ms / 1_000,
         leases=int(report.get("leases", 0)),
+        lost_threads=int(report.get("lost_threads", 0)),
         runs=tuple(
             WorkerRun(str(task)[:MAX_TEXT], str(name)[:MAX_TEXT], str(queue)[:MAX_TEXT], _figure(elapsed) or 0.0)
             for task, name, queue, elapsed in report.get("runs", ())[:MAX_RUNS]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 
 def requeue_unregistered(queues: Sequence[str], using: str) -> None:

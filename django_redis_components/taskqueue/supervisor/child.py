@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import logging
 import os
 import secrets
 import signal
@@ -23,6 +22,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
@@ -39,8 +39,6 @@ from django_redis_components.taskqueue.worker.ipc import (
 from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Bytes of a heartbeat for each task, about; bytes that a pipe holds by default, and at most.
 LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
@@ -97,6 +95,7 @@ class Child:
         stop_by: when it is killed after a request to stop this process alone, on the monotonic clock.
         reported_state: its state in the latest heartbeat; "" before the first.
         is_quiet: whether it was told to fetch nothing more, and to stay.
+        threads: number of threads it was started with.
     """
 
     def __init__(
@@ -117,6 +116,7 @@ class Child:
         self._heartbeat_fd = heartbeat_fd
         self._command_fd = command_fd
         self._options = options
+        self.threads = options.threads
         self._started_time = time.time()
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
         self.is_replaced = False
@@ -274,6 +274,7 @@ class Child:
             "leases": len(heartbeat.leases),
             "runs": [[*run[:3], round(run.elapsed_s + since_s, 1)] for run in heartbeat.runs],
             "state": self.reported_state,
+            **({"lost_threads": heartbeat.lost_threads} if heartbeat.lost_threads else {}),
             **supervisor,
         }
         return json.dumps(facts, separators=(",", ":"))

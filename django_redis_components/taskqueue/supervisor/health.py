@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import selectors
 import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.supervisor.child import Child
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds without a reply from Redis after which a process with a free thread is unhealthy. An idle process fetches
 #: every four seconds.
@@ -104,13 +102,18 @@ class Health:
 def problem_of(children: Sequence[Child], processes: int, lease_s: float, *, was_healthy: bool) -> str:
     """Return why a worker is unhealthy; empty if it is healthy.
 
-    A process is healthy if it has fetched lately or all its threads are busy, and its leases are renewed.
+    A process is healthy if it has fetched lately or all its threads are busy, its leases are renewed, and all its
+    threads are alive.
 
     Args:
         processes: how many there should be.
         was_healthy: whether the worker was healthy before; a new process then has time for its first fetch.
     """
     allowed_s = max(MAX_NO_REPLY_S, lease_s)
+    for child in children:
+        if child.heartbeat.lost_threads and not child.is_replaced:
+            alive = child.threads - child.heartbeat.lost_threads
+            return f"{alive} of {child.threads} threads of process {child.pid} are alive"
     present = sum(not child.heartbeat.recycle_reason for child in children)
     if present < processes:
         return f"{present} of {processes} processes run"

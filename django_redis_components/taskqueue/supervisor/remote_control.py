@@ -8,16 +8,14 @@ after `Ttl.command_ms`.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.measurements import code_version
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Ids of commands that are remembered: more than can wait at once.
 MAX_REMEMBERED = 200

@@ -7,7 +7,6 @@ that died, and runs the embedded poller. It has one thread, so it can fork at an
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import signal
@@ -25,6 +24,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
@@ -36,8 +36,6 @@ from django_redis_components.taskqueue.supervisor.remote_control import RemoteCo
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_NOW, STOP_SIGNALS
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Renewals in the lifetime of a lease.
 RENEWALS_PER_LEASE = 3

@@ -10,7 +10,6 @@ poller recovers them at once, as after the expiry of a lease.
 
 from __future__ import annotations
 
-import logging
 import select
 import signal
 import time
@@ -23,14 +22,13 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.taskqueue.fields import base_key, wakeup_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.run_events import send_outcome
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds that a process has to exit by itself.
 EXIT_S = 1.0

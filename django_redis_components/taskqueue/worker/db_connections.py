@@ -8,7 +8,7 @@ collects them after that signal and every `REFRESH_S`, and otherwise checks the 
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -20,11 +20,10 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 
 from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.guarded_logger import logger
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds after which connections are collected again, and checked before a task too. After a task they are always
 #: checked.
@@ -90,15 +89,17 @@ class CoroutineThread(Executor):
             await self._close(self._executor)
 
     async def _close(self, executor: forks.ForkSafeExecutor) -> None:
-        """Close the connections of the thread, and end it."""
-        await asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
-        executor.shutdown(wait=False)
+        """Close the thread's connections, and the thread; a cancellation ends the wait only."""
+        closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
+        executor.shutdown(wait=False)  # after what was submitted
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(closed)
 
 
 def _close_all_or_log() -> None:
     try:
         close_all()
-    except Exception:  # it must not change the outcome
+    except BaseException:  # it must not change the outcome
         logger.exception("Cannot close a database connection after a task.")
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from django_redis_components.taskqueue import forks
-
-logger = logging.getLogger("django_redis_components.taskqueue")
+from django_redis_components.taskqueue.guarded_logger import logger
 
 
 class EventLoop:
@@ -24,9 +23,10 @@ class EventLoop:
         self._is_closed = False
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop_thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
-        self._new: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._new: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]] = deque()
         self._is_woken = False
         self._thread = 0
         #: In a forked child: the task that forked it.
@@ -62,18 +62,45 @@ class EventLoop:
             self._is_closed = True
             self._changed.notify_all()
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine in a new context. The caller has acquired a slot; the coroutine releases it."""
-        with self._changed:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._loop.set_default_executor(forks.ForkSafeExecutor(thread_name_prefix="asyncio"))
-                forks.call_in_children(self._stop_in_child)
-                threading.Thread(target=self._run_loop, args=(self._loop,), name="event-loop", daemon=True).start()
-        self._new.append(make)
-        if not self._is_woken:  # one wakeup, a write to a pipe, for all coroutines that wait
+    def start(self) -> None:
+        """Start the thread, unless it runs.
+
+        Raises:
+            OSError: there is no file descriptor left.
+            RuntimeError: the system has no thread left.
+        """
+        if self._loop is None:
+            with self._changed:
+                if self._loop is None:
+                    self._start()
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, Any]], end: Callable[[asyncio.Task[Any]], object]) -> None:
+        """Run a coroutine in a new context. The caller has acquired a slot and called `start`.
+
+        Args:
+            end: called on the loop when the coroutine has ended, also if it was cancelled before its first step. It
+                releases the slot, and must not raise.
+        """
+        self._new.append((make, end))
+        if self._loop is not None and not self._is_woken:  # one wakeup, a write to a pipe, for all that wait
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._create_tasks, self._loop)
+
+    def has_died(self) -> bool:
+        """Return whether the thread was started and has ended."""
+        return self._loop_thread is not None and not self._loop_thread.is_alive()
+
+    def _start(self) -> None:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._run_loop, args=(loop,), name="event-loop", daemon=True)
+        try:
+            loop.set_default_executor(forks.ForkSafeExecutor(thread_name_prefix="asyncio"))
+            forks.call_in_children(self._stop_in_child)
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._loop, self._loop_thread = loop, thread
 
     def _wait(self, timeout_s: float) -> bool:
         self._changed.wait_for(lambda: self._free > 0 or self._is_closed, timeout_s)
@@ -83,9 +110,14 @@ class EventLoop:
         self._is_woken = False  # before: a coroutine that is added after the last one wakes the loop again
         with contextlib.suppress(IndexError):
             while True:
-                task = loop.create_task(self._new.popleft()(), context=Context())
+                make, end = self._new.popleft()
+                task = loop.create_task(make(), context=Context())
                 self._tasks.add(task)  # the loop has weak references only
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(partial(self._end_task, end))
+
+    def _end_task(self, end: Callable[[asyncio.Task[Any]], object], task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        end(task)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
@@ -27,15 +28,13 @@ from django_redis_components.taskqueue.exceptions import (
 )
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.flows import parents
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
-from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.worker import db_connections
+from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Delay of a task that raised `TryLater` without one, in seconds.
 TRY_LATER_S = 1.0
@@ -79,7 +78,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
             db_connections.close_all()
         elif failure_hook is None:
             db_connections.close_stale()
-    except Exception:  # it must not change the outcome; the next task raises its own error
+    except BaseException:  # it must not change the outcome; the next task raises its own error
         logger.exception("Cannot close a database connection after task %s[%s].", job.name, job.id)
     return ack
 
@@ -110,16 +109,24 @@ def prepare(job: Job) -> Execution | Ack:
 
 
 async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
-    """Await the function of a started execution, with its own database connections."""
+    """Await the function of a started execution, with its own database connections.
+
+    A neighbour may cancel all tasks of the loop at any time. After the function this changes nothing.
+    """
     async with db_connections.CoroutineThread():
         try:
             with execution.span():
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
                 failpoints.reach("after_run")
-                ack = await execution.call_observer(execution.success, value)
+                ack = await execution.success_on_loop(value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
-            return await execution.call_observer(execution.finish, execution.failure(exc), exc)
-        return await execution.call_observer(execution.finish, ack)
+            return await execution.finish_on_loop(execution.failure(exc), exc)
+        return await execution.finish_on_loop(ack)
+
+
+def failure_of(job: Job, exc: BaseException) -> Ack:
+    """Return the outcome of a run that an error outside of the task's function has ended."""
+    return Execution(job, registry.find(job.name)).failure(exc)
 
 
 class Execution:
@@ -172,42 +179,95 @@ class Execution:
         if len(payload) > limit:
             raise ResultTooLarge(len(payload), limit)
         ttl_ms = _result_ttl_ms(self._options.get("result_ttl", self._task.options.result_ttl))
-        log_success(self._job, round((time.perf_counter() - self._job.began) * 1_000_000))
         return Ack(self._job.id, self._job.token, "ok", payload, ttl_ms=ttl_ms)
 
+    async def success_on_loop(self, value: Any) -> Ack:
+        """See `success`; an observer converts the value in the coroutine's synchronous thread."""
+        if self._observer is None:
+            return self.success(value)
+        try:
+            return await sync_to_async(self.success)(value)
+        except asyncio.CancelledError:  # the function has returned: a later cancellation changes nothing
+            return self.success(value)
+
     def failure(self, exc: BaseException) -> Ack:
-        """Return the outcome of a function that raised, or whose return value cannot be stored."""
-        job = self._job
-        if isinstance(exc, _RedisUnavailableError):
-            message = "Task %s[%s] returns to its queue: the results of its parents could not be read (%s)."
-            logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, "ready"))
-            return Ack(job.id, job.token, "requeue")
-        if isinstance(exc, TryLater):
-            return _postpone(job, self._task, self._options, exc)
-        if isinstance(exc, TaskCancelled):
-            extra = logs.facts(job, "cancelled")
-            logger.info("Task %s[%s] was cancelled after %.3f s.", job.name, job.id, extra["duration"], extra=extra)
-            return cancelled(job.id, job.token)
-        if isinstance(exc, SoftTimeLimitExceeded) and not exc.args and self.limits is not None:
-            exc.args = (f"The task ran longer than its soft time limit of {self.limits.soft_s:g} s.",)
-        observer_logs = self._observer is not None and self._observer.logs_failure
-        return _fail_or_retry(job, self._task, self._options, exc, observer_logs=observer_logs)
+        """Return the outcome of a function that raised, or whose return value cannot be stored. It never raises."""
+        try:
+            return self._failure(exc)
+        except BaseException:
+            job = self._job
+            logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
+            ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
+            payload = serialization.encode(describe(exc))
+            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
-        """Notify the observer, which cannot change the outcome; return the ack with the duration of the run."""
-        ack = ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
-        if self._observer is not None:
-            try:
-                self._observer.on_finish(ack.outcome, exc)
-            except BaseException:
-                logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
+        """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
+        ack = self._after(ack)
+        self._report(ack, exc)
         return ack
 
-    async def call_observer(self, observed_step: Callable[..., Ack], *args: Any) -> Ack:
-        """Call `success` or `finish` from a coroutine; in its synchronous thread if the run has an observer."""
+    async def finish_on_loop(self, ack: Ack, exc: BaseException | None = None) -> Ack:
+        """See `finish`; an observer is notified in the coroutine's synchronous thread."""
         if self._observer is None:
-            return observed_step(*args)
-        return await sync_to_async(observed_step)(*args)
+            return self.finish(ack, exc)
+        ack = self._after(ack)
+        try:
+            await sync_to_async(self._report)(ack, exc)
+        except BaseException:  # a cancellation ends the wait; the observer continues
+            logger.exception("An observer of task %s was not waited for (%s).", ack.id, ack.outcome)
+        return ack
+
+    def _after(self, ack: Ack) -> Ack:
+        return ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
+
+    def _report(self, ack: Ack, exc: BaseException | None) -> None:
+        """Log the outcome and notify the observer. Whatever they raise, the outcome has been decided."""
+        observer = self._observer
+        try:
+            if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
+                allowed = self._options.get("max_attempts", self._task.options.max_attempts)
+                observer_logs = observer is not None and observer.logs_failure
+                run_log.log_outcome(self._job, ack, exc, allowed, observer_logs=observer_logs)
+        except BaseException:
+            logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
+        try:
+            if observer is not None:
+                observer.on_finish(ack.outcome, exc)
+        except BaseException:
+            logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
+
+    def _failure(self, exc: BaseException) -> Ack:
+        job, kind = self._job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
+        if issubclass(kind, _RedisUnavailableError):
+            return Ack(job.id, job.token, "requeue")
+        if issubclass(kind, TaskCancelled):
+            return cancelled(job.id, job.token)
+        if issubclass(kind, TryLater):
+            exc = cast(TryLater, exc)
+            try:
+                delay_ms = to_ms(TRY_LATER_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
+            except (TypeError, ValueError) as invalid:
+                return self._fail_or_retry(invalid)
+            return Ack(job.id, job.token, "reschedule", delay_ms=delay_ms)
+        if issubclass(kind, SoftTimeLimitExceeded) and not exc.args and self.limits is not None:
+            exc.args = (f"The task ran longer than its soft time limit of {self.limits.soft_s:g} s.",)
+        return self._fail_or_retry(exc)
+
+    def _fail_or_retry(self, exc: BaseException) -> Ack:
+        job = self._job
+        payload = serialization.encode(describe(exc))
+        ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
+        allowed = self._options.get("max_attempts", self._task.options.max_attempts)
+        delay_s = None
+        if job.attempts + 1 < allowed and _may_retry(type(exc)):
+            delay_s = _delay_s(job, self._options.get("backoff", self._task.options.backoff), exc)
+        if delay_s is None:
+            if failure_hook is not None:
+                failure_hook(job.id, exc)
+            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+        delay_ms = to_ms(delay_s, "backoff", zero=True)
+        return Ack(job.id, job.token, "retry", payload, delay_ms, ttl_ms, fingerprint(exc))
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:
@@ -234,42 +294,12 @@ def _parent_results(task: Any, options: dict[str, Any]) -> Any:
         raise _RedisUnavailableError(str(exc)) from exc
 
 
-def _postpone(job: Job, task: Any, options: Mapping[str, Any], exc: TryLater) -> Ack:
-    try:
-        delay_ms = to_ms(TRY_LATER_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
-    except (TypeError, ValueError) as invalid:
-        return _fail_or_retry(job, task, options, invalid)
-    message = "Task %s[%s] is postponed by %.3g s: %s"
-    logger.info(message, job.name, job.id, delay_ms / 1_000, exc.reason, extra=logs.facts(job, "scheduled"))
-    return Ack(job.id, job.token, "reschedule", delay_ms=delay_ms)
+def _may_retry(kind: type[BaseException]) -> bool:
+    """Return whether an exception of this class may be retried.
 
-
-def _fail_or_retry(
-    job: Job, task: Any, options: Mapping[str, Any], exc: BaseException, *, observer_logs: bool = False
-) -> Ack:
+    The worker cancels coroutines itself (`TaskCancelled`); any other cancellation is an accident of the run.
     """
-    Args:
-        observer_logs: the observer of the run logs the failure with its traceback. One error is reported once.
-    """
-    payload = serialization.encode(describe(exc))
-    ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
-    attempt = job.attempts + 1
-    allowed = options.get("max_attempts", task.options.max_attempts)
-    delay_s = None
-    if attempt < allowed and isinstance(exc, Exception) and not isinstance(exc, ResultTooLarge):
-        delay_s = _delay_s(job, options.get("backoff", task.options.backoff), exc, attempt)
-    if delay_s is None:
-        if failure_hook is not None:
-            failure_hook(job.id, exc)
-        level, shown = (logging.INFO, None) if observer_logs else (logging.ERROR, exc)
-        message, extra = "Task %s[%s] failed (attempt %d of %d) after %.3f s.", logs.facts(job, "failed")
-        values = (job.name, job.id, attempt, allowed, extra["duration"])
-        logger.log(level, message, *values, exc_info=shown, extra=extra)
-        return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
-    extra = logs.facts(job, "retrying")
-    message = "Task %s[%s] raised %r (attempt %d of %d) after %.3f s; retrying in %.3g s."
-    logger.warning(message, job.name, job.id, exc, attempt, allowed, extra["duration"], delay_s, extra=extra)
-    return Ack(job.id, job.token, "retry", payload, to_ms(delay_s, "backoff", zero=True), ttl_ms, fingerprint(exc))
+    return issubclass(kind, Exception | asyncio.CancelledError) and not issubclass(kind, ResultTooLarge)
 
 
 def _retry_after_kill_ms(job: Job, task: Any, options: Mapping[str, Any]) -> int | None:
@@ -286,9 +316,9 @@ def _retry_after_kill_ms(job: Job, task: Any, options: Mapping[str, Any]) -> int
     return None if seconds is None else to_ms(seconds, "backoff", zero=True)
 
 
-def _delay_s(job: Job, backoff: Any, exc: BaseException, attempt: int) -> float | None:
+def _delay_s(job: Job, backoff: Any, exc: BaseException) -> float | None:
     try:
-        return retry.delay_of(backoff, exc, retry.Tried(job.id, job.name, attempt))
-    except Exception:  # a broken backoff must not hide the task's own error
+        return retry.delay_of(backoff, exc, retry.Tried(job.id, job.name, job.attempts + 1))
+    except BaseException:  # a broken backoff must not hide the task's own error
         logger.exception("The backoff of task %s raised an exception, so the task is not retried.", job.name)
         return None

@@ -7,7 +7,6 @@ whose reply was lost returns the same jobs again, so no lease is left without a 
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import threading
 import time
@@ -24,12 +23,11 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.rejected_acks import LARGE_BYTES, RejectedAcks, is_caused_by
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Acks settled by one call, and bytes of their payloads; the others are sent with the next call.
 MAX_ACKS, MAX_ACK_BYTES = 500, 1_048_576

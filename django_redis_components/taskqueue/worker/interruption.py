@@ -11,7 +11,7 @@ import asyncio
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from django_redis_components.core.leasing.holder import current_work, describe_task
@@ -64,6 +64,10 @@ class Run:
         self.job = job
         self._timer = timer
 
+    def has_lost_thread(self, alive: Collection[int | None]) -> bool:
+        """Return whether the run belongs to a thread that is none of these."""
+        return False
+
     def cancel(self) -> None:
         """Interrupt the function, from any thread. No effect if it does not run or was interrupted before."""
         raise NotImplementedError
@@ -76,9 +80,17 @@ class Run:
 class ThreadRun(Run):
     """A run in the calling thread."""
 
-    _thread = 0
     is_sending = False
     _requested: type[BaseException] | None = None
+
+    def __init__(self, job: Job, timer: TimeLimitTimer | None = None, thread: int = 0) -> None:
+        """
+        Args:
+            thread: identifier of the thread that will call it; 0: the one that does.
+        """
+        self.job = job  # not by `super()`: each task creates a run
+        self._timer = timer
+        self._thread = thread
 
     def call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None) -> Any:
         """Call the function; only there can an interruption arrive."""
@@ -91,7 +103,7 @@ class ThreadRun(Run):
             self._timer.stop(self)
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self._thread = threading.get_ident()
+        self._thread = self._thread or threading.get_ident()
         pid = forks.process_id()
         outer_run = current_run.set(self)
         outer_work = current_work.set(self._describe)
@@ -116,6 +128,10 @@ class ThreadRun(Run):
             current_work.reset(outer_work)
             current_run.reset(outer_run)
         return value
+
+    def has_lost_thread(self, alive: Collection[int | None]) -> bool:
+        """See `Run.has_lost_thread`."""
+        return self._thread not in alive
 
     def close(self) -> None:
         """Accept no more interruptions, and withdraw one that has not arrived."""

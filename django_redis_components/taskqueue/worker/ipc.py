@@ -77,6 +77,7 @@ class Heartbeat:
         hard_limits: hard time limits of these, by id.
         sent_at: on the monotonic clock, which all processes of a host share.
         runs: the tasks that have run longest, `MAX_RUNS` at most.
+        lost_threads: number of threads that have died.
     """
 
     leases: dict[str, str]
@@ -89,6 +90,7 @@ class Heartbeat:
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
     runs: list[ReportedRun] = dataclasses.field(default_factory=list)
+    lost_threads: int = 0
 
     @classmethod
     def parse(cls, line: bytes) -> Heartbeat:

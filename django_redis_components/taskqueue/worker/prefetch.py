@@ -11,7 +11,6 @@ if no thread takes them soon.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections import deque
@@ -22,10 +21,9 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import OutageLog, describe_error
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds of measured work that a fetch may return beyond the free threads.
 PREFETCH_S = 0.005
@@ -165,24 +163,32 @@ class PrefetchBuffer:
             time.sleep(0.2)
 
     def _flush_repeatedly(self) -> None:
+        while True:
+            try:
+                self._flush_when_needed()
+            except BaseException:  # without this thread, outcomes would wait for the next fetch
+                logger.exception("The outcomes of tasks cannot be sent; trying again.")
+                time.sleep(0.2)
+                self._has_work.set()
+
+    def _flush_when_needed(self) -> None:
         """Send acks that no fetch takes along within 5 ms, and return jobs that are buffered for too long."""
         head, since = None, 0.0
-        while True:
-            self._has_work.wait(self._fetcher.seconds_to_retry())
-            self._has_work.clear()
-            if self._fetcher.seconds_to_retry() == 0.0:
+        self._has_work.wait(self._fetcher.seconds_to_retry())
+        self._has_work.clear()
+        if self._fetcher.seconds_to_retry() == 0.0:
+            self.send_acks()
+        while self._jobs or self._fetcher.pending_acks():
+            if self._head() is not head:
+                head, since = self._head(), time.monotonic()
+            time.sleep(PREFETCH_S)
+            if self.is_stuck(head, since):
+                self._amount.pause()
+                self.return_jobs()
+            elif self._amount.work_s(len(self._jobs)) > MAX_BUFFERED_WORK_S:
+                self.return_jobs()
+            if self._fetcher.pending_acks():
                 self.send_acks()
-            while self._jobs or self._fetcher.pending_acks():
-                if self._head() is not head:
-                    head, since = self._head(), time.monotonic()
-                time.sleep(PREFETCH_S)
-                if self.is_stuck(head, since):
-                    self._amount.pause()
-                    self.return_jobs()
-                elif self._amount.work_s(len(self._jobs)) > MAX_BUFFERED_WORK_S:
-                    self.return_jobs()
-                if self._fetcher.pending_acks():
-                    self.send_acks()
 
     def _head(self) -> Job | None:
         try:

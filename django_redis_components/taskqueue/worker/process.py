@@ -22,6 +22,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, log_handler, tracing
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.worker.ipc import (
     BLOCKED_SIGNALS,
@@ -32,8 +33,6 @@ from django_redis_components.taskqueue.worker.ipc import (
     PrefetchedLeases,
 )
 from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Longest time between two heartbeats, in seconds; a third of a short lease.
 HEARTBEAT_S = 1.0
@@ -254,8 +253,10 @@ def _run(
     worker.start()
     lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
     interval_s = min(HEARTBEAT_S, lease_s / 6)
-    while (worker.is_alive() or stops.quiet) and not stops.count:
-        policy.reason = policy.reason or stops.recycle_reason
+    while (worker.is_alive() or stops.quiet or worker.is_damaged()) and not stops.count:
+        if worker.is_damaged():
+            worker.settle_lost_runs()
+        policy.reason = policy.reason or stops.recycle_reason or worker.replace_reason
         if policy.check(worker.finished) or stops.quiet:
             worker.stop()
             stops.end_waits()
@@ -263,7 +264,7 @@ def _run(
         stops.sleep(min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
-    policy.reason = policy.reason or stops.recycle_reason
+    policy.reason = policy.reason or stops.recycle_reason or worker.replace_reason
     if not stops.count and policy.check(worker.finished):
         heartbeats.write(recycle_reason=policy.reason)
     worker.stop()
@@ -333,6 +334,7 @@ class HeartbeatWriter:
                 worker.timer.hard_limits(),
                 sent_at,
                 worker.longest_runs(),
+                worker.lost_threads(),
             )
             self._rest = heartbeat.encode()
             self._write_rest()

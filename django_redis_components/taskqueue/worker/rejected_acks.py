@@ -11,7 +11,6 @@ others, and all wait.
 
 from __future__ import annotations
 
-import logging
 import time
 
 from redis.exceptions import NoPermissionError, OutOfMemoryError, RedisError
@@ -20,10 +19,9 @@ from django_redis_components.core import conf, serialization
 from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import OutcomeRefused
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Bytes of a payload above which its size may be the reason for "out of memory".
 LARGE_BYTES = 4_096

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.live_events import RECORDER, LiveEvent
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Ack, Job
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Kind of the event by the outcome of the ack.
 KINDS = {
@@ -75,7 +73,7 @@ def _record(using: str, is_routine: bool, event: Callable[[], LiveEvent]) -> Non
 def _logged_errors() -> Iterator[None]:
     try:
         yield
-    except Exception:
+    except BaseException:
         logger.exception("An event of a task cannot be recorded for the page Live.")
 
 

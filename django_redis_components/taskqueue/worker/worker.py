@@ -7,8 +7,8 @@ have a free slot, and the thread fetches again when a slot is free.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-import logging
 import random
 import threading
 import time
@@ -24,6 +24,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import wakeup_key
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -31,6 +32,7 @@ from django_redis_components.taskqueue.worker.execution import (
     Execution,
     execute,
     execute_on_loop,
+    failure_of,
     is_coroutine,
     prepare,
 )
@@ -39,8 +41,6 @@ from django_redis_components.taskqueue.worker.interruption import CoroutineRun, 
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, ReportedRun
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
-
-logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
@@ -80,6 +80,7 @@ class Worker:
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
         finished: number of tasks that have run.
+        replace_reason: why its process must be replaced; empty until then.
     """
 
     def __init__(
@@ -100,6 +101,8 @@ class Worker:
         wakeups = WakeupListener(client, [wakeup_key(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
+        #: Slots of the threads that have ended as they should.
+        self._ended_slots: set[str] = set()
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
@@ -112,6 +115,7 @@ class Worker:
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
         self.finished = 0
+        self.replace_reason = ""
 
     def start(self) -> None:
         """Start the threads."""
@@ -150,6 +154,33 @@ class Worker:
     def threads_alive(self) -> int:
         """Return the number of threads that are alive."""
         return sum(thread.is_alive() for thread in self._threads)
+
+    def lost_threads(self) -> int:
+        """Return the number of threads that have died: they have ended, but not because the worker stops."""
+        dead = [slot for slot, thread in enumerate(self._threads) if not thread.is_alive()]
+        return sum(str(slot) not in self._ended_slots for slot in dead)
+
+    def is_damaged(self) -> bool:
+        """Return whether a thread, or that of the event loop, has died: its runs cannot end."""
+        return self._loop.has_died() or self.lost_threads() > 0
+
+    def settle_lost_runs(self) -> None:
+        """Fail the runs whose thread has died, so that their leases are not renewed, and replace the process."""
+        alive = {thread.ident for thread in self._threads if thread.is_alive()}
+        for run in list(self._running.values()):
+            if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
+                exc = RuntimeError("The thread of this run has died.")
+                logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
+                self._finish(failure_of(run.job, exc))
+        self.replace_process("one of its threads has died")
+
+    def replace_process(self, reason: str) -> None:
+        """Fetch nothing more, and have the process replaced after the running tasks."""
+        if not self.replace_reason:
+            self.replace_reason = reason
+            logger.error("Process %d must be replaced: %s.", self._pid, reason)
+        self.stop()
+        self._on_limit()
 
     def stop(self) -> None:
         """Fetch nothing more, and return jobs that have not started to their queue. Running tasks continue."""
@@ -205,6 +236,12 @@ class Worker:
             time.sleep(PREFETCH_S)
 
     def _run_thread(self, slot: str) -> None:
+        self._run_jobs(slot)
+        self.job_source.buffer.send_acks()
+        self._ended_slots.add(slot)
+
+    def _run_jobs(self, slot: str) -> None:
+        """Run jobs until the worker is stopped, or has finished in burst mode."""
         burst = self._options.burst
         while not self._stopping:
             had_leases = burst and bool(self.fetcher.leases)
@@ -212,26 +249,33 @@ class Worker:
                 with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
                     job = self.job_source.next(slot, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
-                self._pause(exc)
+                self._outage.failed(f"{describe_error(exc)}; retrying.")
+                self._pause()
+                continue
+            except BaseException:  # whatever it is, the thread must go on
+                logger.exception("A thread of the worker cannot fetch; trying again.")
+                self._pause()
                 continue
             if self._outage.is_active and not self.fetcher.has_unconfirmed_acks():
                 self._outage.succeeded()
             if job is not None:
-                self._run_or_return(job)
+                try:
+                    self._run_or_return(job)
+                except BaseException as exc:
+                    logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
+                    self._finish(failure_of(job, exc))
             elif burst:
                 # A lease that existed before the fetch may have returned to its queue since.
                 if not had_leases and self._has_finished():
                     break
                 time.sleep(random.uniform(0.5, 1.5) * MAX_BUFFERED_S)  # other threads ask at other times
-        self.job_source.buffer.send_acks()
 
     def _has_finished(self) -> bool:
         """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
         is_fetching = self.fetcher.pending_requests() > 0
         return not (is_fetching or self.fetcher.leases or self._running or self.fetcher.has_more())
 
-    def _pause(self, exc: Exception) -> None:
-        self._outage.failed(f"{describe_error(exc)}; retrying.")
+    def _pause(self) -> None:
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -246,7 +290,7 @@ class Worker:
             self._run_in_thread(job)
 
     def _run_in_thread(self, job: Job) -> None:
-        self._running[job.id, job.token] = run = ThreadRun(job, self.timer)
+        self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
         self.fetcher.mark_started(job)
         record_start(self._using, job)
         started = time.perf_counter()
@@ -257,11 +301,13 @@ class Worker:
 
     def _finish(self, ack: Ack) -> None:
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
-        run = self._running.pop((ack.id, ack.token))
+        self.fetcher.settle(ack)
+        run = self._running.pop((ack.id, ack.token), None)
+        if run is None:
+            return
         self.fetcher.mark_finished()
         self.finished += 1
         self._freed_at = time.monotonic()
-        self.fetcher.settle(ack)
         record_outcome(self._using, run.job, ack)
         if self.finished >= self._max_tasks:
             self.stop()
@@ -271,10 +317,24 @@ class Worker:
         """Run the job on the event loop, or return it to its queue if no slot becomes free soon."""
         self.job_source.amount.record_coroutine()
         if not self._loop.acquire_slot(MAX_BUFFERED_S):
-            self.fetcher.settle(Ack(job.id, job.token, "requeue"))
-            self.job_source.buffer.wake()
+            self._return(job)
             self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
             return
+        is_on_loop = False
+        try:
+            is_on_loop = self._start_on_loop(job)
+        finally:
+            if not is_on_loop:
+                self._loop.release_slot()
+
+    def _start_on_loop(self, job: Job) -> bool:
+        """Start the job, for which there is a slot; return whether it runs on the event loop."""
+        try:
+            self._loop.start()
+        except (OSError, RuntimeError) as exc:
+            self.replace_process(f"its event loop cannot start ({exc})")
+            self._return(job)
+            return False
         self.fetcher.mark_started(job)
         record_start(self._using, job)
         run = CoroutineRun(job, self.timer)
@@ -282,11 +342,21 @@ class Worker:
         prepared = prepare(job)
         if isinstance(prepared, Ack):
             self._finish(prepared)
-            self._loop.release_slot()
-        else:
-            self._loop.run(partial(self._execute_on_loop, prepared, run))
+            return False
+        self._loop.run(partial(execute_on_loop, prepared, run), partial(self._end_on_loop, prepared))
+        return True
 
-    async def _execute_on_loop(self, execution: Execution, run: CoroutineRun) -> None:
-        self._finish(await execute_on_loop(execution, run))
-        self._loop.release_slot()
+    def _return(self, job: Job) -> None:
+        self.fetcher.settle(Ack(job.id, job.token, "requeue"))
         self.job_source.buffer.wake()
+
+    def _end_on_loop(self, execution: Execution, task: asyncio.Task[Ack]) -> None:
+        """Settle a coroutine that has ended, also one that was cancelled before its first step."""
+        try:
+            exc = asyncio.CancelledError() if task.cancelled() else task.exception()
+            self._finish(task.result() if exc is None else execution.finish(execution.failure(exc), exc))
+        except BaseException:
+            logger.exception("The outcome of a coroutine cannot be settled.")
+        finally:
+            self._loop.release_slot()
+            self.job_source.buffer.wake()

@@ -79,6 +79,15 @@ def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
     assert problem_of([child], 1, 20.0, was_healthy=True) == "", "a longer lease gives more time"
 
 
+def test_process_with_a_dead_thread_is_unhealthy_until_it_is_replaced(process: Process) -> None:
+    child = process.report(no_reply_s=0.0, lost_threads=1, recycle_reason="one of its threads has died")
+
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == f"0 of 1 threads of process {child.pid} are alive"
+    assert json.loads(child.info())["lost_threads"] == 1
+    child.is_replaced = True
+    assert problem_of([child], 0, LEASE_S, was_healthy=True) == ""
+
+
 def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
     child = process.report(no_reply_s=0.0)
 

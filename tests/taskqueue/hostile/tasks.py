@@ -1,0 +1,149 @@
+"""Tasks that do what no task should, and tasks of another sender."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue import task
+from tests.taskqueue.hostile.errors import make
+
+_kept: list[Any] = []
+
+
+def count(name: str) -> None:
+    """Count an event in Redis."""
+    connections.client().execute(Command("INCR", f"{conf.settings().prefix}:count:{name}"))
+
+
+@task(queue_name="good")
+def good(number: int) -> int:
+    """A task of another sender."""
+    count("good")
+    return number
+
+
+@task(queue_name="good")
+async def good_async(number: int) -> int:
+    """A coroutine of another sender."""
+    await asyncio.sleep(0)
+    return number
+
+
+@task
+def raise_kind(kind: str) -> None:
+    """Raise an exception that cannot be described."""
+    raise make(kind)
+
+
+@task
+async def raise_kind_async(kind: str) -> None:
+    """See `raise_kind`."""
+    await asyncio.sleep(0)
+    raise make(kind)
+
+
+@task(max_attempts=3, backoff=0)
+def return_once() -> str:
+    """Count the runs."""
+    count("return_once")
+    return "returned"
+
+
+@task
+def close_output() -> str:
+    """Close standard output and error."""
+    sys.stdout.close()
+    sys.stderr.close()
+    return "closed"
+
+
+@task
+def delete_output() -> str:
+    """Remove standard output and error."""
+    sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    return "deleted"
+
+
+@task
+def break_hooks() -> str:
+    """Replace the hooks for exceptions, and have the next call traced by a function that raises."""
+
+    def broken(*_: Any) -> Any:
+        raise SystemExit(8)
+
+    sys.excepthook = threading.excepthook = sys.unraisablehook = broken
+    sys.setprofile(broken)
+    return "broken"
+
+
+@task
+def log_with_a_raising_filter() -> str:
+    """Add a filter that raises, for the messages of the worker too."""
+
+    def broken(record: logging.LogRecord) -> bool:
+        raise SystemExit(9)
+
+    logging.getLogger("django_redis_components.taskqueue").addFilter(broken)
+    for handler in logging.getLogger("django_redis_components").handlers:
+        handler.addFilter(broken)
+    return "added"
+
+
+@task
+def exhaust_descriptors() -> str:
+    """Keep all file descriptors of the process."""
+    with contextlib.suppress(OSError):
+        while True:
+            _kept.append(os.open(os.devnull, os.O_RDONLY))
+    return "exhausted"
+
+
+@task
+def exit_thread() -> None:
+    """End the thread as `_thread.exit` does."""
+    raise SystemExit
+
+
+@task(max_attempts=2, backoff=0)
+async def cancel_all_tasks() -> str:
+    """Cancel all tasks of the event loop, this one too."""
+    await asyncio.sleep(0)
+    for each in asyncio.all_tasks():
+        each.cancel()
+    await asyncio.sleep(0)
+    return "not cancelled"
+
+
+@task(max_attempts=50, backoff=0)
+async def wait_async(seconds: float) -> str:
+    """Wait, whatever the neighbours cancel."""
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@task
+async def cancel_late() -> str:
+    """Let the cancellation arrive after the function, where the worker waits."""
+    current = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+
+    def cancel() -> None:
+        if current is not None and not current.done():
+            current.cancel()
+            loop.call_later(0.001, cancel)
+
+    await sync_to_async(time.sleep)(0)  # its thread has to be closed
+    loop.call_soon(cancel)
+    return "returned"

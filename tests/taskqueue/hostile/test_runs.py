@@ -1,0 +1,280 @@
+"""Nothing that describes, logs or observes a run changes its outcome, or ends the thread that runs tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.live_events import RECORDER
+from django_redis_components.taskqueue import signals, tracing
+from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.worker.worker import Worker
+from tests.support import Store, eventually
+from tests.taskqueue.hostile.errors import KINDS
+from tests.taskqueue.hostile.tasks import (
+    cancel_all_tasks,
+    cancel_late,
+    good,
+    good_async,
+    raise_kind,
+    raise_kind_async,
+    return_once,
+    wait_async,
+)
+from tests.taskqueue.support import running_worker
+from tests.taskqueue.tasks import fail_thrice
+
+pytestmark = pytest.mark.integration
+
+QUEUES = ("default", "good")
+
+
+def runs_of(store: Store, name: str) -> int:
+    return int(store.raw.get(f"{store.prefix}:count:{name}") or 0)
+
+
+def check_good_tasks(worker: Worker, threads: int) -> None:
+    """Check that all threads, and the event loop, run tasks of another sender."""
+    results = good.enqueue_many([((number,), {}) for number in range(20)])
+    assert [result.get(60) for result in results] == list(range(20))
+    assert good_async.enqueue(1).get(60) == 1
+    eventually(lambda: worker.busy() == 0)
+    assert (worker.threads_alive(), worker.lost_threads()) == (threads, 0)
+
+
+def test_exceptions_of_all_kinds_end_as_failures(redis_server: Store) -> None:
+    with running_worker(*QUEUES, threads=2) as worker:
+        results = [task.enqueue(kind) for kind in KINDS for task in (raise_kind, raise_kind_async)]
+        for result in results:
+            eventually(lambda result=result: (result.refresh(), result.is_finished)[1])
+        check_good_tasks(worker, 2)
+
+    assert {result.state for result in results} == {"failed"}
+    assert all(result.errors[0].traceback for result in results)
+
+
+@contextmanager
+def log_filter(exc: type[BaseException]) -> Iterator[list[str]]:
+    """A filter of the site that raises, for each message of the task queue."""
+    seen: list[str] = []
+
+    def raise_it(record: logging.LogRecord) -> bool:
+        seen.append(record.getMessage())
+        raise exc("request_id")
+
+    logger = logging.getLogger("django_redis_components.taskqueue")
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addFilter(raise_it)
+    try:
+        yield seen
+    finally:
+        logger.removeFilter(raise_it)
+        logger.setLevel(level)
+
+
+@pytest.mark.parametrize("exc", [KeyError, SystemExit, KeyboardInterrupt])
+def test_log_filter_that_raises_changes_no_outcome(redis_server: Store, exc: type[BaseException]) -> None:
+    with log_filter(exc) as seen, running_worker(*QUEUES, threads=2) as worker:
+        assert return_once.enqueue().get(60) == "returned"
+        failing = fail_thrice.enqueue()
+        eventually(lambda: (failing.refresh(), failing.is_finished)[1])
+        check_good_tasks(worker, 2)
+
+    assert runs_of(redis_server, "return_once") == 1
+    assert (failing.state, failing.attempts) == ("failed", 3)
+    assert any("succeeded" in message for message in seen)
+
+
+def test_log_handler_that_raises_reports_the_lost_message(
+    redis_server: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with log_filter(KeyError), running_worker():
+        assert return_once.enqueue().get(60) == "returned"
+
+    text = "The logging of the site raised KeyError; a message was lost: Task %s[%s] succeeded in %.3f s."
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["task_started", "task_finished"])
+@pytest.mark.parametrize("exc", [LookupError, SystemExit, asyncio.CancelledError])
+def test_receiver_that_raises_changes_no_outcome(redis_server: Store, name: str, exc: type[BaseException]) -> None:
+    def receive(**_: Any) -> None:
+        raise exc("receiver")
+
+    getattr(signals, name).connect(receive, weak=False)
+    with running_worker(*QUEUES, threads=2) as worker:
+        assert return_once.enqueue().get(60) == "returned"
+        check_good_tasks(worker, 2)
+
+    assert runs_of(redis_server, "return_once") == 1
+
+
+class BrokenTracer:
+    """Its spans raise at their begin or their end."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def create(self, name: str, queue: str, task_id: str) -> dict[str, str]:
+        return {"trace": task_id}
+
+    def process(self, job: Job, carrier: Any) -> AbstractContextManager[None]:
+        return self._span()
+
+    @contextmanager
+    def _span(self) -> Iterator[None]:
+        if self._at == "begin":
+            raise SystemExit("begin")
+        try:
+            yield
+        finally:
+            raise SystemExit("end")
+
+    def flush(self) -> None: ...
+
+
+@pytest.mark.parametrize("at", ["begin", "end"])
+def test_span_that_raises_changes_no_outcome(redis_server: Store, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    monkeypatch.setattr(tracing, "tracer", BrokenTracer(at))
+    with running_worker(*QUEUES, threads=2) as worker:
+        assert return_once.enqueue().get(60) == "returned"
+        failing = fail_thrice.enqueue("mine")
+        eventually(lambda: (failing.refresh(), failing.is_finished)[1])
+        check_good_tasks(worker, 2)
+
+    assert runs_of(redis_server, "return_once") == 1
+    assert [error.message for error in failing.errors] == ["mine"] * 3
+
+
+def test_live_events_that_cannot_be_recorded_change_no_outcome(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise SystemExit("events")
+
+    monkeypatch.setattr(RECORDER, "has_room", broken)
+    with running_worker(*QUEUES, threads=2) as worker:
+        assert return_once.enqueue().get(60) == "returned"
+        check_good_tasks(worker, 2)
+
+    assert runs_of(redis_server, "return_once") == 1
+
+
+def test_error_outside_of_the_function_fails_the_task(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise MemoryError("outside")
+
+    with running_worker(*QUEUES, threads=1) as worker:
+        with monkeypatch.context() as patch:
+            patch.setattr("django_redis_components.taskqueue.worker.worker.execute", broken)
+            result = good.enqueue(1)
+            eventually(lambda: (result.refresh(), result.is_finished)[1])
+        check_good_tasks(worker, 1)
+
+    assert (result.state, result.errors[0].message) == ("failed", "outside")
+
+
+def test_error_in_a_fetch_does_not_end_the_thread(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def broken(row: Any, now_us: int) -> Job:
+        calls.append(1)
+        if len(calls) == 1:
+            raise UnicodeDecodeError("utf-8", b"", 0, 1, "broken")
+        return real(row, now_us)
+
+    real = Job.parse
+    monkeypatch.setattr(Job, "parse", staticmethod(broken))
+    with running_worker(*QUEUES, threads=2) as worker:
+        good.enqueue(0)
+        eventually(lambda: calls)
+        check_good_tasks(worker, 2)
+
+
+def test_coroutine_returns_to_its_queue_if_the_event_loop_cannot_start(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> asyncio.AbstractEventLoop:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", broken)
+        with running_worker(*QUEUES) as worker:
+            result = good_async.enqueue(1)
+            eventually(lambda: worker.replace_reason)
+        assert "its event loop cannot start ([Errno 24] Too many open files)" in worker.replace_reason
+        result.refresh()
+        assert (result.state, result.attempts) == ("ready", 0)
+    with running_worker(*QUEUES):
+        assert result.get(60) == 1
+
+
+def test_coroutine_that_a_neighbor_cancels_is_retried(redis_server: Store) -> None:
+    with running_worker(*QUEUES) as worker:
+        waiting = wait_async.enqueue(0.2)
+        canceling = cancel_all_tasks.enqueue()
+        assert waiting.get(60) == "waited"
+        eventually(lambda: (canceling.refresh(), canceling.is_finished)[1])
+        check_good_tasks(worker, 1)
+
+    assert (canceling.state, canceling.attempts) == ("failed", 2)
+    assert canceling.errors[0].exception_class_path == "asyncio.exceptions.CancelledError"
+
+
+def test_late_cancellation_does_not_change_the_outcome(redis_server: Store) -> None:
+    with running_worker(*QUEUES) as worker:
+        results = [cancel_late.enqueue() for _ in range(20)]
+        assert [result.get(60) for result in results] == ["returned"] * 20
+        check_good_tasks(worker, 1)
+
+
+def test_coroutine_that_is_cancelled_before_its_first_step_is_retried(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[int] = []
+
+    with running_worker(*QUEUES, async_concurrency=1) as worker:
+        assert good_async.enqueue(0).get(60) == 0
+        loop = worker._loop._loop
+        assert loop is not None
+        create = loop.create_task
+
+        def create_and_cancel(coro: Any, **options: Any) -> asyncio.Task[Any]:
+            task = create(coro, **options)
+            if not cancelled:
+                cancelled.append(1)
+                task.cancel()
+            return task
+
+        monkeypatch.setattr(loop, "create_task", create_and_cancel)
+        assert wait_async.enqueue(0).get(60) == "waited"
+        check_good_tasks(worker, 1)
+
+    assert cancelled == [1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_run_whose_thread_has_died_fails_and_the_process_is_replaced(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(self: Worker, job: Job) -> None:
+        raise SystemExit("the guard itself is broken")
+
+    with running_worker(*QUEUES, threads=2) as worker:
+        with monkeypatch.context() as patch:
+            patch.setattr(Worker, "_finish", die)
+            result = good.enqueue(1)
+            eventually(lambda: worker.lost_threads() == 1)
+        assert [run.job.id for run in worker._running.values()] == [result.id]
+        worker.settle_lost_runs()
+        eventually(lambda: (result.refresh(), result.is_finished)[1])
+
+    assert (result.state, result.errors[0].message) == ("failed", "The thread of this run has died.")
+    assert worker.replace_reason == "one of its threads has died"
