@@ -239,14 +239,10 @@ def new_buffer() -> LogBuffer | None:
         return None
 
 
-def log_success(job: Job, ran_us: int) -> None:
-    """Log that a task has succeeded.
-
-    Args:
-        ran_us: how long it ran, in microseconds.
-    """
+def log_success(job: Job) -> None:
+    """Log that a task has succeeded."""
     if not logger.isEnabledFor(logging.INFO):
         return
-    seconds = ran_us / 1_000_000
+    seconds = job.ran_us / 1_000_000
     if installed is None or not installed.write_success(job, seconds):
         logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))

@@ -21,7 +21,7 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
         observer_logs: the observer of the run logs the failure with its traceback. One error is reported once.
     """
     if ack.outcome == "ok":
-        log_success(job, int(ack.note))
+        log_success(job)
     elif ack.outcome == "cancel":
         extra = logs.facts(job, "cancelled")
         logger.info("Task %s[%s] was cancelled after %.3f s.", job.name, job.id, extra["duration"], extra=extra)
