@@ -29,7 +29,18 @@ ENTRY_POINTS = 5
 
 #: The layers of ``taskqueue``, lowest first. Modules and subpackages import their own layer and lower ones.
 TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("call_signature", "exceptions", "failure", "fields", "forks", "json_codec", "limits", "retry", "unique"),
+    (
+        "call_signature",
+        "exceptions",
+        "failure",
+        "fields",
+        "forks",
+        "guarded_logger",
+        "json_codec",
+        "limits",
+        "retry",
+        "unique",
+    ),
     ("options", "record", "registry"),
     ("store",),
     ("context", "enqueue", "log_handler", "logs", "result", "signals", "tracing"),

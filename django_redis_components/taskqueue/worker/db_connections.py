@@ -11,16 +11,18 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue import forks, logs
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.store.job import Job
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +39,8 @@ class _ThreadState(threading.local):
     checked_at = 0.0
     collected_at = 0.0
     last_opened: object = None
+    #: Databases whose transaction was open before the task: that of a test, for example.
+    kept: frozenset[str] = frozenset()
 
 
 thread_state = _ThreadState()
@@ -50,26 +54,85 @@ def close_stale_before_task() -> None:
         close_stale()
 
 
-def close_stale() -> None:
-    """Close connections of this thread that are broken or older than CONN_MAX_AGE."""
+def close_stale(job: Job | None = None) -> None:
+    """Close connections of this thread that are broken or older than CONN_MAX_AGE. Errors are logged.
+
+    Args:
+        job: the task that has just run. Transactions that it left open are rolled back, and the log of queries that
+            Django keeps with DEBUG is emptied.
+    """
     now, opened = time.monotonic(), last_opened
     if thread_state.last_opened is not opened or now - thread_state.collected_at > REFRESH_S:
         thread_state.connections = tuple(connections.all(initialized_only=True))
         thread_state.last_opened, thread_state.collected_at = opened, now
     for connection in thread_state.connections:
-        connection.close_if_unusable_or_obsolete()
+        if connection.connection is None and not connection.in_atomic_block and not connection.queries_log:
+            continue  # it was not opened
+        try:
+            if job is not None and (connection.in_atomic_block or not connection.autocommit):
+                _end_transaction(connection, job)
+            connection.close_if_unusable_or_obsolete()
+            if job is not None and connection.queries_log:
+                connection.queries_log.clear()
+        except BaseException:  # it must not change the outcome; the next task raises its own error
+            logger.exception("Cannot close a database connection %s.", _when(job))
     thread_state.checked_at = now
 
 
-def close_all() -> None:
-    """Close all connections of this thread, whatever their state."""
-    connections.close_all()
+def close_all(job: Job) -> None:
+    """Close all connections of this thread, whatever their state, after a task. Errors are logged."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            _end_transaction(connection, job)
+            connection.close()
+        except BaseException:  # see `close_stale`
+            logger.exception("Cannot close a database connection %s.", _when(job))
+
+
+def _end_transaction(connection: Any, job: Job) -> None:
+    """Roll back a transaction that a task has left open, and forget its connection.
+
+    Django keeps a connection that was closed within `atomic` as closed: every later query of the thread would fail.
+    """
+    is_managed = not connection.autocommit and connection.connection and connection.settings_dict["AUTOCOMMIT"]
+    if not (connection.in_atomic_block or is_managed) or connection.alias in thread_state.kept:
+        return
+    message = 'Task %s[%s] left a transaction open on the database "%s": it is rolled back, and the connection closed.'
+    logger.warning(message, job.name, job.id, connection.alias, extra=logs.facts(job))
+    try:
+        connection.close()
+    finally:
+        if connection.connection is None or connection.closed_in_transaction:
+            del connections[connection.alias]
+            thread_state.collected_at = 0.0
+        else:  # SQLite in memory is not closed: the new connection must exist before the old one ends
+            before = connection.connection
+            before.rollback()
+            connection.connect()
+
+
+def _when(job: Job | None) -> str:
+    return "before a task" if job is None else f"after task {job.name}[{job.id}]"
+
+
+@contextmanager
+def keep_transactions() -> Iterator[None]:
+    """Leave the transactions open that are open before the block, in a thread that is not a worker's."""
+    outer = thread_state.kept
+    thread_state.kept = frozenset(each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block)
+    try:
+        yield
+    finally:
+        thread_state.kept = outer
 
 
 class CoroutineThread(Executor):
     """The thread for the synchronous parts of a coroutine (the ORM). The first part starts it: most have none."""
 
     _executor: forks.ForkSafeExecutor | None = None
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """See `concurrent.futures.Executor.submit`."""
@@ -90,17 +153,10 @@ class CoroutineThread(Executor):
 
     async def _close(self, executor: forks.ForkSafeExecutor) -> None:
         """Close the thread's connections, and the thread; a cancellation ends the wait only."""
-        closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
+        closed = asyncio.get_running_loop().run_in_executor(executor, close_all, self._job)
         executor.shutdown(wait=False)  # after what was submitted
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(closed)
-
-
-def _close_all_or_log() -> None:
-    try:
-        close_all()
-    except BaseException:  # it must not change the outcome
-        logger.exception("Cannot close a database connection after a task.")
 
 
 def _on_connection_created(**_: Any) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
 import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
@@ -36,6 +38,9 @@ from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Delay of a task that raised `TryLater` without one, in seconds.
 TRY_LATER_S = 1.0
@@ -66,21 +71,28 @@ def is_coroutine(job: Job) -> bool:
 
 
 def execute(job: Job, run: ThreadRun | None = None) -> Ack:
-    """Run the job's function in this thread, and close stale database connections before and after it."""
+    """Run the job's function in this thread, and close stale database connections before and after it.
+
+    Args:
+        run: the run, in a context for this job alone, so that its translation, time zone, decimal context and context
+            variables do not reach the next job. None: create both.
+    """
     task = registry.tasks.get(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
         return Ack(job.id, job.token, "unregister")
-    run = run or ThreadRun(job)
+    if run is None:  # a worker's thread has a context for each job
+        context = copy_context()
+        context.run(decimal.setcontext, decimal.getcontext().copy())
+        with db_connections.keep_transactions():
+            return context.run(execute, job, ThreadRun(job))
     ack = _run(Execution(job, task), run)
-    try:
+    if failure_hook is None:
         if run.interrupted:  # the interruption may have left a connection in the middle of a reply
-            db_connections.close_all()
-        elif failure_hook is None:
-            db_connections.close_stale()
-    except BaseException:  # it must not change the outcome; the next task raises its own error
-        logger.exception("Cannot close a database connection after task %s[%s].", job.name, job.id)
+            db_connections.close_all(job)
+        else:
+            db_connections.close_stale(job)
     return ack
 
 
@@ -115,7 +127,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
 
     A neighbour may cancel all tasks of the loop at any time. After the function this changes nothing.
     """
-    async with db_connections.CoroutineThread():
+    async with db_connections.CoroutineThread(execution.job):
         try:
             with execution.span():
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
@@ -134,6 +146,7 @@ class Execution:
     """A job and its task: the arguments of the call, and the outcome of its result.
 
     Attributes:
+        job: the job.
         limits: time limits of the run; None without any.
     """
 
@@ -144,39 +157,39 @@ class Execution:
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, job: Job, task: Any) -> None:
-        self._job = job
+        self.job = job
         self._task = task
         self._started_at = time.perf_counter()
         self.func: Callable[..., Any] = task.func
 
     def start(self) -> None:
         """Decode the message, and notify the observer of the run."""
-        self._job.began = self._started_at
-        self.args, self.kwargs, options = self._job.message()
+        self.job.began = self._started_at
+        self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options
             if parents.has_inputs(options):
                 self.args.insert(0, _parent_results(self._task, options))
-        observer = observer_for(self._task, self._job, self.args, self.kwargs, options)
+        observer = observer_for(self._task, self.job, self.args, self.kwargs, options)
         if observer is not None:
             self._observer = observer
             self.args = observer.args
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None:
             limits = time_limits_of(timeout)
-            self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self._job, self._task, options))
+            self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
         if failpoints.hook is not None:
             failpoints.reach("before_run")
 
     def span(self) -> AbstractContextManager[None]:
         """Return the span of the run; it does nothing unless tracing is on."""
-        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self._job, self._options)
+        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self.job, self._options)
 
     def success(self, value: Any) -> Ack:
         """Return the outcome of a function that returned a value, with the duration of the run."""
         if failpoints.hook is not None:
             failpoints.reach("after_run")
-        job, options = self._job, self._options
+        job, options = self.job, self._options
         if self._observer is not None:
             value = self._observer.convert(value)
         settings = conf.settings().taskqueue
@@ -197,7 +210,7 @@ class Execution:
         if self._observer is None:
             return self.success(value)
         try:
-            return await sync_to_async(self.success)(value)
+            return await self._call_observer(self.success, value)
         except asyncio.CancelledError:  # the function has returned: a later cancellation changes nothing
             return self.success(value)
 
@@ -206,7 +219,7 @@ class Execution:
         try:
             return self._failure(exc)
         except BaseException:
-            job = self._job
+            job = self.job
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             payload = serialization.encode(describe(exc))
@@ -216,7 +229,7 @@ class Execution:
         """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
         if exc is None and self._observer is None:
             try:
-                log_success(self._job)
+                log_success(self.job)
             except BaseException:
                 logger.exception("The success of task %s cannot be logged.", ack.id)
             return ack
@@ -230,15 +243,19 @@ class Execution:
             return self.finish(ack, exc)
         ack = self._after(ack)
         try:
-            await sync_to_async(self._report)(ack, exc)
+            await self._call_observer(self._report, ack, exc)
         except BaseException:  # a cancellation ends the wait; the observer continues
             logger.exception("An observer of task %s was not waited for (%s).", ack.id, ack.outcome)
         return ack
 
+    async def _call_observer(self, observed_step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a step that calls the observer, in the coroutine's synchronous thread: it may use the ORM."""
+        return await sync_to_async(observed_step)(*args, **kwargs)
+
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome != "ok":
-            self._job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-            return ack.after(self._job.ran_us)
+            self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
+            return ack.after(self.job.ran_us)
         return ack
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
@@ -248,7 +265,7 @@ class Execution:
             if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 observer_logs = observer is not None and observer.logs_failure
-                run_log.log_outcome(self._job, ack, exc, allowed, observer_logs=observer_logs)
+                run_log.log_outcome(self.job, ack, exc, allowed, observer_logs=observer_logs)
         except BaseException:
             logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
@@ -258,7 +275,7 @@ class Execution:
             logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
 
     def _failure(self, exc: BaseException) -> Ack:
-        job, kind = self._job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
+        job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
         if issubclass(kind, _RedisUnavailableError):
             return Ack(job.id, job.token, "requeue")
         if issubclass(kind, TaskCancelled):
@@ -275,7 +292,7 @@ class Execution:
         return self._fail_or_retry(exc)
 
     def _fail_or_retry(self, exc: BaseException) -> Ack:
-        job = self._job
+        job = self.job
         payload = serialization.encode(describe(exc))
         ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
         allowed = self._options.get("max_attempts", self._task.options.max_attempts)

@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextvars import Context
 from functools import partial
 
 from redis.exceptions import RedisError
@@ -299,7 +300,7 @@ class Worker:
             record_start(self._using, job)
         else:
             RECORDER.leave_out()
-        ack = execute(job, run)
+        ack = Context().run(execute, job, run)
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
         self._finish(ack, thread)
@@ -355,7 +356,7 @@ class Worker:
             RECORDER.leave_out()
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
-        prepared = prepare(job)
+        prepared = Context().run(prepare, job)
         if isinstance(prepared, Ack):
             self._finish(prepared)
             return False

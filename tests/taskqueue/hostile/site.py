@@ -7,6 +7,10 @@ import os
 from tests.taskqueue.site import *  # noqa: F403 - another app only
 
 INSTALLED_APPS = ["django_redis_components", "tests.taskqueue.hostile"]
+if "HOSTILE_SQLITE" in os.environ:
+    DATABASES["default"]["NAME"] = os.environ["HOSTILE_SQLITE"]  # noqa: F405 - of the site above
+if "TEST_POSTGRES_PORT" in os.environ:
+    from tests.taskqueue.postgres_site import DATABASES  # noqa: F401 - the same server as in other tests
 if "RAISING_FILTER" in os.environ:
     LOGGING = {
         "version": 1,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import decimal
 import logging
 import os
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone, translation
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue import task
+from django_redis_components.taskqueue import SoftTimeLimitExceeded, task
 from tests.taskqueue.hostile.errors import make
 
 _kept: list[Any] = []
@@ -147,3 +151,80 @@ async def cancel_late() -> str:
     await sync_to_async(time.sleep)(0)  # its thread has to be closed
     loop.call_soon(cancel)
     return "returned"
+
+
+@task
+def leave_transaction(way: str) -> str:
+    """Add a row in a transaction, and leave it open."""
+    return open_transaction(way)
+
+
+@task
+async def leave_transaction_async(way: str) -> str:
+    """See `leave_transaction`."""
+    return await sync_to_async(open_transaction)(way)
+
+
+def open_transaction(way: str) -> str:
+    if way == "nothing":
+        return "left"
+    if way == "autocommit":
+        transaction.set_autocommit(False)
+    else:
+        transaction.atomic().__enter__()
+    if way == "savepoint":
+        transaction.atomic().__enter__()
+    with connection.cursor() as cursor:
+        if connection.introspection.table_names(cursor):
+            cursor.execute("INSERT INTO hostile VALUES (1)")
+        if way == "broken":
+            with contextlib.suppress(DatabaseError):
+                cursor.execute("SELECT nothing FROM nowhere")
+    if way == "closed":
+        connection.close()
+    if way == "raise":
+        raise ValueError("raised in a transaction")
+    if way == "limit":
+        raise SoftTimeLimitExceeded
+    return "left"
+
+
+@task
+def query_database(what: str) -> int:
+    """Create a table, add a row, or do nothing; return the number of rows."""
+    with connection.cursor() as cursor:
+        if what == "select":
+            cursor.execute("SELECT 1")
+            return 1
+        if what == "create":
+            cursor.execute("CREATE TABLE hostile (number integer)")
+        if what == "add":
+            cursor.execute("INSERT INTO hostile VALUES (1)")
+        cursor.execute("SELECT count(*) FROM hostile")
+        return int(cursor.fetchone()[0])
+
+
+variable: ContextVar[str] = ContextVar("variable", default="unset")
+
+
+@task
+def activate() -> dict[str, Any]:
+    """Change the state of the thread; return it."""
+    translation.activate("de")
+    timezone.activate("Asia/Tokyo")
+    variable.set("set")
+    decimal.getcontext().prec = 5
+    decimal.getcontext().rounding = decimal.ROUND_UP
+    return read_state.func()
+
+
+@task
+def read_state() -> dict[str, Any]:
+    """Return the state of the thread."""
+    return {
+        "language": translation.get_language(),
+        "zone": timezone.get_current_timezone_name(),
+        "variable": variable.get(),
+        "precision": decimal.getcontext().prec,
+        "rounding": decimal.getcontext().rounding,
+    }

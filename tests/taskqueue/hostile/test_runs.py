@@ -13,7 +13,8 @@ import pytest
 
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.taskqueue import signals, tracing
-from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.hostile.errors import KINDS
@@ -240,20 +241,16 @@ def test_coroutine_that_is_cancelled_before_its_first_step_is_retried(
 ) -> None:
     cancelled: list[int] = []
 
-    with running_worker(*QUEUES, async_concurrency=1) as worker:
-        assert good_async.enqueue(0).get(60) == 0
-        loop = worker._loop._loop
-        assert loop is not None
-        create = loop.create_task
-
-        def create_and_cancel(coro: Any, **options: Any) -> asyncio.Task[Any]:
-            task = create(coro, **options)
-            if not cancelled:
+    class Loop(asyncio.SelectorEventLoop):
+        def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+            task: asyncio.Task[Any] = super().create_task(coro, **options)
+            if coro.__name__ == "execute_on_loop" and not cancelled:
                 cancelled.append(1)
                 task.cancel()
             return task
 
-        monkeypatch.setattr(loop, "create_task", create_and_cancel)
+    monkeypatch.setattr(asyncio, "new_event_loop", Loop)
+    with running_worker(*QUEUES, async_concurrency=1) as worker:
         assert wait_async.enqueue(0).get(60) == "waited"
         check_good_tasks(worker, 1)
 
@@ -264,15 +261,15 @@ def test_coroutine_that_is_cancelled_before_its_first_step_is_retried(
 def test_run_whose_thread_has_died_fails_and_the_process_is_replaced(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(self: Worker, job: Job) -> None:
+    def die(self: Fetcher, ack: Ack) -> None:
         raise SystemExit("the guard itself is broken")
 
     with running_worker(*QUEUES, threads=2) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(Worker, "_finish", die)
+            patch.setattr(Fetcher, "settle", die)
             result = good.enqueue(1)
             eventually(lambda: worker.lost_threads() == 1)
-        assert [run.job.id for run in worker._running.values()] == [result.id]
+        assert worker.running() == [result.id]
         worker.settle_lost_runs()
         eventually(lambda: (result.refresh(), result.is_finished)[1])
 
