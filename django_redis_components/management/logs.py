@@ -11,7 +11,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFormatter
 from django.utils.termcolors import colorize
 
+from django_redis_components.taskqueue import log_handler
+from django_redis_components.taskqueue.log_handler import WorkerLogHandler
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter
+from django_redis_components.taskqueue.store.job import Job
 
 #: The package's logger.
 NAME = "django_redis_components"
@@ -34,6 +37,8 @@ class HelpFormatter(DjangoHelpFormatter):
 class ColorFormatter(TextFormatter):
     """One line of text, in color for warnings, errors and the outcomes of tasks."""
 
+    _success_start_color, _, _success_end_color = colorize("\n", fg=_OUTCOME_COLORS["successful"]).partition("\n")
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """See `logging.Formatter`."""
         text = super().formatMessage(record)
@@ -41,6 +46,11 @@ class ColorFormatter(TextFormatter):
             (name for level, name in _LEVEL_COLORS if record.levelno >= level), None
         )
         return colorize(text, fg=color) if color else text
+
+    def format_success(self, job: Job, seconds: float, created_ms: int) -> str:
+        """See `TextFormatter.format_success`."""
+        text = super().format_success(job, seconds, created_ms)
+        return f"{self._success_start_color}{text[:-1]}{self._success_end_color}\n"
 
 
 def add_format(parser: CommandParser) -> None:
@@ -87,11 +97,12 @@ def show_logs(name: str, verbosity: int, log_format: str = "text", *, color: boo
     top = logger
     while top.propagate and top.parent:
         top = top.parent
-    handler = logging.StreamHandler()
+    handler = WorkerLogHandler()
     handler.setFormatter(ColorFormatter() if color and log_format == "text" else FORMATS[log_format]())
     handler.addFilter(TaskFilter())
     handler.addFilter(_is_not_written_yet)
     top.addHandler(handler)
+    log_handler.installed = handler
     logger.setLevel(_LEVELS[verbosity])
     return True
 

@@ -68,7 +68,12 @@ def observer_for(
     if task.run_observer is not None:
         found: RunObserver | None = task.run_observer(task, job, args, kwargs, options)
         return found
-    if task.takes_context or signals.has_worker_receivers():
+    if (
+        task.takes_context
+        or signals.task_started.receivers
+        or signals.task_retrying.receivers
+        or signals.task_finished.receivers
+    ):
         return ContextObserver(task, job, args)
     return None
 

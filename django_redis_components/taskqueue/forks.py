@@ -92,17 +92,10 @@ def exit_in_child(pid: int) -> None:
 
 
 class ForkSafeExecutor(ThreadPoolExecutor):
-    """Threads for the synchronous parts of a coroutine. A process forked in such a part exits at its end.
-
-    Attributes:
-        is_used: whether anything was submitted.
-    """
-
-    is_used = False
+    """Threads for the synchronous parts of a coroutine. A process forked in such a part exits at its end."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """See `concurrent.futures.Executor.submit`."""
-        self.is_used = True
         return super().submit(_call, process_id(), fn, *args, **kwargs)
 
 

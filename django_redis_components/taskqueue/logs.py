@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ from django_redis_components.taskqueue.store.job import Job
 
 #: Attributes that the filter adds to a record.
 FIELDS = ("task_id", "task_name", "queue", "attempt")
+_LOGGER_NAME = "django_redis_components.taskqueue"
+#: Message of a task that has succeeded: name, id and duration. `format_success` of the formatters writes the same.
+SUCCESS = "Task %s[%s] succeeded in %.3f s."
 #: Attributes that every record has.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -49,12 +53,18 @@ current_run: ContextVar[CurrentRun] = ContextVar("django_redis_components.taskqu
 _about: ContextVar[Job | None] = ContextVar("django_redis_components.taskqueue.logs", default=None)
 
 
-def facts(job: Job, outcome: str = "") -> dict[str, Any]:
-    """The `extra` of a log record about a run."""
+def facts(job: Job, outcome: str = "", seconds: float | None = None) -> dict[str, Any]:
+    """Return the `extra` of a log record about a run.
+
+    Args:
+        seconds: how long it ran; until now if None.
+    """
     extra = {"task_id": job.id, "task_name": job.name, "queue": job.queue, "attempt": job.attempts + job.deliveries + 1}
     if outcome:
         extra["outcome"] = outcome
-        extra["duration"] = round(time.perf_counter() - job.began, 6) if job.began else 0.0
+        if seconds is None:
+            seconds = time.perf_counter() - job.began if job.began else 0.0
+        extra["duration"] = round(seconds, 6)
     return extra
 
 
@@ -87,6 +97,26 @@ class TextFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(process)d %(message)s")
+        self._second = (-1, "")
+        self._success_start = (-1, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's own
+        """See `logging.Formatter`."""
+        return super().formatTime(record, datefmt) if datefmt else self._time(int(record.created * 1_000))
+
+    def format_success(self, job: Job, seconds: float, created_ms: int) -> str:
+        """Return the line of a task that has succeeded as `format` returns it, with a newline.
+
+        It is much faster: a worker runs tens of thousands of short tasks a second.
+
+        Args:
+            created_ms: when it was logged, in milliseconds since the epoch.
+        """
+        known_ms, start = self._success_start
+        if known_ms != created_ms:
+            start = f"{self._time(created_ms)} INFO {os.getpid()} Task "
+            self._success_start = (created_ms, start)
+        return f"{start}{job.name}[{job.id}] succeeded in {seconds:.3f} s.\n"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own
         """See `logging.Formatter`."""
@@ -96,14 +126,27 @@ class TextFormatter(logging.Formatter):
             return text
         return f"{text} [task {task_id} of {getattr(record, 'task_name', '?')}]"
 
+    def _time(self, created_ms: int) -> str:
+        """Return a time as `logging.Formatter` does by default; the text of a second is made once."""
+        second = created_ms // 1_000
+        known, text = self._second
+        if known != second:
+            text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+            self._second = (second, text)
+        return f"{text},{created_ms % 1_000:03d}"
+
 
 class JsonFormatter(logging.Formatter):
     """One line of JSON with all extra attributes of the record."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._success_start = (-1, "")
+
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
         data: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": _iso_time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "process": record.process,
@@ -115,3 +158,28 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             data["stack"] = self.formatStack(record.stack_info)
         return json.dumps(data, ensure_ascii=False, default=str)
+
+    def format_success(self, job: Job, seconds: float, created_ms: int) -> str:
+        """See `TextFormatter.format_success`."""
+        known_ms, start = self._success_start
+        if known_ms != created_ms:
+            start = (
+                f'{{"time": "{_iso_time(created_ms / 1_000)}", "level": "INFO", "logger": "{_LOGGER_NAME}",'
+                f' "process": {os.getpid()}, "message": "Task '
+            )
+            self._success_start = (created_ms, start)
+        task_id, name, queue = _in_json(job.id), _in_json(job.name), _in_json(job.queue)
+        return (
+            f'{start}{name}[{task_id}] succeeded in {seconds:.3f} s.", "task_id": "{task_id}", "task_name": "{name}",'
+            f' "queue": "{queue}", "attempt": {job.attempts + job.deliveries + 1}, "outcome": "successful",'
+            f' "duration": {round(seconds, 6)!r}}}\n'
+        )
+
+
+def _in_json(text: str) -> str:
+    """Return a text as it is written between the quotation marks of a JSON string."""
+    return json.encoder.encode_basestring(text)[1:-1]
+
+
+def _iso_time(created: float) -> str:
+    return datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")

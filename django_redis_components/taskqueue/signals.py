@@ -34,11 +34,6 @@ task_retrying = Signal()
 task_finished = Signal()
 
 
-def has_worker_receivers() -> bool:
-    """Whether a signal that workers send has receivers."""
-    return bool(task_started.receivers or task_retrying.receivers or task_finished.receivers)
-
-
 def send(signal: Signal, result: Any, **more: Any) -> None:
     """Send a signal if it has receivers. Errors are logged."""
     if signal.receivers:

@@ -41,7 +41,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("options", "record", "registry"),
     ("store",),
-    ("context", "enqueue", "logs", "result", "signals", "tracing"),
+    ("context", "enqueue", "log_handler", "logs", "result", "signals", "tracing"),
     ("flows",),
     ("task",),
     ("stats",),

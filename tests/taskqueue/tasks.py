@@ -381,6 +381,29 @@ def leave_word(word: str) -> None:
 
 
 @task
+def close_output() -> None:
+    """Close standard output and error, as a program does that becomes a daemon."""
+    for descriptor in (1, 2):
+        os.close(descriptor)
+
+
+@task
+def log_badly() -> None:
+    """Log a message whose argument does not fit."""
+    logging.getLogger("tests.taskqueue").warning("%d", "text")
+
+
+@task
+def log_in_a_fork(word: str) -> None:
+    """Log a message in a forked child."""
+    pid = os.fork()
+    if pid == 0:
+        logging.getLogger("tests.taskqueue").warning(word)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+@task
 async def leave_word_async(word: str) -> None:
     """Log a message on the loop and one in the thread of its synchronous parts."""
     logger = logging.getLogger("tests.taskqueue")

@@ -19,6 +19,7 @@ class Job:
         started_us: when it was first leased.
         leased_us: when this lease began.
         began: when the run began in this process, by `time.perf_counter`; 0 before.
+        ran_us: how long the run took, in microseconds; 0 before its end.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Job:
     started_us: int
     leased_us: int
     began: float = 0.0
+    ran_us: int = 0
 
     @classmethod
     def parse(cls, row: Any, now_us: int) -> Job:

@@ -20,8 +20,10 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
@@ -56,7 +58,7 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
     _enlarge_pipe(heartbeat_write, options)
     command_read, command_write = os.pipe()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
-    prefetched = PrefetchedLeases()
+    prefetched, log_buffer = PrefetchedLeases(), log_handler.new_buffer()
     sys.stdout.flush()
     sys.stderr.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
@@ -64,11 +66,11 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
     if pid == 0:  # pragma: no cover - coverage starts in the new process with the next function
         for fd in (heartbeat_read, command_write):
             os.close(fd)
-        run_and_exit(options, using, worker_id, heartbeat_write, command_read, siblings, prefetched)
+        run_and_exit(options, using, worker_id, heartbeat_write, command_read, siblings, prefetched, log_buffer)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
     os.close(heartbeat_write)
     os.close(command_read)
-    return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched)
+    return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched, log_buffer)
 
 
 def _enlarge_pipe(fd: int, options: WorkerOptions) -> None:
@@ -104,10 +106,12 @@ class Child:
         command_fd: int,
         options: WorkerOptions,
         prefetched: PrefetchedLeases,
+        log_buffer: LogBuffer | None = None,
     ) -> None:
         self.pid = pid
         self.worker_id = worker_id
         self.prefetched = prefetched
+        self._log_buffer = log_buffer
         self.heartbeat = Heartbeat({})
         self._heartbeat_fd = heartbeat_fd
         self._command_fd = command_fd
@@ -281,9 +285,11 @@ class Child:
             os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Close the supervisor's ends of the pipes."""
+        """Close the supervisor's ends of the pipes, and its access to the log of the process."""
         os.close(self._heartbeat_fd)
         os.close(self._command_fd)
+        if self._log_buffer is not None:
+            self._log_buffer.close()
 
     def poll_exit(self) -> str | None:
         """Return how it exited ("exit code 0", "signal SIGKILL"), or None while it runs."""
@@ -291,6 +297,8 @@ class Child:
         if pid == 0:
             return None
         self.read_heartbeats()
+        if self._log_buffer is not None:
+            self._log_buffer.write_rest()
         self.close()
         code = os.waitstatus_to_exitcode(status)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
@@ -22,6 +23,9 @@ from django.db.backends.signals import connection_created
 from django_redis_components.taskqueue import forks, logs
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Job
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Seconds after which connections are collected again, and checked before a task too. After a task they are always
 #: checked.
@@ -62,6 +66,8 @@ def close_stale(job: Job | None = None) -> None:
         thread_state.connections = tuple(connections.all(initialized_only=True))
         thread_state.last_opened, thread_state.collected_at = opened, now
     for connection in thread_state.connections:
+        if connection.connection is None and not connection.in_atomic_block and not connection.queries_log:
+            continue  # it was not opened
         try:
             if job is not None and (connection.in_atomic_block or not connection.autocommit):
                 _end_transaction(connection, job)
@@ -120,26 +126,37 @@ def keep_transactions() -> Iterator[None]:
         thread_state.kept = outer
 
 
-@asynccontextmanager
-async def dedicated_thread(job: Job) -> AsyncIterator[None]:
-    """Run the synchronous parts of a coroutine (the ORM) in one thread, and close its connections at the end."""
-    async with ThreadSensitiveContext() as context:
-        executor = forks.ForkSafeExecutor(max_workers=1)
-        SyncToAsync.context_to_thread_executor[context] = executor
-        try:
-            yield
-        finally:
-            SyncToAsync.context_to_thread_executor.pop(context, None)
-            if executor.is_used:
-                await _close(executor, job)
+class CoroutineThread(Executor):
+    """The thread for the synchronous parts of a coroutine (the ORM). The first part starts it: most have none."""
 
+    _executor: forks.ForkSafeExecutor | None = None
 
-async def _close(executor: forks.ForkSafeExecutor, job: Job) -> None:
-    """Close the thread's connections, and the thread; a cancellation ends the wait only."""
-    closed = asyncio.get_running_loop().run_in_executor(executor, close_all, job)
-    executor.shutdown(wait=False)  # after what was submitted
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.shield(closed)
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """See `concurrent.futures.Executor.submit`."""
+        if self._executor is None:
+            self._executor = forks.ForkSafeExecutor(max_workers=1)
+        return self._executor.submit(fn, *args, **kwargs)
+
+    async def __aenter__(self) -> None:
+        self._context = ThreadSensitiveContext()
+        self._before = SyncToAsync.thread_sensitive_context.set(self._context)
+        SyncToAsync.context_to_thread_executor[self._context] = self
+
+    async def __aexit__(self, *_: object) -> None:
+        SyncToAsync.thread_sensitive_context.reset(self._before)
+        SyncToAsync.context_to_thread_executor.pop(self._context, None)
+        if self._executor is not None:
+            await self._close(self._executor)
+
+    async def _close(self, executor: forks.ForkSafeExecutor) -> None:
+        """Close the thread's connections, and the thread; a cancellation ends the wait only."""
+        closed = asyncio.get_running_loop().run_in_executor(executor, close_all, self._job)
+        executor.shutdown(wait=False)  # after what was submitted
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(closed)
 
 
 def _on_connection_created(**_: Any) -> None:

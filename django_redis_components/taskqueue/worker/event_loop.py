@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
@@ -23,6 +25,9 @@ class EventLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
+        self._new: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]] = deque()
+        self._is_woken = False
         self._thread = 0
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
@@ -76,8 +81,10 @@ class EventLoop:
             end: called on the loop when the coroutine has ended, also if it was cancelled before its first step. It
                 releases the slot, and must not raise.
         """
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._create_task, self._loop, make, end)
+        self._new.append((make, end))
+        if self._loop is not None and not self._is_woken:  # one wakeup, a write to a pipe, for all that wait
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._create_tasks, self._loop)
 
     def has_died(self) -> bool:
         """Return whether the thread was started and has ended."""
@@ -99,15 +106,14 @@ class EventLoop:
         self._changed.wait_for(lambda: self._free > 0 or self._is_closed, timeout_s)
         return self._free > 0
 
-    def _create_task(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        make: Callable[[], Coroutine[Any, Any, Any]],
-        end: Callable[[asyncio.Task[Any]], object],
-    ) -> None:
-        task = loop.create_task(make(), context=Context())
-        self._tasks.add(task)  # the loop has weak references only
-        task.add_done_callback(partial(self._end_task, end))
+    def _create_tasks(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_woken = False  # before: a coroutine that is added after the last one wakes the loop again
+        with contextlib.suppress(IndexError):
+            while True:
+                make, end = self._new.popleft()
+                task = loop.create_task(make(), context=Context())
+                self._tasks.add(task)  # the loop has weak references only
+                task.add_done_callback(partial(self._end_task, end))
 
     def _end_task(self, end: Callable[[asyncio.Task[Any]], object], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

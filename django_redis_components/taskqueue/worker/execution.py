@@ -32,6 +32,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
@@ -74,7 +75,7 @@ def _in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..
 
 def is_coroutine(job: Job) -> bool:
     """Return whether the job's task is a coroutine function."""
-    task = registry.find(job.name)
+    task = registry.tasks.get(job.name)
     return task is not None and _is_coroutine_function(task.func)
 
 
@@ -85,7 +86,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
         run: the run, in a context for this job alone, so that its translation, time zone, decimal context and context
             variables do not reach the next job. None: create both.
     """
-    task = registry.find(job.name)
+    task = registry.tasks.get(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
@@ -110,10 +111,11 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
             db_connections.close_stale_before_task()
         execution.start()
         func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
-        with execution.span():
-            value = run.call(func, execution.args, execution.kwargs, execution.limits)
-            failpoints.reach("after_run")
-            ack = execution.success(value)
+        if tracing.tracer is None:
+            ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
+        else:
+            with execution.span():
+                ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
     except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
         return execution.finish(execution.failure(exc), exc)
     return execution.finish(ack)
@@ -134,11 +136,10 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
 
     A neighbour may cancel all tasks of the loop at any time. After the function this changes nothing.
     """
-    async with db_connections.dedicated_thread(execution.job):
+    async with db_connections.CoroutineThread(execution.job):
         try:
             with execution.span():
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
-                failpoints.reach("after_run")
                 ack = await execution.success_on_loop(value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
             return await execution.finish_on_loop(execution.failure(exc), exc)
@@ -167,17 +168,17 @@ class Execution:
     def __init__(self, job: Job, task: Any) -> None:
         self.job = job
         self._task = task
-        self._started_ns = time.perf_counter_ns()
+        self._started_at = time.perf_counter()
         self.func: Callable[..., Any] = task.func
 
     def start(self) -> None:
         """Decode the message, and notify the observer of the run."""
-        self.job.began = time.perf_counter()
+        self.job.began = self._started_at
         self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options
-        if parents.has_inputs(options):
-            self.args.insert(0, _parent_results(self._task, options))
+            if parents.has_inputs(options):
+                self.args.insert(0, _parent_results(self._task, options))
         observer = observer_for(self._task, self.job, self.args, self.kwargs, options)
         if observer is not None:
             self._observer = observer
@@ -186,22 +187,32 @@ class Execution:
         if timeout is not None:
             limits = time_limits_of(timeout)
             self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
-        failpoints.reach("before_run")
+        if failpoints.hook is not None:
+            failpoints.reach("before_run")
 
     def span(self) -> AbstractContextManager[None]:
         """Return the span of the run; it does nothing unless tracing is on."""
         return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self.job, self._options)
 
     def success(self, value: Any) -> Ack:
-        """Return the outcome of a function that returned a value."""
+        """Return the outcome of a function that returned a value, with the duration of the run."""
+        if failpoints.hook is not None:
+            failpoints.reach("after_run")
+        job, options = self.job, self._options
         if self._observer is not None:
             value = self._observer.convert(value)
-        payload = serialization.encode(pack(value, "the return value"))
-        limit = conf.settings().taskqueue.max_result_bytes
-        if len(payload) > limit:
-            raise ResultTooLarge(len(payload), limit)
-        ttl_ms = _result_ttl_ms(self._options.get("result_ttl", self._task.options.result_ttl))
-        return Ack(self.job.id, self.job.token, "ok", payload, ttl_ms=ttl_ms)
+        settings = conf.settings().taskqueue
+        if settings.json_codec is None:
+            plain = serialization.normalize(value, "the return value")
+        else:
+            plain = pack(value, "the return value")
+        payload = serialization.encode(plain)
+        if len(payload) > settings.max_result_bytes:
+            raise ResultTooLarge(len(payload), settings.max_result_bytes)
+        ttl = self._task.options.result_ttl
+        ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
+        job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
+        return Ack(job.id, job.token, "ok", payload, 0, ttl_ms, str(job.ran_us))
 
     async def success_on_loop(self, value: Any) -> Ack:
         """See `success`; an observer converts the value in the coroutine's synchronous thread."""
@@ -225,6 +236,12 @@ class Execution:
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
+        if exc is None and self._observer is None:
+            try:
+                log_success(self.job)
+            except BaseException:
+                logger.exception("The success of task %s cannot be logged.", ack.id)
+            return ack
         ack = self._after(ack)
         self._report(ack, exc)
         return ack
@@ -245,7 +262,10 @@ class Execution:
         return await sync_to_async(observed_step)(*args, **kwargs)
 
     def _after(self, ack: Ack) -> Ack:
-        return ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
+        if ack.outcome != "ok":
+            self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
+            return ack.after(self.job.ran_us)
+        return ack
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
         """Log the outcome and notify the observer. Whatever they raise, the outcome has been decided."""

@@ -70,6 +70,7 @@ class Fetcher:
     """The worker's client of `fetch.lua`, shared by its threads.
 
     Attributes:
+        settle: have an ack sent with the next request.
         replied_at: when Redis last replied, on the monotonic clock; None before the first reply.
     """
 
@@ -97,6 +98,7 @@ class Fetcher:
         self._failed_limit = settings.failed_limit
         self._base = base_key()
         self._acks: deque[Ack] = deque()
+        self.settle = self._acks.append
         self._rejected = RejectedAcks()
         #: Ids of the threads whose current request has acks, or whose next one may.
         self._sending: set[int] = set()
@@ -120,20 +122,23 @@ class Fetcher:
         """The leases of this process, token by task id. Of two leases of a task it is the newer one."""
         return dict(list(self._leases))
 
-    def settle(self, ack: Ack) -> None:
-        """Send an ack with the next request."""
-        self._acks.append(ack)
+    def has_leases(self) -> bool:
+        """Return whether this process has leases; cheaper than `leases`, which is a copy."""
+        return bool(self._leases)
 
-    def mark_started(self, job: Job) -> None:
-        """Note that the task starts now."""
+    def mark_started(self, job: Job, thread: int | None) -> None:
+        """Note that the task starts now.
+
+        Args:
+            thread: number of the thread that runs it; None for a coroutine.
+        """
         if self._prefetched is not None:
-            self._prefetched.remove(job.id, job.token)
-            self._prefetched.count_running(1)
+            self._prefetched.start_run(job.id, job.token, thread)
 
-    def mark_finished(self) -> None:
+    def mark_finished(self, thread: int | None) -> None:
         """Note that a task has finished."""
         if self._prefetched is not None:
-            self._prefetched.count_running(-1)
+            self._prefetched.end_run(thread)
 
     def pending_acks(self) -> int:
         """Return the number of acks to send."""
@@ -225,7 +230,7 @@ class Fetcher:
         return self._add_leases([Job.parse(row, now_us) for row in rows])
 
     def _add_leases(self, jobs: list[Job]) -> list[Job]:
-        self._leases.update(((job.id, job.token), None) for job in jobs)
+        self._leases.update(dict.fromkeys([(job.id, job.token) for job in jobs]))
         if self._prefetched is not None:
             for job in jobs[1:]:  # the first one starts at once
                 self._prefetched.add(job.id, job.token)
@@ -330,9 +335,10 @@ class Fetcher:
         if acks:
             self._error = None
         for ack, applied in zip(acks, done, strict=True):
-            self._remove_lease(ack)
-            if ack.outcome == "requeue" and self._prefetched is not None:
-                self._prefetched.remove(ack.id, ack.token)
-            if not applied and ack.outcome != "requeue":
+            self._leases.pop((ack.id, ack.token), None)
+            if ack.outcome == "requeue":
+                if self._prefetched is not None:
+                    self._prefetched.remove(ack.id, ack.token)
+            elif not applied:
                 message = "The outcome (%s) of task %s was discarded: its lease had expired."
                 logger.warning(message, ack.outcome, ack.id, extra={"task_id": ack.id})

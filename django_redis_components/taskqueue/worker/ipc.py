@@ -28,11 +28,13 @@ QUIET = signal.SIGUSR1
 BLOCKED_SIGNALS = (*STOP_SIGNALS, STOP_NOW, QUIET)
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
 SLOTS = 2_048
-#: Bytes of a slot: two of length, then number, task id and token. A longer entry is not noted.
+#: Bytes of a slot: one of length, then number, task id and token. A longer entry is not noted.
 SLOT_BYTES = 256
-_HEAD = 2
-#: The number of running tasks, stored after the slots.
-_COUNT, _COUNT_AT = struct.Struct("=I"), SLOTS * SLOT_BYTES
+#: Threads of a process at most. One byte of each, after the slots, states whether it runs a task.
+MAX_THREADS = 1_000
+_THREADS_AT = SLOTS * SLOT_BYTES
+#: The number of running coroutines, stored after that.
+_COUNT, _COUNT_AT = struct.Struct("=I"), _THREADS_AT + MAX_THREADS
 
 
 class HardLimit(NamedTuple):
@@ -136,7 +138,7 @@ class CommandReader:
 
 
 class PrefetchedLeases:
-    """Leases whose task has not started, and the number of running tasks, in memory shared with the supervisor.
+    """Leases whose task has not started, and which threads run a task, in memory shared with the supervisor.
 
     The supervisor reads them after the process has died. It returns these tasks to their queue without counting a
     delivery, because they cannot have caused the death. A process that died without a running task failed to start.
@@ -149,47 +151,68 @@ class PrefetchedLeases:
         self._free = list(range(SLOTS))  # last freed, first used: few pages are touched
         self._slots: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count()
-        self._running = 0
+        self._coroutines = 0
         self._lock = threading.Lock()
 
     def add(self, task_id: str, token: str) -> None:
         """Note a lease. `read` returns leases in the order in which they were added."""
         entry = f"{next(self._numbers)} {task_id} {token}".encode()
-        if len(entry) > SLOT_BYTES - _HEAD:
+        size = len(entry)
+        if size >= SLOT_BYTES or not self._free:
             return
         try:
-            slot = self._free.pop()
-        except IndexError:
+            at = self._free.pop() * SLOT_BYTES
+        except IndexError:  # another thread has taken the last one
             return
-        at = slot * SLOT_BYTES
-        self._memory[at + _HEAD : at + _HEAD + len(entry)] = entry
-        self._memory[at : at + _HEAD] = len(entry).to_bytes(_HEAD, "big")
-        self._slots[task_id, token] = slot
+        self._memory[at + 1 : at + 1 + size] = entry
+        self._memory[at] = size
+        self._slots[task_id, token] = at
 
     def remove(self, task_id: str, token: str) -> None:
         """Remove a lease: its task starts, or the lease has ended."""
-        slot = self._slots.pop((task_id, token), None)
-        if slot is not None:
-            self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _HEAD] = bytes(_HEAD)
-            self._free.append(slot)
+        at = self._slots.pop((task_id, token), None)
+        if at is not None:
+            self._memory[at] = 0
+            self._free.append(at // SLOT_BYTES)
 
-    def count_running(self, change: int) -> None:
-        """Count a task that starts (1) or has finished (-1)."""
+    def start_run(self, task_id: str, token: str, thread: int | None) -> None:
+        """Note that a task starts. Threads need no lock for this: each has its own byte.
+
+        Args:
+            thread: number of the thread; None for a coroutine.
+        """
+        at = self._slots.pop((task_id, token), None)
+        if at is not None:
+            self._memory[at] = 0
+            self._free.append(at // SLOT_BYTES)
+        if thread is None:
+            self._count_coroutines(1)
+        else:
+            self._memory[_THREADS_AT + thread] = 1
+
+    def end_run(self, thread: int | None) -> None:
+        """Note that a task has finished."""
+        if thread is None:
+            self._count_coroutines(-1)
+        else:
+            self._memory[_THREADS_AT + thread] = 0
+
+    def _count_coroutines(self, change: int) -> None:
         with self._lock:
-            self._running += change
-            _COUNT.pack_into(self._memory, _COUNT_AT, self._running)
+            self._coroutines += change
+            _COUNT.pack_into(self._memory, _COUNT_AT, self._coroutines)
 
     def running(self) -> int:
         """Return the number of running tasks, or of those that ran when the process died."""
-        count: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
-        return count
+        coroutines: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
+        return coroutines + self._memory[_THREADS_AT : _THREADS_AT + MAX_THREADS].count(1)
 
     def read(self) -> list[tuple[str, str]]:
         """Return task id and token of each lease, the oldest first."""
         found = []
         for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
-            length = int.from_bytes(self._memory[at : at + _HEAD], "big")
-            if length:
-                number, task_id, token = self._memory[at + _HEAD : at + _HEAD + length].decode().split(" ")
+            size = self._memory[at]
+            if size:
+                number, task_id, token = self._memory[at + 1 : at + 1 + size].decode().split(" ")
                 found.append((int(number), task_id, token))
         return [(task_id, token) for _, task_id, token in sorted(found)]

@@ -84,6 +84,10 @@ class PrefetchAmount:
         """Record a job that is a coroutine."""
         self.async_share += SHARE_WEIGHT * (1.0 - self.async_share)
 
+    def work_s(self, jobs: int) -> float:
+        """Return for how many seconds this many jobs keep the threads busy. Coroutines run beside each other."""
+        return 0.0 if self.async_share > 0.5 else jobs * self.mean_s
+
     def pause(self) -> None:
         """Stop prefetching for `PAUSE_S`."""
         self.paused_until = time.monotonic() + PAUSE_S
@@ -108,7 +112,9 @@ class PrefetchBuffer:
         self._amount = amount
         self._jobs: deque[Job] = deque()
         self._has_work = threading.Event()
-        fetcher.on_unsent = self._has_work.set
+        #: As the event, which is asked for each job: a call of `is_set` would take longer than all else.
+        self._is_awake = False
+        fetcher.on_unsent = self.wake
         #: Active while acks cannot be sent.
         self.outage = OutageLog(logger.warning, logger.info)
 
@@ -121,12 +127,14 @@ class PrefetchBuffer:
 
     def wake(self) -> None:
         """Wake the flusher: an ack may be pending."""
-        self._has_work.set()
+        if not self._is_awake:
+            self._is_awake = True
+            self._has_work.set()
 
     def put(self, jobs: Iterable[Job]) -> None:
         """Add jobs."""
         self._jobs.extend(jobs)
-        self._has_work.set()
+        self.wake()
 
     def pop(self) -> Job | None:
         """Remove and return the next job; the flusher sends the acks that are pending then."""
@@ -134,8 +142,8 @@ class PrefetchBuffer:
             job = self._jobs.popleft()
         except IndexError:
             return None
-        if not self._has_work.is_set() and (self._jobs or self._fetcher.pending_acks()):
-            self._has_work.set()
+        if not self._is_awake and (self._jobs or self._fetcher.pending_acks()):
+            self.wake()
         return job
 
     def return_jobs(self) -> None:
@@ -165,13 +173,14 @@ class PrefetchBuffer:
             except BaseException:  # without this thread, outcomes would wait for the next fetch
                 logger.exception("The outcomes of tasks cannot be sent; trying again.")
                 time.sleep(0.2)
-                self._has_work.set()
+                self.wake()
 
     def _flush_when_needed(self) -> None:
         """Send acks that no fetch takes along within 5 ms, and return jobs that are buffered for too long."""
         head, since = None, 0.0
         self._has_work.wait(self._fetcher.seconds_to_retry())
         self._has_work.clear()
+        self._is_awake = False  # before the pending work is looked at: what comes later wakes it again
         if self._fetcher.seconds_to_retry() == 0.0:
             self.send_acks()
         while self._jobs or self._fetcher.pending_acks():
@@ -181,7 +190,7 @@ class PrefetchBuffer:
             if self.is_stuck(head, since):
                 self._amount.pause()
                 self.return_jobs()
-            elif len(self._jobs) * self._amount.mean_s > MAX_BUFFERED_WORK_S:
+            elif self._amount.work_s(len(self._jobs)) > MAX_BUFFERED_WORK_S:
                 self.return_jobs()
             if self._fetcher.pending_acks():
                 self.send_acks()

@@ -21,8 +21,9 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import forks, tracing
+from django_redis_components.taskqueue import forks, log_handler, tracing
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.worker.ipc import (
     BLOCKED_SIGNALS,
     QUIET,
@@ -118,12 +119,15 @@ def run_and_exit(
     command_fd: int,
     siblings: Sequence[Closable],
     prefetched: PrefetchedLeases,
+    log_buffer: LogBuffer | None = None,
 ) -> NoReturn:
     """Run the new process until its exit."""
     code = 1
     try:
         for sibling in siblings:
             sibling.close()
+        if log_buffer is not None and log_handler.installed is not None:
+            log_handler.installed.use(log_buffer)
         RECORDER.source = worker_id
         code = _run(options, using, worker_id, heartbeat_fd, command_fd, prefetched)
     except BaseException:

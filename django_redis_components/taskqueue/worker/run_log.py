@@ -8,6 +8,7 @@ from django_redis_components.core import serialization
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import is_printable, safe_repr
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.store.job import Ack, Job
 
 
@@ -20,8 +21,7 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
         observer_logs: the observer of the run logs the failure with its traceback. One error is reported once.
     """
     if ack.outcome == "ok":
-        extra = logs.facts(job, "successful")
-        logger.info("Task %s[%s] succeeded in %.3f s.", job.name, job.id, extra["duration"], extra=extra)
+        log_success(job)
     elif ack.outcome == "cancel":
         extra = logs.facts(job, "cancelled")
         logger.info("Task %s[%s] was cancelled after %.3f s.", job.name, job.id, extra["duration"], extra=extra)

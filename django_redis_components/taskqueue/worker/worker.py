@@ -23,6 +23,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import wakeup_key
@@ -246,12 +247,14 @@ class Worker:
 
     def _run_jobs(self, slot: str) -> None:
         """Run jobs until the worker is stopped, or has finished in burst mode."""
-        burst = self._options.burst
+        burst, thread = self._options.burst, int(slot)
         while not self._stopping:
-            had_leases = burst and bool(self.fetcher.leases)
+            had_leases = burst and self.fetcher.has_leases()
             try:
-                with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
-                    job = self.job_source.next(slot, wait=not burst)
+                job = self.job_source.buffer.pop()
+                if job is None:
+                    with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
+                        job = self.job_source.next(slot, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
                 self._pause()
@@ -264,10 +267,10 @@ class Worker:
                 self._outage.succeeded()
             if job is not None:
                 try:
-                    self._run_or_return(job)
+                    self._run_or_return(job, thread)
                 except BaseException as exc:
                     logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
-                    self._finish(failure_of(job, exc))
+                    self._finish(failure_of(job, exc), thread)
             elif burst:
                 # A lease that existed before the fetch may have returned to its queue since.
                 if not had_leases and self._has_finished():
@@ -277,44 +280,54 @@ class Worker:
     def _has_finished(self) -> bool:
         """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
         is_fetching = self.fetcher.pending_requests() > 0
-        return not (is_fetching or self.fetcher.leases or self._running or self.fetcher.has_more())
+        return not (is_fetching or self.fetcher.has_leases() or self._running or self.fetcher.has_more())
 
     def _pause(self) -> None:
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    def _run_or_return(self, job: Job) -> None:
+    def _run_or_return(self, job: Job, thread: int) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
             self.fetcher.settle(Ack(job.id, job.token, "requeue"))
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
-            self._run_in_thread(job)
+            self._run_in_thread(job, thread)
 
-    def _run_in_thread(self, job: Job) -> None:
+    def _run_in_thread(self, job: Job, thread: int) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
-        self.fetcher.mark_started(job)
-        record_start(self._using, job)
-        started = time.perf_counter()
+        self.fetcher.mark_started(job, thread)
+        if RECORDER.is_open:
+            record_start(self._using, job)
+        else:
+            RECORDER.leave_out()
         ack = Context().run(execute, job, run)
-        concurrent = min(len(self._running), self._options.threads)
-        self.job_source.amount.record_run(time.perf_counter() - started, concurrent)
-        self._finish(ack)
+        # Not the time in which its outcome was logged: threads may wait for each other there.
+        self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
+        self._finish(ack, thread)
         if run.interrupted and self._replaces_interrupted:
             self.replace_process(f"a task was interrupted ({job.name})")
 
-    def _finish(self, ack: Ack) -> None:
+    def _finish(self, ack: Ack, thread: int | None = None) -> None:
+        """Settle a run.
+
+        Args:
+            thread: number of the thread that has run it; None for a coroutine.
+        """
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
         self.fetcher.settle(ack)
         run = self._running.pop((ack.id, ack.token), None)
         if run is None:
             return
-        self.fetcher.mark_finished()
+        self.fetcher.mark_finished(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
-        record_outcome(self._using, run.job, ack)
+        if RECORDER.is_open or ack.outcome != "ok":
+            record_outcome(self._using, run.job, ack)
+        else:
+            RECORDER.leave_out()
         if self.finished >= self._max_tasks:
             self.stop()
             self._on_limit()
@@ -345,8 +358,11 @@ class Worker:
                 self.replace_process("its event loop cannot start")
             self._pause()
             return False
-        self.fetcher.mark_started(job)
-        record_start(self._using, job)
+        self.fetcher.mark_started(job, None)
+        if RECORDER.is_open:
+            record_start(self._using, job)
+        else:
+            RECORDER.leave_out()
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
         prepared = Context().run(prepare, job)

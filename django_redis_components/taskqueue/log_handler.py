@@ -1,0 +1,248 @@
+"""The handler of a worker's log records on a site that has not configured its logging.
+
+The supervisor and the poller write each record at once. A worker process, which may log tens of thousands of lines a
+second, collects its lines in a `LogBuffer`; one thread writes them in batches, and a record from WARNING on is written
+at once with all before it. The buffer is in memory shared with the supervisor, which writes the rest when the process
+has died, however it died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mmap
+import os
+import select
+import struct
+import threading
+import time
+from typing import Any
+
+from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
+from django_redis_components.taskqueue.store.job import Job
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Bytes of a buffer. The thread that finds it full writes it; a worker fills it in 50 ms at 50,000 lines a second.
+SIZE = 1 << 18
+#: Seconds in which lines below WARNING are collected. More: lines appear later; less: more, smaller writes.
+FLUSH_S = 0.05
+#: Seconds that a write waits for a reader that has made the pipe non-blocking, before the lines are discarded.
+BLOCKED_S = 5.0
+#: The number of bytes in use, stored before the lines.
+_USED = struct.Struct("=I")
+_HEAD = _USED.size
+
+#: The handler that `management.logs` has added in this process, if any.
+installed: WorkerLogHandler | None = None
+
+
+class LogBuffer:
+    """Lines that a worker process has not written yet, in memory shared with its supervisor.
+
+    Create it before the fork. Nothing is dropped while the file can be written: a full buffer is written by the thread
+    that needs the room. The number of bytes is stored last, so that an incomplete line is ignored.
+
+    Attributes:
+        fd: where the lines are written.
+    """
+
+    def __init__(self, fd: int) -> None:
+        """
+        Args:
+            fd: where to write; a duplicate is used, as tasks may close theirs.
+        """
+        self.fd = os.dup(fd)
+        self._memory = mmap.mmap(-1, _HEAD + SIZE)
+        self._used = self._discarded = 0
+        self._lock = threading.RLock()  # a signal handler may log while its thread has the lock
+        self._has_lines = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread that writes, in the worker process."""
+        forks.close_in_children(self.fd)
+        threading.Thread(target=self._flush_repeatedly, name="log-writer", daemon=True).start()
+
+    def append(self, line: bytes) -> None:
+        """Add a line, which must end with a newline."""
+        size = len(line)
+        with self._lock:
+            start = self._used
+            if start + size > SIZE:
+                self.flush()
+                start = 0
+                if size > SIZE:
+                    self._write(line)
+                    return
+            end = self._used = start + size
+            self._memory[_HEAD + start : _HEAD + end] = line
+            _USED.pack_into(self._memory, 0, end)
+        if not start:
+            self._has_lines.set()
+
+    def flush(self) -> None:
+        """Write all lines."""
+        with self._lock:
+            if self._used:
+                self._write(self._memory[_HEAD : _HEAD + self._used])
+                self._used = 0
+                _USED.pack_into(self._memory, 0, 0)
+
+    def write_rest(self) -> None:
+        """Write what the worker process has left, in the supervisor after its exit."""
+        self._used = _USED.unpack_from(self._memory)[0]
+        self.flush()
+
+    def close(self) -> None:
+        """Release the memory and the file, in the supervisor and in its other processes."""
+        os.close(self.fd)
+        self._memory.close()
+
+    def _flush_repeatedly(self) -> None:
+        while True:
+            self._has_lines.wait()
+            time.sleep(FLUSH_S)
+            self._has_lines.clear()  # before `flush`: a line that is added after it sets the event again
+            self.flush()
+            if self._discarded:
+                self.report_discarded()
+
+    def _write(self, data: bytes) -> None:
+        """Write, or count the lines that cannot be written: an error must reach no task that logs.
+
+        Several processes write to one pipe. Their writes are not mixed up to `PIPE_BUF`, so each has whole lines.
+        """
+        start, size = 0, len(data)
+        deadline = time.monotonic() + BLOCKED_S
+        try:
+            while start < size:
+                end = data.rfind(b"\n", start, start + select.PIPE_BUF) + 1 or data.find(b"\n", start) + 1
+                with contextlib.suppress(BlockingIOError):
+                    start += os.write(self.fd, data[start:end])
+                    continue
+                if not select.select([], [self.fd], [], max(0.0, deadline - time.monotonic()))[1]:
+                    raise TimeoutError
+        except (OSError, ValueError):
+            self._discarded += data.count(b"\n", start)
+
+    def report_discarded(self) -> None:
+        """Log how many lines could not be written."""
+        discarded, self._discarded = self._discarded, 0
+        logger.warning("%d lines of this log could not be written.", discarded)
+        if self._discarded:  # neither could this one
+            self._discarded += discarded - 1
+
+
+class WorkerLogHandler(logging.StreamHandler[Any]):
+    """Writes records to standard error, in a worker process through a `LogBuffer`.
+
+    Attributes:
+        buffer: its lines in a worker process; None in others, which write each record at once.
+    """
+
+    formatter: TextFormatter | JsonFormatter
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer: LogBuffer | None = None
+        self._encoding = ("utf-8", "backslashreplace")
+        self._pid = 0
+        #: The logger that has this handler, and those between the queue's and that one.
+        self._top, self._below = logger, list[logging.Logger]()
+        self._only, self._filters = [self], self.filters.copy()
+        self._is_patched = False
+
+    def use(self, buffer: LogBuffer) -> None:
+        """Write through this buffer from now on, in this worker process."""
+        self._encoding = (getattr(self.stream, "encoding", None) or "utf-8", "backslashreplace")
+        self._pid = os.getpid()
+        self._top, self._below = logger, []
+        while self not in self._top.handlers and self._top.parent is not None:
+            self._below.append(self._top)
+            self._top = self._top.parent
+        self._filters = self.filters.copy()
+        self._is_patched = _is_patched()
+        self.buffer = buffer
+        buffer.start()
+        forks.call_in_children(self.stop_buffering)
+
+    def handle(self, record: logging.LogRecord) -> Any:
+        """See `logging.Handler`. With a buffer threads need no lock to format their records."""
+        if self.buffer is not None and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
+            self.stop_buffering()
+        if self.buffer is None:
+            return super().handle(record)
+        kept: Any = self.filter(record)
+        if kept:
+            self.emit(kept if isinstance(kept, logging.LogRecord) else record)
+        return kept
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        buffer = self.buffer
+        if buffer is None:
+            super().emit(record)
+            return
+        try:
+            buffer.append((self.format(record) + self.terminator).encode(*self._encoding))
+            if record.levelno >= logging.WARNING:
+                buffer.flush()
+        except Exception:  # noqa: BLE001 - as logging does
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """See `logging.Handler`, which raises if a task has closed `sys.stderr`."""
+        with contextlib.suppress(Exception):
+            super().handleError(record)
+
+    def flush(self) -> None:
+        """See `logging.Handler`."""
+        if self.buffer is not None:
+            self.buffer.flush()
+            return
+        with contextlib.suppress(OSError, ValueError):  # a task has closed `sys.stderr`
+            super().flush()
+
+    def write_success(self, job: Job, seconds: float) -> bool:
+        """Write the line of a task that has succeeded, without a record; return False if a record is necessary."""
+        buffer = self.buffer
+        if buffer is None or not self._is_alone():
+            return False
+        line = self.formatter.format_success(job, seconds, time.time_ns() // 1_000_000)
+        buffer.append(line.encode(*self._encoding))
+        return True
+
+    def _is_alone(self) -> bool:
+        """Return whether a record of the queue would reach this handler only, and no filter of the site."""
+        if self._is_patched or self._top.handlers != self._only or self.filters != self._filters or logger.filters:
+            return False
+        return not any([each.handlers for each in self._below])  # noqa: C419 - a generator takes longer
+
+    def stop_buffering(self) -> None:
+        """In a forked child, write each record at once: the buffer is the parent's."""
+        self.buffer = None
+        self.createLock()
+
+
+def _is_patched() -> bool:
+    """Return whether a library takes part in the creation or the handling of records."""
+    is_own = logging.Logger.callHandlers.__code__.co_filename == logging.Logger.isEnabledFor.__code__.co_filename
+    return not is_own or type(logger) is not logging.Logger or logging.getLogRecordFactory() is not logging.LogRecord
+
+
+def new_buffer() -> LogBuffer | None:
+    """Return a buffer for a worker process that is to be forked; None without our handler, or if it has no file."""
+    try:
+        return None if installed is None else LogBuffer(installed.stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def log_success(job: Job) -> None:
+    """Log that a task has succeeded."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    seconds = job.ran_us / 1_000_000
+    if installed is None or not installed.write_success(job, seconds):
+        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))

@@ -1,0 +1,271 @@
+"""A worker without a logging configuration writes its log in batches, and loses no line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from django_redis_components.management.logs import ColorFormatter
+from django_redis_components.taskqueue import log_handler, logs
+from django_redis_components.taskqueue.log_handler import LogBuffer, WorkerLogHandler
+from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter
+from django_redis_components.taskqueue.store.job import Job
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import queue_worker
+from tests.taskqueue.tasks import (
+    add,
+    close_output,
+    kill_the_process,
+    leave_word,
+    log_badly,
+    log_in_a_fork,
+)
+
+QUEUE = logging.getLogger("django_redis_components.taskqueue")
+
+
+def new_job(**fields: Any) -> Job:
+    values = {"id": "t1", "name": "shop.tasks.pay", "queue": "mail", "attempts": 1, "deliveries": 2} | fields
+    return Job(token="here/0/1", body=b"", enqueued_us=0, started_us=0, leased_us=0, **values)
+
+
+def success_of(output: str) -> list[str]:
+    """Return the ids of the tasks whose success is logged."""
+    return re.findall(r"\[([\w-]+)\] succeeded in \d", output)
+
+
+@pytest.fixture
+def handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WorkerLogHandler]:
+    """Our handler, alone on the package's logger, with a buffer whose thread does not run; it writes to "log"."""
+    package = logging.getLogger("django_redis_components")
+    monkeypatch.setattr(package, "propagate", False)
+    monkeypatch.setattr(package, "handlers", [])
+    monkeypatch.setattr(package, "level", logging.INFO)
+    monkeypatch.setattr(LogBuffer, "start", lambda buffer: None)
+    package.manager._clear_cache()  # type: ignore[attr-defined]
+    made = WorkerLogHandler()
+    made.setFormatter(TextFormatter())
+    made.addFilter(TaskFilter())
+    package.addHandler(made)
+    with (tmp_path / "log").open("wb") as file:
+        buffer = LogBuffer(file.fileno())
+    made.use(buffer)
+    monkeypatch.setattr(log_handler, "installed", made)
+    yield made
+    made.buffer = None
+    buffer.close()
+    package.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), ColorFormatter(), JsonFormatter()])
+@pytest.mark.parametrize(
+    "job", [new_job(), new_job(id='a"b\\c\n', name="é%s\x00", queue="\udc80{x}", attempts=0, deliveries=0)]
+)
+@pytest.mark.parametrize("seconds", [0.0, 1e-6, 0.0015, 3_600.5])
+def test_line_of_a_success_is_that_of_its_record(formatter: Any, job: Job, seconds: float) -> None:
+    extra = logs.facts(job, "successful", seconds)
+    values = (job.name, job.id, seconds)
+    record = QUEUE.makeRecord(QUEUE.name, logging.INFO, "x.py", 1, logs.SUCCESS, values, None, extra=extra)
+    for created_ms in (1_800_000_000_007, 1_800_000_000_007, 1_800_000_001_250):
+        record.created, record.msecs = created_ms / 1_000, created_ms % 1_000
+
+        line = formatter.format_success(job, seconds, created_ms)
+
+        assert line == formatter.format(record) + "\n"
+
+
+def test_success_is_written_without_a_record(
+    handler: WorkerLogHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("django_redis_components"), "handlers", [handler])  # without pytest's
+    monkeypatch.setattr(QUEUE, "handle", lambda record: pytest.fail(str(record)))
+
+    log_handler.log_success(new_job(), 1_500)
+    handler.flush()
+
+    assert (tmp_path / "log").read_text().endswith("Task shop.tasks.pay[t1] succeeded in 0.002 s.\n")
+
+
+@pytest.mark.parametrize("what", ["root of the package", "the queue's logger", "filter", "logger filter", "factory"])
+def test_handlers_and_filters_of_the_site_get_the_record_of_a_success(
+    handler: WorkerLogHandler, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(record)
+
+    def keep(record: logging.LogRecord) -> bool:
+        seen.append(record)
+        return True
+
+    package = logging.getLogger("django_redis_components")
+    if what == "root of the package":
+        package.addHandler(Keep())
+    elif what == "the queue's logger":
+        monkeypatch.setattr(QUEUE, "handlers", [Keep()])
+    elif what == "filter":
+        handler.addFilter(keep)
+    elif what == "logger filter":
+        monkeypatch.setattr(QUEUE, "filters", [keep])
+    else:
+        monkeypatch.setattr(
+            logging, "_logRecordFactory", lambda *args, **more: seen.append(1) or logging.LogRecord(*args)
+        )
+        handler.use(handler.buffer)  # type: ignore[arg-type]
+
+    log_handler.log_success(new_job(), 1_500)
+
+    assert len(seen) == 1
+
+
+def test_record_from_warning_on_is_written_at_once_after_those_before_it(
+    handler: WorkerLogHandler, tmp_path: Path
+) -> None:
+    QUEUE.info("first")
+    assert (tmp_path / "log").read_text() == ""
+
+    QUEUE.warning("second")
+
+    assert [line.rpartition(" ")[2] for line in (tmp_path / "log").read_text().splitlines()] == ["first", "second"]
+
+
+def test_full_buffer_loses_nothing(handler: WorkerLogHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_handler, "SIZE", 300)
+
+    for number in range(50):
+        QUEUE.info("%d%s", number, "." * 400 if number == 20 else "")
+    handler.flush()
+
+    assert [line.split()[4].rstrip(".") for line in (tmp_path / "log").read_text().splitlines()] == [
+        str(number) for number in range(50)
+    ]
+
+
+def test_supervisor_writes_what_a_process_has_left(handler: WorkerLogHandler, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("ab") as file:
+        buffer = LogBuffer(file.fileno())
+    pid = os.fork()
+    if pid == 0:
+        buffer.append(b"left\n")
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+    buffer.write_rest()
+
+    assert (tmp_path / "log").read_text() == "left\n"
+    buffer.close()
+
+
+def test_lines_for_a_closed_pipe_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    read_fd, write_fd = os.pipe()
+    buffer = LogBuffer(write_fd)
+    os.close(read_fd)
+    os.close(write_fd)
+
+    buffer.append(b"one\ntwo\n")
+    buffer.flush()
+    with (tmp_path / "log").open("wb") as file:
+        os.dup2(file.fileno(), buffer.fd)
+    buffer.report_discarded()
+
+    assert "2 lines of this log could not be written." in caplog.text
+    buffer.close()
+
+
+def test_writes_to_a_pipe_are_short_enough_to_be_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_fd, write_fd = os.pipe()
+    buffer = LogBuffer(write_fd)
+    sizes: list[bytes] = []
+    monkeypatch.setattr(log_handler.os, "write", lambda fd, data: sizes.append(bytes(data)) or len(data))
+
+    for number in range(200):
+        buffer.append(b"x" * (number % 100) + b"\n")
+    buffer.append(b"y" * 5_000 + b"\n")
+    buffer.flush()
+    monkeypatch.undo()
+
+    assert all(data.endswith(b"\n") for data in sizes)
+    assert [len(data) for data in sizes if len(data) > 4_096] == [5_001]
+    for fd in (read_fd, write_fd):
+        os.close(fd)
+    buffer.close()
+
+
+def test_full_non_blocking_pipe_is_waited_for() -> None:
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    os.set_blocking(read_fd, False)
+    buffer = LogBuffer(write_fd)
+    lines = b"".join(b"%07d\n" % number for number in range(20_000))
+    buffer.append(lines)
+    got: list[bytes] = []
+
+    writer = threading.Thread(target=buffer.flush)
+    writer.start()
+
+    def read() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            got.append(os.read(read_fd, 1 << 16))
+        return sum(map(len, got)) == len(lines)
+
+    eventually(read)
+    writer.join()
+    assert b"".join(got) == lines
+    for fd in (read_fd, write_fd):
+        os.close(fd)
+    buffer.close()
+
+
+@pytest.mark.integration
+def test_log_has_all_successes_of_a_killed_process(redis_server: Store, children: Children) -> None:
+    done = [add.enqueue(1, number) for number in range(50)]
+    kill_the_process.using(max_deliveries=1).enqueue("x", 0)
+    worker = queue_worker(children, "--threads", "1")
+
+    worker.wait_for("signal SIGKILL")
+
+    before, _, _ = worker.output.partition("signal SIGKILL")
+    assert sorted(success_of(before)) == sorted(result.id for result in done)
+
+
+@pytest.mark.integration
+def test_log_has_one_line_for_each_task_of_a_stopped_worker(redis_server: Store, children: Children) -> None:
+    done = [add.enqueue(1, number) for number in range(300)]
+    worker = queue_worker(children, "--threads", "4", "--processes", "2", "--log-format", "json")
+    for result in done:
+        result.get(60)
+    worker.terminate()
+    assert worker.wait() == 0
+
+    lines = [json.loads(line) for line in worker.output.splitlines()]
+    assert sorted(line["task_id"] for line in lines if line.get("outcome")) == sorted(result.id for result in done)
+
+
+@pytest.mark.integration
+def test_log_is_complete_whatever_a_task_does_to_it(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "--threads", "1")
+    results = [
+        log_badly.enqueue(),
+        log_in_a_fork.enqueue("from the fork"),
+        close_output.enqueue(),
+        leave_word.enqueue("hello"),
+        add.enqueue(1, 2),
+    ]
+
+    for part in ("--- Logging error ---", "from the fork", "hello", f"[{results[-1].id}] succeeded"):
+        worker.wait_for(part)
+
+    assert worker.output.count("from the fork") == worker.output.count("hello") == 1
+    assert success_of(worker.output) == [result.id for result in results]
