@@ -27,7 +27,12 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
-from django_redis_components.taskqueue.worker.rejected_acks import LARGE_BYTES, RejectedAcks, is_caused_by
+from django_redis_components.taskqueue.worker.rejected_acks import (
+    LARGE_BYTES,
+    RejectedAcks,
+    is_caused_by,
+    may_close_connection,
+)
 
 #: Acks settled by one call, and bytes of their payloads; the others are sent with the next call.
 MAX_ACKS, MAX_ACK_BYTES = 500, 1_048_576
@@ -161,7 +166,7 @@ class Fetcher:
             while due:
                 # If the server rejects small writes too, the size of the ack is not the reason.
                 self._client.execute(Command("SET", tag_key(Key.reply, "probe"), "1", "PX", 1_000, retry=True))
-                self._settle_alone(due[0])
+                self._settle_alone(due[0], is_reachable=True)
                 due.popleft()
         except BaseException:
             for ack in due:
@@ -208,7 +213,7 @@ class Fetcher:
             reply = self._request(slot, want, acks)
         except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
             if not acks or not is_error_reply(exc):
-                self._return_acks(acks)
+                self._return_acks(self._postpone_suspects(acks, exc))
                 raise
             self._settle_after_error(exc, acks)
         finally:
@@ -270,12 +275,24 @@ class Fetcher:
                 raise
             waiting.popleft()
 
-    def _settle_alone(self, ack: Ack) -> None:
-        """Send one ack, and keep it for a retry if it causes an error reply."""
+    def _postpone_suspects(self, acks: Iterable[Ack], exc: BaseException) -> list[Ack]:
+        """Keep the acks apart for which the server may have closed the connection; return the others."""
+        suspects = [ack for ack in acks if may_close_connection(ack, exc)]
+        for ack in suspects:
+            self._rejected.postpone(ack)
+            self.on_unsent()
+        return [ack for ack in acks if ack not in suspects]
+
+    def _settle_alone(self, ack: Ack, *, is_reachable: bool = False) -> None:
+        """Send one ack, and keep it for a retry if it causes an error reply.
+
+        Args:
+            is_reachable: the server has just replied, so it closes the connection because of the ack.
+        """
         try:
             done = self._request("alone", 0, [ack])[0]
         except RedisError as exc:
-            if not is_caused_by(ack, exc):
+            if not (is_caused_by(ack, exc) or (is_reachable and may_close_connection(ack, exc))):
                 raise
             if self._rejected.add(ack, exc):
                 self.on_unsent()

@@ -1,7 +1,8 @@
 """Runs of task functions that a time limit or a cancellation can interrupt.
 
-In a thread the interruption is an exception that the interpreter raises at the next bytecode; in a coroutine it is a
-cancellation. It must not reach the code after the function: at the end of a run no interruption is sent any more, and
+In a thread the interruption is an exception that the interpreter raises at the next bytecode, but not in protected code
+(module `protected_code`); in a coroutine it is a cancellation. It must not reach the code after the function: at the
+end of a run no interruption is sent any more, and
 one that was sent and has not arrived is withdrawn.
 """
 
@@ -9,19 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import operator
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from django_redis_components.core.leasing.holder import current_work, describe_task
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.logs import current_run
 from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.worker import protected_code
 from django_redis_components.taskqueue.worker.ipc import HardLimit
 
+#: Seconds between two tries to interrupt a thread that runs protected code, and tries of the calling thread.
+RETRY_S, TRIES = 0.001, 5
+#: Seconds after which Python switches to another thread, while one must be interrupted.
+SWITCH_S = 1e-5
 #: Held while an interruption is sent. The interrupted thread never acquires it.
 _interrupt_lock = threading.Lock()
 _set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -80,7 +90,7 @@ class Run:
 class ThreadRun(Run):
     """A run in the calling thread."""
 
-    is_sending = False
+    is_sending = _is_insisting = False
     _requested: type[BaseException] | None = None
 
     def __init__(self, job: Job, timer: TimeLimitTimer | None = None, thread: int = 0) -> None:
@@ -147,14 +157,75 @@ class ThreadRun(Run):
         self.interrupt(TaskCancelled)
 
     def interrupt(self, kind: type[BaseException]) -> None:
-        """Raise the exception in the function, at its start if it has not started."""
+        """Raise the exception in the function, at its start if it has not started.
+
+        While the thread runs protected code, it tries again each millisecond; after some time in another thread.
+        """
+        for _ in range(TRIES):
+            if self._is_insisting or self._try_to_interrupt(kind):
+                return
+            time.sleep(RETRY_S)
+        self._is_insisting = True
+        threading.Thread(target=self._insist, args=(kind,), name="interruption", daemon=True).start()
+
+    def _insist(self, kind: type[BaseException]) -> None:
+        with _frequent_switches:
+            while not self._try_to_interrupt(kind):
+                time.sleep(RETRY_S)
+
+    def _try_to_interrupt(self, kind: type[BaseException]) -> bool:
+        """Send the exception unless the thread runs protected code; return whether there is nothing left to do."""
         with _interrupt_lock:
             self.is_sending = True
             self._requested = kind
-            if self.is_open and not self.interrupted:
+            is_due = self.is_open and not self.interrupted
+            if is_due and self._send(kind):
                 self.interrupted = True
-                _set_async_exc(self._thread, ctypes.py_object(kind))
             self.is_sending = False
+        return self.interrupted or not is_due
+
+    def _send(self, kind: type[BaseException]) -> bool:
+        """Send the exception if the thread runs code that is not protected, and return whether it does.
+
+        The thread may go on while its stack is examined. While it is in the same function, the answer holds. This is
+        checked, and the exception sent, in one expression without Python code, so that no other thread runs meanwhile.
+        """
+        frame = sys._current_frames().get(self._thread)
+        if frame is None or protected_code.is_protected(frame, ThreadRun._call.__code__):
+            return False
+        frames = map(operator.itemgetter(self._thread), iter(sys._current_frames, None))
+        is_same = partial(next, map(partial(operator.is_, frame), frames))
+        send = partial(_set_async_exc, self._thread, ctypes.py_object(kind))
+        return all(map(operator.call, (is_same, send)))
+
+
+class _FrequentSwitches:
+    """Has Python switch between threads at almost any instruction, while any thread is in the block.
+
+    Otherwise a thread that writes to files or sockets gives up the interpreter lock only there, in protected code, and
+    is never seen anywhere else.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before_s = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._before_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before_s, SWITCH_S))
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setswitchinterval(self._before_s)
+
+
+_frequent_switches = _FrequentSwitches()
 
 
 class CoroutineRun(Run):
@@ -259,11 +330,20 @@ class TimeLimitTimer:
         return {run.job.id: limit for run, limit in list(self._hard.items())}
 
     def _raise_soft_limits(self) -> None:
-        with self._changed:
-            while True:
+        while True:
+            with self._changed:
                 now = time.monotonic()
-                for run in [run for run, ends_at in self._soft.items() if ends_at <= now]:
+                due = [run for run, ends_at in self._soft.items() if ends_at <= now]
+                for run in due:
                     del self._soft[run]
-                    run.interrupt(SoftTimeLimitExceeded)
                 self.wakes_at = min(self._soft.values(), default=float("inf"))
-                self._changed.wait(None if self.wakes_at == float("inf") else max(0.0, self.wakes_at - now))
+                if not due:
+                    self._changed.wait(None if self.wakes_at == float("inf") else max(0.0, self.wakes_at - now))
+            for run in due:
+                self._interrupt(run)
+
+    def _interrupt(self, run: ThreadRun) -> None:
+        try:
+            run.interrupt(SoftTimeLimitExceeded)
+        except BaseException:  # no thread is left, for example: the hard limit remains
+            logger.exception("Task %s[%s] cannot be interrupted at its soft limit.", run.job.name, run.job.id)

@@ -5,6 +5,9 @@ a pause, because they fill the server's buffers. An ack that is rejected alone i
 server accepts small writes. Finally it is replaced by a failure that names the cause, so a result that is too large is
 not sent forever.
 
+A server closes the connection when a string is too long for it. So large acks are kept apart after a lost connection,
+and sent alone after the server has replied to a small write.
+
 An error that concerns every write (OOM for a small ack, NOPERM, MISCONF) is not caused by the ack: it stays with the
 others, and all wait.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import time
 
-from redis.exceptions import NoPermissionError, OutOfMemoryError, RedisError
+from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError
 
 from django_redis_components.core import conf, serialization
 from django_redis_components.core.outage_log import is_error_reply
@@ -25,6 +28,8 @@ from django_redis_components.taskqueue.store.job import Ack
 
 #: Bytes of a payload above which its size may be the reason for "out of memory".
 LARGE_BYTES = 4_096
+#: Bytes of a payload above which a server may close the connection: a quarter of the lowest limit that it accepts.
+CLOSING_BYTES = 262_144
 #: Times that a large ack is sent while the server accepts small writes, before a failure replaces it.
 MAX_LARGE_TRIES = 3
 #: Times that an ack is sent which is rejected for another reason. Then its lease ends.
@@ -45,6 +50,15 @@ def is_caused_by(ack: Ack, exc: RedisError) -> bool:
     if any(words in text for words in _NO_PERMISSION):
         return False
     return not isinstance(exc, OutOfMemoryError) or len(ack.payload) > LARGE_BYTES
+
+
+def may_close_connection(ack: Ack, exc: BaseException) -> bool:
+    """Return whether the server may have closed the connection because of the size of the ack.
+
+    It does so without a usable reply if a string is longer than its proto-max-bulk-len, or a request than its
+    client-query-buffer-limit. It looks like an outage.
+    """
+    return isinstance(exc, ConnectionError) and len(ack.payload) > CLOSING_BYTES
 
 
 class RejectedAcks:
@@ -69,7 +83,7 @@ class RejectedAcks:
             logger.error(message, ack.outcome, ack.id, tries, exc)
             self.remove(ack)
             return False
-        if ack.payload and tries == (MAX_LARGE_TRIES if isinstance(exc, OutOfMemoryError) else 1):
+        if ack.payload and tries == (MAX_LARGE_TRIES if isinstance(exc, OutOfMemoryError | ConnectionError) else 1):
             message = "Redis rejects the outcome (%s, %d bytes) of task %s (%s); a failure is sent instead."
             logger.error(message, ack.outcome, len(ack.payload), ack.id, exc)
             ack = failure_for(ack, exc)
@@ -98,10 +112,12 @@ class RejectedAcks:
 
 def failure_for(ack: Ack, exc: RedisError) -> Ack:
     """Return a failure that replaces a rejected ack. A failure or retry keeps its outcome."""
-    rejected = OutcomeRefused(
-        f"Redis rejected the outcome ({ack.outcome}) of this run, {len(ack.payload):,} bytes: {exc}."
-        ' See TASKQUEUE["MAX_RESULT_BYTES"] and the memory of the server.'
-    )
+    outcome = f"the outcome ({ack.outcome}) of this run, {len(ack.payload):,} bytes"
+    hint = 'See TASKQUEUE["MAX_RESULT_BYTES"] and the memory of the server.'
+    if isinstance(exc, ConnectionError) or "Protocol error" in str(exc):
+        hint = 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server, or raise that.'
+    verb = "closed the connection each time it received" if isinstance(exc, ConnectionError) else "rejected"
+    rejected = OutcomeRefused(f"Redis {verb} {outcome}: {exc}. {hint}")
     kind = type(rejected)
     payload = serialization.encode(
         {"exception_class_path": f"{kind.__module__}.{kind.__qualname__}", "message": str(rejected), "traceback": ""}

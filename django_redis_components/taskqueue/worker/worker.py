@@ -18,6 +18,7 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
@@ -48,6 +49,8 @@ from django_redis_components.taskqueue.worker.run_events import record_outcome, 
 MAX_RETURN_S = 2.0
 #: Longest time that a thread waits for a free slot of the event loop before it looks for other jobs, in seconds.
 MAX_SLOT_WAIT_S = 1.0
+#: Age of a process, in seconds, after which it is replaced if its event loop cannot start.
+MIN_AGE_S = 5.0
 #: Default number of concurrent coroutines in one process.
 ASYNC_CONCURRENCY = 100
 
@@ -117,6 +120,8 @@ class Worker:
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
+        self._replaces_interrupted = conf.settings().taskqueue.replace_interrupted
+        self._started_at = time.monotonic()
         self.finished = 0
         self.replace_reason = ""
 
@@ -178,11 +183,9 @@ class Worker:
         self.replace_process("one of its threads has died")
 
     def replace_process(self, reason: str) -> None:
-        """Fetch nothing more, and have the process replaced after the running tasks."""
+        """Have the process replaced: it fetches nothing more, and exits after the running tasks."""
         if not self.replace_reason:
             self.replace_reason = reason
-            logger.error("Process %d must be replaced: %s.", self._pid, reason)
-        self.stop()
         self._on_limit()
 
     def stop(self) -> None:
@@ -305,6 +308,8 @@ class Worker:
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
         self._finish(ack, thread)
+        if run.interrupted and self._replaces_interrupted:
+            self.replace_process(f"a task was interrupted ({job.name})")
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -347,8 +352,12 @@ class Worker:
         try:
             self._loop.start()
         except (OSError, RuntimeError) as exc:
-            self.replace_process(f"its event loop cannot start ({exc})")
             self._return(job)
+            logger.error("The event loop cannot start (%s).", exc)
+            # A new process that cannot start it either would be replaced for ever.
+            if self.finished or time.monotonic() - self._started_at > MIN_AGE_S:
+                self.replace_process("its event loop cannot start")
+            self._pause()
             return False
         self.fetcher.mark_started(job, None)
         if RECORDER.is_open:

@@ -34,11 +34,10 @@ def count(name: str) -> None:
 @task(queue_name="good")
 def good(number: int) -> int:
     """A task of another sender."""
-    count("good")
     return number
 
 
-@task(queue_name="good")
+@task(queue_name="good", max_attempts=100, backoff=0)  # a neighbor may cancel it
 async def good_async(number: int) -> int:
     """A coroutine of another sender."""
     await asyncio.sleep(0)
@@ -228,3 +227,10 @@ def read_state() -> dict[str, Any]:
         "precision": decimal.getcontext().prec,
         "rounding": decimal.getcontext().rounding,
     }
+
+
+@task
+def log_repeatedly() -> None:
+    """Log until the time limit."""
+    while True:
+        logging.getLogger("django_redis_components.taskqueue").info("Task logs.")

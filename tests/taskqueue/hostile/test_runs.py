@@ -200,7 +200,7 @@ def test_error_in_a_fetch_does_not_end_the_thread(redis_server: Store, monkeypat
 
 
 def test_coroutine_returns_to_its_queue_if_the_event_loop_cannot_start(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> asyncio.AbstractEventLoop:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -208,9 +208,11 @@ def test_coroutine_returns_to_its_queue_if_the_event_loop_cannot_start(
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "new_event_loop", broken)
         with running_worker(*QUEUES) as worker:
+            assert good.enqueue(0).get(60) == 0
             result = good_async.enqueue(1)
             eventually(lambda: worker.replace_reason)
-        assert "its event loop cannot start ([Errno 24] Too many open files)" in worker.replace_reason
+        assert worker.replace_reason == "its event loop cannot start"
+        assert "The event loop cannot start ([Errno 24] Too many open files)." in caplog.text
         result.refresh()
         assert (result.state, result.attempts) == ("ready", 0)
     with running_worker(*QUEUES):

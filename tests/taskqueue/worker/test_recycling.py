@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,8 +13,38 @@ from django_redis_components.taskqueue.worker import process as recycling
 from django_redis_components.taskqueue.worker.process import MIB, RecyclePolicy, check_memory, memory_bytes
 from tests.support import Store, eventually
 from tests.support.processes import Children
-from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_worker, running_worker
+from tests.taskqueue.support import (
+    SITE,
+    Held,
+    is_running,
+    processes_of,
+    queue_worker,
+    running_worker,
+    taskqueue_settings,
+)
 from tests.taskqueue.tasks import add, hold, pid
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_process_is_replaced_after_an_interrupted_task_unless_the_tasks_are_safe(
+    redis_server: Store, children: Children, settings: Any, is_replaced: bool
+) -> None:
+    taskqueue_settings(settings, **({} if is_replaced else {"REPLACE_INTERRUPTED": False}))
+    worker = queue_worker(children, "--threads", "2")
+    neighbor, held = hold.enqueue("neighbor"), Held(redis_server, "neighbor")
+    first = held.started()
+
+    interrupted = hold.using(timeout=(0.05, None)).enqueue("interrupted")
+    eventually(lambda: (interrupted.refresh(), interrupted.is_finished)[1])
+
+    if is_replaced:
+        worker.wait_for(f"Replacing worker process {first}: a task was interrupted (tests.taskqueue.tasks.hold).")
+        assert pid.enqueue().get(60) != first
+    else:
+        assert pid.enqueue().get(60) == first
+    held.release()
+    assert neighbor.get(60) == "neighbor"
+    assert held.starts() == 1, "the neighbor's run was not interrupted"
 
 
 def test_process_without_limits_is_not_replaced() -> None:

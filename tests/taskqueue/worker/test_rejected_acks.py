@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
+from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, ResponseError
 
-from django_redis_components.taskqueue import OutcomeRefused, ResultTooLarge, TaskFailed, chain
+from django_redis_components.taskqueue import OutcomeRefused, ResultTooLarge, TaskFailed, chain, get_queue
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import rejected_acks as refusals
 from django_redis_components.taskqueue.worker.fetcher import MAX_ACK_BYTES, Fetcher
@@ -86,6 +86,42 @@ def test_result_of_the_default_limit_reaches_a_server_with_the_smallest_strings(
         assert len(fits.get(30)) == MIB - 2
         with pytest.raises(TaskFailed, match=r"1,048,577 bytes of JSON: at most 1,048,576 are kept"):
             result.get(30)
+
+
+def test_result_above_the_strings_of_the_server_ends_as_a_failure(
+    small_strings: Store, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    taskqueue_settings(settings, MAX_RESULT_BYTES=4 * MIB)
+    too_large, others = text_of.enqueue(2 * MIB), [note.enqueue(number) for number in range(20)]
+
+    with running_worker():
+        assert [result.get(60) for result in others] == list(range(20))
+        with pytest.raises(TaskFailed, match=r"Redis .* the outcome .* of this run, 2,097,154 bytes: ") as raised:
+            too_large.get(60)
+
+    assert 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server' in str(raised.value)
+    assert too_large.errors[0].exception_class is OutcomeRefused
+    assert get_queue("default").depths().running == 0
+
+
+def test_large_result_survives_a_lost_connection(own_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, MAX_RESULT_BYTES=4 * MIB)
+    text_of.enqueue(MIB)
+    fetcher = new_fetcher(worker="worker:1")
+    [job] = fetcher.fetch("0", 1)
+    fetcher.settle(ok(job, b'"' + b"x" * MIB + b'"'))
+
+    own_server.servers[0].stop()
+    with pytest.raises(ConnectionError):
+        fetcher.fetch("acks", 0)
+    own_server.servers[0].start()
+
+    eventually(lambda: (retry(fetcher), text_of.get_result(job.id).state == "successful")[1])
+
+
+def retry(fetcher: Fetcher) -> None:
+    with suppress(ConnectionError):
+        fetcher.retry_rejected()
 
 
 def test_flow_ends_at_a_result_that_is_too_large(redis_server: Store, settings: Any) -> None:
