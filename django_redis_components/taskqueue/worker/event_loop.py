@@ -16,10 +16,15 @@ from django_redis_components.taskqueue.guarded_logger import logger
 
 
 class EventLoop:
-    """A number of slots for coroutines, and the thread that runs them. The thread starts with the first coroutine."""
+    """A number of slots for coroutines, and the thread that runs them. The thread starts with the first coroutine.
+
+    Attributes:
+        on_ended: called on the loop with the number of coroutines that have ended in a step of the loop.
+    """
 
     def __init__(self, slots: int) -> None:
         self._free = slots
+        self.on_ended: Callable[[int], object] = bool
         self._is_closed = False
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -28,6 +33,8 @@ class EventLoop:
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
         self._new: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]] = deque()
         self._is_woken = False
+        #: Coroutines that have ended, and whose slot is not released yet.
+        self._ended = 0
         self._thread = 0
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
@@ -39,7 +46,7 @@ class EventLoop:
     def acquire_slot(self, timeout_s: float) -> bool:
         """Acquire a slot, waiting for one if necessary; return False after the timeout."""
         with self._changed:
-            if not self._wait(timeout_s):
+            if self._free <= 0 and not self._wait(timeout_s):
                 return False
             self._free -= 1
             return True
@@ -78,8 +85,8 @@ class EventLoop:
         """Run a coroutine in a new context. The caller has acquired a slot and called `start`.
 
         Args:
-            end: called on the loop when the coroutine has ended, also if it was cancelled before its first step. It
-                releases the slot, and must not raise.
+            end: called on the loop when the coroutine has ended, also if it was cancelled before its first step; then
+                the slot is released. It must not raise.
         """
         self._new.append((make, end))
         if self._loop is not None and not self._is_woken:  # one wakeup, a write to a pipe, for all that wait
@@ -118,6 +125,16 @@ class EventLoop:
     def _end_task(self, end: Callable[[asyncio.Task[Any]], object], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         end(task)
+        self._ended += 1
+        if self._ended == 1:  # one wakeup of the threads for all coroutines that end in this step of the loop
+            task.get_loop().call_soon(self._release_ended)
+
+    def _release_ended(self) -> None:
+        ended, self._ended = self._ended, 0
+        self.on_ended(ended)
+        with self._changed:
+            self._free += ended
+            self._changed.notify(ended)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

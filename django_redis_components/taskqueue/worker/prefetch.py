@@ -69,6 +69,9 @@ class PrefetchAmount:
         self.paused_until = 0.0
         self._windows = self._runs = 0
         self._busy_s = 0.0
+        self._coroutine_s = 1.0
+        self._ended = 0
+        self._ended_since = 0.0
 
     def record_run(self, seconds: float, concurrent: int) -> None:
         """Record a run in a thread, and how many ran at the same time."""
@@ -84,13 +87,26 @@ class PrefetchAmount:
         """Record a job that is a coroutine."""
         self.async_share += SHARE_WEIGHT * (1.0 - self.async_share)
 
+    def record_ended_coroutines(self, number: int) -> None:
+        """Record that coroutines have ended: the mean is the time between two of them, whatever each has waited for."""
+        self._ended += number
+        now = time.monotonic()
+        elapsed_s = now - self._ended_since
+        if elapsed_s >= WINDOW_S:
+            self._coroutine_s = elapsed_s / self._ended
+            self._ended, self._ended_since = 0, now
+
     def work_s(self, jobs: int) -> float:
         """Return for how many seconds this many jobs keep the threads busy. Coroutines run beside each other."""
         return 0.0 if self.async_share > 0.5 else jobs * self.mean_s
 
     def pause(self) -> None:
-        """Stop prefetching for `PAUSE_S`."""
-        self.paused_until = time.monotonic() + PAUSE_S
+        """Stop prefetching for `PAUSE_S`; coroutines until some have ended: their number per second is known then."""
+        now = time.monotonic()
+        if self.async_share > 0.5:
+            self._coroutine_s, self._ended, self._ended_since = 1.0, 0, now
+        else:
+            self.paused_until = now + PAUSE_S
 
     def beyond_free_threads(self, free_slots: int) -> int:
         """Return how many jobs a fetch may return beyond the free threads.
@@ -100,8 +116,9 @@ class PrefetchAmount:
         """
         if time.monotonic() <= self.paused_until:
             return 0
-        amount = min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
-        return max(amount, min(MAX_PREFETCH, free_slots)) if self.async_share > 0.5 else amount
+        if self.async_share <= 0.5:
+            return min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
+        return min(MAX_PREFETCH, max(free_slots, int(PREFETCH_S / max(self._coroutine_s, 1e-6))))
 
 
 class PrefetchBuffer:

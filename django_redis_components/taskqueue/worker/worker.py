@@ -112,6 +112,7 @@ class Worker:
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_slots)
+        self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
         self._freed_at = 0.0
         self._pid = forks.process_id()
@@ -384,5 +385,4 @@ class Worker:
         except BaseException:
             logger.exception("The outcome of a coroutine cannot be settled.")
         finally:
-            self._loop.release_slot()
             self.job_source.buffer.wake()
