@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
 
@@ -29,4 +30,4 @@ class DueCounts:
 def read_due() -> Flow[DueCounts]:
     """Read the counts, in one round trip."""
     _now_us, first_ms, counts = yield DUE_COUNTS(base=base_key(), step_ms=HOUR_MS, count=HOURS)
-    return DueCounts(datetime.fromtimestamp(first_ms / 1_000, UTC), counts)
+    return DueCounts(moment_of(first_ms * 1_000), counts)

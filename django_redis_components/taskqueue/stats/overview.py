@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.store.scan import Filters
@@ -220,7 +221,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     reports, recent, names, main_errors = yield from _read_details(seen_ms, measured, unregistered, failing)
     found = zip(seen_ms.items(), reports, strict=True)
     return TaskQueueOverview(
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         queues=[_depth(row, now_us) for row in rows],
         workers=[worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
         poller=poller.decode() if poller else None,
@@ -338,7 +339,7 @@ def pause_of(stored: bytes) -> QueuePause | None:
 
 
 def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
+    return moment_of(ms * 1_000)
 
 
 def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
@@ -361,7 +362,7 @@ def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> W
         threads=int(report.get("threads", 0)),
         busy=int(report.get("busy", 0)),
         finished=int(report.get("finished", 0)),
-        started_at=datetime.fromtimestamp(started, UTC) if started else None,
+        started_at=moment_of(round(started * 1_000_000)) if started else None,
         state=str(report.get("state") or "working"),
         supervisor=worker.rpartition(".")[0] or worker,
         supervisor_pid=int(report.get("supervisor_pid", 0)),
