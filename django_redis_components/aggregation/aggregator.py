@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 
 from django_redis_components.aggregation.batches import EntryKey, PlaceKey, key_name, name_of_key, stamp
@@ -19,6 +19,7 @@ from django_redis_components.aggregation.scripts import DELETE, FORGET_FILE
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read, arun, run
+from django_redis_components.core.units import moment_of
 
 #: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
 OTHER = "__other__"
@@ -279,7 +280,7 @@ class LogAggregator:
         fields = ("name", "lines", "bad")
         records = (yield Batch([Read("HMGET", self._key("file", file), *fields) for file, _ in files])) if files else []
         return [
-            FileState(name.decode(), int(lines), int(bad), datetime.fromtimestamp(float(at_ms) / 1_000, UTC))
+            FileState(name.decode(), int(lines), int(bad), moment_of(int(float(at_ms) * 1_000)))
             for (_, at_ms), (name, lines, bad) in zip(files, records, strict=True)
             if name is not None
         ]

@@ -8,7 +8,7 @@ import os
 import secrets
 from bisect import bisect_right
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Literal
 
@@ -20,6 +20,7 @@ from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANG
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
+from django_redis_components.core.units import moment_of
 
 #: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
 CHUNK = 100
@@ -230,7 +231,7 @@ class IpLookup:
 
     def _info(self) -> Flow[RangesInfo]:
         ranges, count, source, loaded_at = yield Read("HMGET", self._base(), "ranges", "blocks", "source", "loaded_at")
-        at = None if loaded_at is None else datetime.fromtimestamp(int(loaded_at), UTC)
+        at = None if loaded_at is None else moment_of(int(loaded_at) * 1_000_000)
         return RangesInfo(int(ranges or 0), int(count or 0), (source or b"").decode(), at)
 
 

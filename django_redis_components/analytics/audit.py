@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Literal, cast
 from uuid import UUID
 
 from django_redis_components.analytics import bits
 from django_redis_components.core import keys
+from django_redis_components.core.units import moment_of
 
 #: What was done.
 Action = Literal["make_up", "undo"]
@@ -45,5 +46,5 @@ def entry_of(action: Action, offset: int, by: object) -> str:
 def parse_entry(stored: bytes) -> SignInChange:
     """Return a stored entry."""
     at_ms, action, offset, by = stored.decode(errors="replace").split(" ", 3)
-    at = datetime.fromtimestamp(int(at_ms) / 1_000, UTC)
+    at = moment_of(int(at_ms) * 1_000)
     return SignInChange(at, cast(Action, action), bits.day_of(int(offset)), by)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from django_redis_components.analytics.cohorts import Cohort, cohorts_flow
@@ -18,6 +18,7 @@ from django_redis_components.analytics.periods import Unit
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+from django_redis_components.core.units import aware, moment_of
 
 #: Tables of a site.
 MAX_TABLES = 50
@@ -77,7 +78,7 @@ def stored_cohorts_flow(site: str, limit: int) -> Flow[list[StoredCohorts]]:
 def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[StoredCohorts]:
     rows = yield from cohorts_flow(first, later, unit, count, end)
     now = time.time()
-    table = StoredCohorts(first.event, later.event, unit, datetime.fromtimestamp(now, UTC), tuple(rows))
+    table = StoredCohorts(first.event, later.event, unit, moment_of(int(now * 1_000_000)), tuple(rows))
     name, index = f"{first.event}:{later.event}:{unit}", _index(first.name)
     yield Batch(
         [
@@ -93,7 +94,7 @@ def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | N
 
 def _text(table: StoredCohorts) -> str:
     rows = [[row.start.isoformat(), row.size, row.later] for row in table.rows]
-    return json.dumps({"at": table.at.isoformat(), "rows": rows})
+    return json.dumps({"at": aware(table.at).isoformat(), "rows": rows})
 
 
 def _parsed(name: str, stored: bytes) -> StoredCohorts:
@@ -101,7 +102,8 @@ def _parsed(name: str, stored: bytes) -> StoredCohorts:
     data: dict[str, Any] = json.loads(stored)
     start_of = datetime.fromisoformat if unit == "hour" else date.fromisoformat
     rows = tuple(Cohort(start_of(start), size, tuple(counts)) for start, size, counts in data["rows"])
-    return StoredCohorts(first, later, unit, datetime.fromisoformat(data["at"]), rows)  # type: ignore[arg-type]
+    at = moment_of(round(datetime.fromisoformat(data["at"]).timestamp() * 1_000_000))
+    return StoredCohorts(first, later, unit, at, rows)  # type: ignore[arg-type]
 
 
 def _index(site: str) -> str:

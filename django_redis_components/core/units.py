@@ -1,9 +1,16 @@
-"""Conversion of public durations, in seconds, to milliseconds."""
+"""Conversion of public durations, in seconds, to milliseconds; and of stored times to datetimes.
+
+All datetimes of the package follow one rule, that of `django.utils.timezone.now`: aware in UTC with USE_TZ, naive in
+TIME_ZONE without.
+"""
 
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
 
 #: A public duration: a number of seconds, or a timedelta.
 Seconds = int | float | timedelta
@@ -60,6 +67,19 @@ def check_flag(value: object, what: str) -> bool:
 def from_ms(ms: int) -> float:
     """Return milliseconds as seconds."""
     return ms / 1_000
+
+
+def moment_of(us: int) -> datetime:
+    """Return the datetime of microseconds since the epoch: aware in UTC with USE_TZ, else naive in TIME_ZONE."""
+    moment = datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
+    return moment if settings.USE_TZ else timezone.make_naive(moment, timezone.get_default_timezone())
+
+
+def aware(moment: datetime) -> datetime:
+    """Return a datetime as an aware one: a naive one is in TIME_ZONE."""
+    if timezone.is_aware(moment):
+        return moment
+    return timezone.make_aware(moment, timezone.get_default_timezone()).astimezone(UTC)
 
 
 def _as_float(value: float) -> float:

@@ -12,6 +12,8 @@ from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_redis_components.core.units import aware
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timestamp:
@@ -116,19 +118,14 @@ def timestamp(at: datetime, now: datetime) -> Timestamp:
     clock = date_format(here, "H:i:s")
     same_day = here.date() == today.date()
     text = clock if same_day else f"{day_long(here.date())} {clock}"
-    return Timestamp(text, at.isoformat(timespec="seconds"), f"{day_long(here.date())} {clock} ({zone()})")
+    return Timestamp(text, aware(at).isoformat(timespec="seconds"), f"{day_long(here.date())} {clock} ({zone()})")
 
 
 def local(at: datetime) -> datetime:
-    """Convert an aware time to the active zone, or to a naive time in TIME_ZONE without USE_TZ."""
+    """Convert a time to the active zone, or to a naive time in TIME_ZONE without USE_TZ."""
     if settings.USE_TZ:
         return timezone.localtime(at)
-    return timezone.make_naive(at, timezone.get_default_timezone())
-
-
-def aware(at: datetime) -> datetime:
-    """Convert a naive time in TIME_ZONE, as records have it without USE_TZ, to an aware one."""
-    return timezone.make_aware(at, timezone.get_default_timezone())
+    return timezone.make_naive(aware(at), timezone.get_default_timezone())
 
 
 def zone() -> str:

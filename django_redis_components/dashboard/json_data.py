@@ -6,6 +6,7 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.outages import Outage
 from django_redis_components.taskqueue import Metrics, TaskMetrics
@@ -14,7 +15,7 @@ from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePa
 
 def time_data(at: datetime | None) -> str | None:
     """Return a time in UTC with milliseconds."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds") if at else None
+    return aware(at).astimezone(UTC).isoformat(timespec="milliseconds") if at else None
 
 
 def cost_data(cost: Cost) -> dict[str, Any]:

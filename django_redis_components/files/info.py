@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.units import moment_of
 from django_redis_components.files.publishing import ChannelOptions
 
 #: Files that are described, those that expire first.
@@ -126,4 +127,4 @@ def _read_files(base: str, ids: list[str], consumers: tuple[str, ...]) -> Flow[t
 
 
 def _datetime(ms: bytes) -> datetime:
-    return datetime.fromtimestamp(int(ms) / 1_000, UTC)
+    return moment_of(int(ms) * 1_000)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.decompression import Decompressor
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import moment_of
 from django_redis_components.files.chunk_reader import ChunkReader
 from django_redis_components.files.exceptions import DecompressionFailed
 from django_redis_components.files.lines import MAX_LINE_BYTES, LineSplitter
@@ -40,7 +40,7 @@ class RemoteFile:
         """Made by `FileConsumer.files`."""
         self.id, self.name, self.size = manifest.id, manifest.name, manifest.size
         self.sha256, self.codec = manifest.sha256, manifest.codec
-        self.published_at = datetime.fromtimestamp(manifest.published_ms / 1_000, UTC)
+        self.published_at = moment_of(int(manifest.published_ms * 1_000))
         self.is_done = False
         self._using = using
         self._base = base

@@ -17,6 +17,7 @@ from django.utils.cache import patch_cache_control
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.units import aware
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.arguments import MAX_ID
 from django_redis_components.messaging.chat import Chat
@@ -94,8 +95,8 @@ class Position:
 def message_row(message: Message) -> dict[str, Any]:
     """Return a message as JSON."""
     row = dataclasses.asdict(message)
-    edited_at = message.edited_at.isoformat() if message.edited_at else None
-    return row | {"sent_at": message.sent_at.isoformat(), "edited_at": edited_at}
+    edited_at = aware(message.edited_at).isoformat() if message.edited_at else None
+    return row | {"sent_at": aware(message.sent_at).isoformat(), "edited_at": edited_at}
 
 
 class EventStreamResponse(StreamingHttpResponse):

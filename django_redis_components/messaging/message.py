@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import serialization
+from django_redis_components.core.units import moment_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,4 +95,4 @@ def _message(entry_id: bytes, fields: Sequence[bytes], replaced: dict[int, tuple
 
 
 def _time(ms: bytes) -> datetime:
-    return datetime.fromtimestamp(int(ms) / 1_000, UTC)
+    return moment_of(int(ms) * 1_000)

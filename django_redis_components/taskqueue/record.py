@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic
 
-from django.conf import settings as django_settings
-from django.utils.timezone import make_naive
-
 from django_redis_components.core import serialization
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
@@ -173,13 +171,13 @@ class TaskRecord(Generic[R_co]):
     def run_after(self) -> datetime | None:
         """When the task is or was due; None if it was due at once."""
         due_ms = self._fields.get(Field.due_at_ms)
-        return datetime_of(int(due_ms) * 1_000) if due_ms else None
+        return moment_of(int(due_ms) * 1_000) if due_ms else None
 
     @property
     def expires_at(self) -> datetime | None:
         """When the task expires unless it has started by then; None if it never does."""
         expires = self._text(Field.expiry)
-        return datetime_of(int(expires.partition(" ")[0]) * 1_000) if expires else None
+        return moment_of(int(expires.partition(" ")[0]) * 1_000) if expires else None
 
     @property
     def worker_ids(self) -> list[str]:
@@ -211,7 +209,7 @@ class TaskRecord(Generic[R_co]):
         """
         lines = self._text(Field.history).splitlines()
         runs = [_parse_run(*line.split(" ", 3)) for line in lines]
-        leased_at, state = datetime_of(int(self._fields.get(Field.leased_at_us, 0))), self._text(Field.state)
+        leased_at, state = moment_of(int(self._fields.get(Field.leased_at_us, 0))), self._text(Field.state)
         if state == "running":
             runs.append(TaskRun(self._text(Field.lease).partition("/")[0], leased_at, None, "running"))
         elif state == "successful":
@@ -270,13 +268,7 @@ class TaskRecord(Generic[R_co]):
 
     def _time(self, field: str) -> datetime | None:
         value = self._fields.get(field)
-        return datetime_of(int(value)) if value else None
-
-
-def datetime_of(us: int) -> datetime:
-    """A datetime from microseconds since the epoch: aware in UTC with USE_TZ, else naive local time."""
-    moment = datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
-    return moment if django_settings.USE_TZ else make_naive(moment)
+        return moment_of(int(value)) if value else None
 
 
 def check_progress(done: Any, total: Any, note: Any) -> Progress:
@@ -331,8 +323,8 @@ def decode_metadata(stored: bytes | None) -> tuple[dict[str, Any], Progress | No
 
 def _parse_run(outcome: str, leased_us: str, duration_us: str, worker_id: str) -> TaskRun:
     started_us = int(leased_us)
-    finished_at = datetime_of(started_us + int(duration_us))
-    return TaskRun(worker_id, datetime_of(started_us), finished_at, outcome)
+    finished_at = moment_of(started_us + int(duration_us))
+    return TaskRun(worker_id, moment_of(started_us), finished_at, outcome)
 
 
 def _is_finite(value: float) -> bool:

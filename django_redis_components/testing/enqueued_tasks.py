@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, overload
 
 from django_redis_components.core import serialization
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.json_codec import pack, unpack
 
 #: Maximum number of tasks that a failure message lists.
@@ -175,7 +176,7 @@ def parse_run_after(due: str) -> float | datetime | None:
         return None
     if due.startswith("+"):
         return int(due) / 1_000
-    return datetime.fromtimestamp(int(due) / 1_000, UTC)
+    return moment_of(int(due) * 1_000)
 
 
 def _format_expected(args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> str:

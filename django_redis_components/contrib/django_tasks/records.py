@@ -8,15 +8,13 @@ trip to rebuild the framework's task.
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-
-from django.conf import settings
-from django.utils.timezone import make_naive
 
 from django_redis_components.contrib.django_tasks import options
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.core import serialization as arguments
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import result as ours
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.record import TaskResultStatus
@@ -74,10 +72,10 @@ def running(framework: Framework, task: Any, job: Job, args: list[Any], kwargs: 
         task=task,
         id=job.id,
         status=framework.status.RUNNING,
-        enqueued_at=_to_datetime(job.enqueued_us),
-        started_at=_to_datetime(job.started_us),
+        enqueued_at=moment_of(job.enqueued_us),
+        started_at=moment_of(job.started_us),
         finished_at=None,
-        last_attempted_at=_to_datetime(job.leased_us),
+        last_attempted_at=moment_of(job.leased_us),
         args=args,
         kwargs=kwargs,
         backend=task.backend,
@@ -109,11 +107,6 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
     if found.status is TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", found.return_value)
     return made
-
-
-def _to_datetime(us: int) -> datetime:
-    moment = datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
-    return moment if settings.USE_TZ else make_naive(moment)
 
 
 def errors_of(framework: Framework, errors: list[TaskError]) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.utils import timezone
 from redis.exceptions import RedisError
@@ -17,6 +17,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.holder import clean, parse_fields
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Flow, Read
+from django_redis_components.core.units import moment_of
 
 #: Longest name of an operator, in bytes.
 MAX_AUTHOR = 100
@@ -36,7 +37,8 @@ class ForcedRelease:
 
     def __str__(self) -> str:
         name = f" ({self.author})" if self.author else ""
-        return f"released by an operator{name} at {timezone.localtime(self.at):%H:%M:%S}"
+        at = timezone.localtime(self.at) if timezone.is_aware(self.at) else self.at
+        return f"released by an operator{name} at {at:%H:%M:%S}"
 
 
 def describe_author(author: str) -> str:
@@ -50,7 +52,7 @@ def parse_release(value: bytes | None) -> ForcedRelease | None:
     at_ms = fields.get("released_ms", "")
     if not (at_ms.isascii() and at_ms.isdigit() and len(at_ms) <= 14):
         return None
-    return ForcedRelease(fields.get("released_by", ""), datetime.fromtimestamp(int(at_ms) / 1_000, UTC))
+    return ForcedRelease(fields.get("released_by", ""), moment_of(int(at_ms) * 1_000))
 
 
 def read_releases(refused: Iterable[tuple[Lease, Sequence[Call]]]) -> Flow[None]:

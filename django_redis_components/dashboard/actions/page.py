@@ -15,6 +15,7 @@ from django.http import QueryDict
 from django.utils.http import urlencode
 
 from django_redis_components.core import conf
+from django_redis_components.core.units import aware
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.formats import Timestamp
@@ -173,7 +174,7 @@ def _models() -> dict[str, type[UnmanagedModel]]:
 
 
 def _action(entry: LogEntry, model: str, now: datetime) -> LoggedAction:
-    at = entry.action_time if entry.action_time.tzinfo else formats.aware(entry.action_time)
+    at = entry.action_time if entry.action_time.tzinfo else aware(entry.action_time)
     found = _TRASH.search(entry.change_message)
     is_restorable = found is not None and now - at < timedelta(milliseconds=TRASH_TTL_MS)
     return LoggedAction(

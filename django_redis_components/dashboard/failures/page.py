@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core import conf
+from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.error_text import error_line, group_line, shown_error
@@ -30,7 +31,6 @@ from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUE
 ONGOING_S = 300.0
 #: Most task names, and queues, that are listed.
 MAX_NAMES = 10
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _sample(sample: ErrorSample, url_of: TaskUrl) -> SampleText:
 def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
     """Return the newest failed tasks of all queues."""
     found = [task for scan in snapshot.tasks.values() for task in scan.tasks]
-    found.sort(key=lambda task: time_of(task.record, "finished_at") or _EPOCH, reverse=True)
+    found.sort(key=lambda task: time_of(task.record, "finished_at") or moment_of(0), reverse=True)
     return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
 
 

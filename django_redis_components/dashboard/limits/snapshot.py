@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
@@ -68,7 +69,7 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
         decision, address, is_cluster = _peek(limit, key, cost)
     counts, has_all_counts = _read_counts(list(limits.values())[:MAX_COUNTED], limit, cost)
     return LimitSnapshot(
-        at=datetime.now(UTC),
+        at=timezone.now(),
         policies=[each.policy for each in limits.values()],
         selected=limit.policy if limit else None,
         is_unknown=bool(limit_id) and limit is None,

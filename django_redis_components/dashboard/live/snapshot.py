@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, keys
@@ -16,6 +17,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
 from django_redis_components.core.protocol import Batch, Flow, Read, run
+from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.outages import SnapshotFailed
@@ -120,7 +122,7 @@ def read(query: LiveQuery) -> LiveSnapshot:
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
     return LiveSnapshot(
-        at=datetime.now(UTC),
+        at=timezone.now(),
         query=query,
         events=_newest(entries, query),
         last_id=entries[0][0].decode() if entries else "",
@@ -178,7 +180,7 @@ def _parse(entry_id: str, values: Sequence[bytes]) -> RecordedEvent | None:
     if kind not in (*KINDS, "left_out"):
         return None
     try:
-        at = datetime.fromtimestamp(int(entry_id.partition("-")[0]) / 1e3 - int(age_us) / 1e6, UTC)
+        at = moment_of(int(entry_id.partition("-")[0]) * 1_000 - int(age_us))
         duration_s = int(duration_us) / 1e6 if duration_us else None
         event = LiveEvent(kind, subject, name, task_id, queue, source, duration_s, error, message, int(left_out))
     except (ValueError, OverflowError, OSError):

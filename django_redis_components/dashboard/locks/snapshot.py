@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 
+from django.utils import timezone
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from django_redis_components.core import conf
@@ -131,7 +132,7 @@ def read(query: LockQuery) -> LockSnapshot:
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
     return LockSnapshot(
-        at=datetime.now(UTC),
+        at=timezone.now(),
         query=query,
         states=states,
         scan=found,

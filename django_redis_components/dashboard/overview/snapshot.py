@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate
@@ -91,7 +92,7 @@ def read(
         raise SnapshotFailed(errors["queues"] or RedisError(), address)
     queues = outcomes["queues"].value
     return OverviewSnapshot(
-        at=queues.at if queues else datetime.now(UTC),
+        at=queues.at if queues else timezone.now(),
         queues=queues,
         history=outcomes["history"].value,
         schedules=outcomes["schedules"].value,

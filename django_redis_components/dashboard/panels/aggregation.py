@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -114,7 +115,7 @@ def _latest_top(aggregator: LogAggregator) -> Flow[tuple[dict[date, int], date |
 
 
 def _texts(counts: LogCounts) -> dict[str, Any]:
-    now = datetime.now(UTC)
+    now = timezone.now()
     total = counts.days.get(counts.day, 0) if counts.day else 0
     return {
         "name": counts.name,

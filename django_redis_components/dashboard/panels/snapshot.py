@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
@@ -52,4 +53,4 @@ def read(page: str, panels: list[Panel], query: Mapping[str, str] | None = None)
     errors = [result.error for result in results if result.error is not None or result.was_read]
     if errors and all(isinstance(error, RedisError | ConfigurationError) for error in errors):
         raise SnapshotFailed(errors[0] or RedisError(), str(endpoint))
-    return PanelSnapshot(datetime.now(UTC), results, cost, str(endpoint), endpoint.kind == "cluster")
+    return PanelSnapshot(timezone.now(), results, cost, str(endpoint), endpoint.kind == "cluster")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
@@ -253,4 +254,4 @@ def _watermark(at_us: int) -> dict[str, str]:
 
 
 def _time(at_us: int) -> datetime:
-    return datetime.fromtimestamp(at_us / 1e6, UTC)
+    return moment_of(at_us)

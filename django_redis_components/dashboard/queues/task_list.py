@@ -200,12 +200,12 @@ def attempts_of(record: TaskRecord[Any]) -> int | None:
 
 
 def time_of(record: TaskRecord[Any], name: str) -> datetime | None:
-    """Return a time of a record as an aware datetime; None if it has none, or a corrupt one."""
+    """Return a time of a record; None if it has none, or a corrupt one."""
     try:
         found: datetime | None = getattr(record, name)
     except (ValueError, OverflowError, OSError):
         return None
-    return found if found is None or found.tzinfo else formats.aware(found)
+    return found
 
 
 def _since(then: datetime | None, at: datetime) -> str:

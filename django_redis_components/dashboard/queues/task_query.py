@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core import serialization
-from django_redis_components.dashboard import formats
+from django_redis_components.core.units import aware
 from django_redis_components.dashboard.arguments import masked_arguments
 from django_redis_components.dashboard.error_text import is_masked, shown_error
 from django_redis_components.taskqueue.stats import fingerprint
@@ -101,7 +101,7 @@ def parse_time(text: str) -> int | None:
     if at is None:
         raise ValueError(f"{text[:40]!r}: expected a time such as 2026-11-23 11:20.")
     if timezone.is_naive(at):
-        at = timezone.make_aware(at) if settings.USE_TZ else formats.aware(at)
+        at = timezone.make_aware(at) if settings.USE_TZ else aware(at)
     return int(at.timestamp() * 1_000)
 
 

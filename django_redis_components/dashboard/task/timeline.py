@@ -58,7 +58,7 @@ class Timeline:
 def runs_of(task: Explanation) -> list[TaskRun]:
     """Return the runs of a task; none if its record is corrupt."""
     try:
-        return [_aware(run) for run in task.record.timeline]
+        return list(task.record.timeline)
     except (ValueError, TypeError, OverflowError, OSError):
         return []
 
@@ -132,11 +132,3 @@ def outcome_of(outcome: str) -> tuple[str, str]:
         "running": (pgettext("a run", "Running"), "open"),
     }
     return known.get(outcome, (outcome, "lost"))
-
-
-def _aware(run: TaskRun) -> TaskRun:
-    """Return the run with aware times; records have naive ones without USE_TZ."""
-    if run.started_at.tzinfo:
-        return run
-    finished = formats.aware(run.finished_at) if run.finished_at else None
-    return dataclasses.replace(run, started_at=formats.aware(run.started_at), finished_at=finished)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
@@ -67,7 +68,7 @@ def read_flow(flow_id: str, limit: int) -> Flow[FlowOverview]:
     now_us, tasks, states, rows, failed, on_error = reply
     return FlowOverview(
         id=flow_id,
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         tasks=tasks,
         states={state.decode(): count for state, count in zip(states[::2], states[1::2], strict=True)},
         members=[_member(row) for row in rows],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
@@ -96,7 +97,7 @@ def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
 def read_registered() -> Flow[ScheduleSnapshot]:
     """Return registered schedules."""
     now_us, active, rows, paused, added = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
-    at = datetime.fromtimestamp(now_us / 1e6, UTC)
+    at = moment_of(now_us)
     pauses, definitions = _pairs(paused), _pairs(added)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
     registered = {info.name for info in infos}
@@ -207,4 +208,4 @@ def _parse_info(text: bytes) -> dict[str, Any]:
 
 
 def _moment(ms: float) -> datetime | None:
-    return datetime.fromtimestamp(ms / 1_000, UTC) if ms else None
+    return moment_of(int(ms * 1_000)) if ms else None

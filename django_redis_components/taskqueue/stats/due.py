@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
@@ -33,7 +34,7 @@ def read_due() -> Flow[DueCounts]:
     while following and following < MAX_QUEUES:
         _, _, more, following = yield _request(following)
         counts = [one + other for one, other in zip(counts, more, strict=True)]
-    return DueCounts(datetime.fromtimestamp(first_ms / 1_000, UTC), counts)
+    return DueCounts(moment_of(first_ms * 1_000), counts)
 
 
 def _request(first: int) -> Call:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.text import encodable
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
@@ -121,7 +122,7 @@ def main_error_request(queue: str | bytes) -> Call:
 def parse_listing(reply: Any) -> ErrorListing:
     """Return the listing from a reply."""
     now_us, total, rows, _ = reply
-    at = datetime.fromtimestamp(now_us / 1e6, UTC)
+    at = moment_of(now_us)
     return ErrorListing(at, total, [_parse(row, at) for row in rows])
 
 
@@ -150,7 +151,7 @@ def _minutes(text: bytes, at: datetime) -> Iterator[tuple[datetime, int]]:
     now = int(at.timestamp()) // 60
     for minute, count in _MINUTE.findall(text):
         if now - MINUTES < int(minute) <= now:
-            yield datetime.fromtimestamp(int(minute) * 60, UTC), int(count)
+            yield moment_of(int(minute) * 60_000_000), int(count)
 
 
 def _sample(task_id: bytes, task_name: bytes | None, stored: bytes) -> ErrorSample | None:
@@ -164,4 +165,4 @@ def _sample(task_id: bytes, task_name: bytes | None, stored: bytes) -> ErrorSamp
 
 
 def _time(ms: bytes) -> datetime:
-    return datetime.fromtimestamp(int(ms) / 1_000, UTC)
+    return moment_of(int(ms) * 1_000)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, base_key
 from django_redis_components.taskqueue.record import TaskRecord
@@ -187,7 +188,7 @@ def _explanation(
     place, due_ms = facts.get("place", ""), number_of(facts.get("due_ms", ""))
     others, queue = _members(members), values.get(Field.queue, b"").decode(errors="replace")
     return Explanation(
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         record=record,
         fields=values,
         state=_state(values.get(Field.state, b"").decode(errors="replace"), place),
@@ -210,7 +211,7 @@ def _explanation(
 def moment(at_ms: int) -> datetime | None:
     """Return a time from milliseconds since the epoch; None for 0 and for a corrupt one."""
     try:
-        return datetime.fromtimestamp(at_ms / 1_000, UTC) if at_ms > 0 else None
+        return moment_of(int(at_ms) * 1_000) if at_ms > 0 else None
     except (ValueError, OverflowError, OSError):
         return None
 

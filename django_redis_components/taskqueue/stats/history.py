@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
@@ -115,7 +116,7 @@ def _history(name: str, found: Range, reply: Any) -> History:
     start = max(rolled + 1, oldest * found.minutes)
     return History(
         range=name,
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         step=found.minutes * 60,
         intervals=intervals,
         totals=total.counts(),
@@ -139,4 +140,4 @@ def _interval(minute: int, counters: CounterSet) -> HistoryInterval:
 
 
 def _minute(number: int) -> datetime:
-    return datetime.fromtimestamp(number * 60, UTC)
+    return moment_of(number * 60_000_000)

@@ -10,10 +10,11 @@ import dataclasses
 import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Part, base_key
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
@@ -188,8 +189,8 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
         data = found.get(ago, b"")
         total.add(data)
         counts = Counts(*_EVENTS.unpack(data[: _EVENTS.size].ljust(_EVENTS.size, b"\0"))) if data else Counts()
-        intervals.append(Interval(datetime.fromtimestamp((latest - ago) * step_s, UTC), counts))
-    at = datetime.fromtimestamp(now_us / 1e6, UTC)
+        intervals.append(Interval(moment_of((latest - ago) * step_s * 1_000_000), counts))
+    at = moment_of(now_us)
     wait_time, run_time = total.wait_time(), total.run_time()
     return Metrics(row[0].decode(), at, step_s, intervals, total.counts(), wait_time, run_time, [])
 

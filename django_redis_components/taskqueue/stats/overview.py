@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
-from django_redis_components.core.units import to_ms
+from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats import errors, metrics
@@ -159,7 +159,7 @@ def read_overview(*, with_metrics: bool = True, with_all_workers: bool = False) 
     found = zip(seen_ms.items(), reports, strict=True)
     workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found}
     return TaskQueueOverview(
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         queues=_with_live_workers([_depth(row, now_us) for row in rows], workers.values()),
         workers=[workers[worker] for worker in shown],
         poller=poller.decode() if poller else None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import conf
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
 #: Characters of a text in a worker's report, and the largest number.
@@ -114,7 +115,7 @@ def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> W
         threads=int(report.get("threads", 0)),
         busy=int(report.get("busy", 0)),
         finished=int(report.get("finished", 0)),
-        started_at=datetime.fromtimestamp(started, UTC) if started else None,
+        started_at=moment_of(round(started * 1_000_000)) if started else None,
         state=str(report.get("state") or "working"),
         supervisor=worker.rpartition(".")[0] or worker,
         supervisor_pid=int(report.get("supervisor_pid", 0)),
@@ -156,4 +157,4 @@ def _figure(value: Any) -> float | None:
 
 def moment(ms: int) -> datetime:
     """Return the time at these milliseconds since the epoch."""
-    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
+    return moment_of(ms * 1_000)

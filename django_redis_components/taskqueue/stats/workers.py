@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.units import to_ms
+from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.stats.overview import MAX_WORKERS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, worker_info
@@ -73,7 +73,7 @@ def read_workers(after: str = "", supervisor: str = "", *, limit: int = MAX_WORK
         worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us) for worker, seen_ms, report in rows
     ]
     return WorkerPage(
-        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        at=moment_of(now_us),
         poller=poller.decode(errors="replace") or None,
         total=total,
         live=live,
@@ -98,7 +98,7 @@ def _waiting(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
     for entry in entries:
         try:
             command = RemoteCommand.parse(entry)
-            at = datetime.fromtimestamp(command.at_ms / 1_000, UTC)
+            at = moment_of(int(command.at_ms * 1_000))
         except (ValueError, OverflowError, OSError):  # another client wrote it
             continue
         found[command.target] = WorkerCommand(command.verb, command.author, at, "", command.target)

@@ -6,13 +6,13 @@ import dataclasses
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count, repeat
 from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.units import Seconds, moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, Key, Part, base_key, record_key, tag_key
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
@@ -208,7 +208,7 @@ def read_trash(queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
-        TrashEntry(trash, datetime.fromtimestamp(ms / 1_000, UTC), sum(counts[at * len(parts) : (at + 1) * len(parts)]))
+        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[at * len(parts) : (at + 1) * len(parts)]))
         for at, (trash, ms) in enumerate(found)
     ]
 

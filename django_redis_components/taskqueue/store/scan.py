@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.text import encodable
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Field, base_key, queue_key, record_key
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
@@ -162,7 +163,7 @@ def scan_tasks(
         last=last.decode(errors="replace"),
         tasks=[_task(*row) for row in rows],
         names={
-            name.decode(errors="replace"): (count, datetime.fromtimestamp(int(oldest_us) / 1e6, UTC))
+            name.decode(errors="replace"): (count, moment_of(int(oldest_us)))
             for name, count, oldest_us in zip(names[::3], names[1::3], names[2::3], strict=True)
         },
     )
