@@ -29,5 +29,10 @@ if before then
   command, first, last = "XREVRANGE", string.format("(%.0f-0", before), first
 end
 local entries, edits, is_cut = read_messages(command, keys.log, keys.edits, first, last, limit)
+if is_cut and before then
+  is_cut = count_between(keys, math.max(from, trimmed), number_of(entries[1]) - 1) > 0
+elseif is_cut then
+  is_cut = count_between(keys, number_of(entries[#entries]), seq) > 0
+end
 local is_truncated = is_older or from < trimmed
 return { seq, seen, is_truncated and 1 or 0, tonumber(meta[3]), meta[4], is_cut and 1 or 0, entries, edits }

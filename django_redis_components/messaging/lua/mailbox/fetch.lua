@@ -18,5 +18,6 @@ local is_older = after > seq -- a cursor of an older mailbox
 local from = is_older and 0 or after
 local entries, _, is_cut = read_messages("XRANGE", keys.log, nil, string.format("(%.0f-0", from), "+", limit)
 local is_truncated = is_older or after < dropped
+is_cut = is_cut and number_of(entries[#entries]) < seq
 local epoch = redis.call("HGET", keys.meta, "created") or ""
 return { seq, after, is_truncated and 1 or 0, epoch, is_cut and 1 or 0, entries }

@@ -46,10 +46,14 @@ local function hidden_until(keys, user)
   return tonumber(redis.call("HGET", keys.hidden, user) or "0")
 end
 
+-- Return the number of messages after an id, up to another one, that are in the log; none of them was trimmed.
+local function count_between(keys, after, last)
+  return last - after - redis.call("ZCOUNT", keys.deleted, "(" .. after, last)
+end
+
 -- Return the number of messages after a last seen id that are in the log.
 local function count_unread(keys, seen, seq, trimmed)
-  local from = math.max(seen, trimmed)
-  return seq - from - redis.call("ZCOUNT", keys.deleted, "(" .. from, "+inf")
+  return count_between(keys, math.max(seen, trimmed), seq)
 end
 
 -- Let all keys of a chat expire together.

@@ -19,7 +19,7 @@ local function edits_of(edits, entries)
 end
 
 -- Read messages from an id on, up to a limit and about MAX_READ_BYTES. "XREVRANGE" reads them from the newest on.
--- Return the entries in the order of their ids, their edits, and whether there are more.
+-- Return the entries in the order of their ids, their edits, and whether it has stopped before the end.
 local function read_messages(command, log, edits, from, to, limit)
   local entries, replaced, bytes, is_cut, count = {}, {}, 0, true, STEP
   while is_cut and #entries < limit and bytes < MAX_READ_BYTES do
@@ -42,7 +42,6 @@ local function read_messages(command, log, edits, from, to, limit)
     -- As many more as fit, if they are as large as those of this step.
     count = math.min(STEP, math.max(1, math.floor((MAX_READ_BYTES - bytes) * #step / (bytes - read))))
   end
-  is_cut = is_cut and #redis.call(command, log, from, to, "COUNT", 1) > 0
   if command == "XREVRANGE" then
     for at = 1, math.floor(#entries / 2) do
       entries[at], entries[#entries + 1 - at] = entries[#entries + 1 - at], entries[at]
@@ -57,6 +56,9 @@ end
 local function find_excess(log, edits, bytes, is_excess)
   local last, count, read, from, size = nil, 0, 0, "-", 1
   while count < MAX_REMOVED and read < MAX_READ_BYTES do
+    if last and not is_excess(last + 1, bytes, count) then
+      return last, count, bytes, false -- the next one is not read for nothing
+    end
     local entries, edited = redis.call("XRANGE", log, from, "+", "COUNT", size), {}
     local found = edits_of(edits, entries)
     for at = 1, #found, 2 do
