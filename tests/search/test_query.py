@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.search import SearchIndex
@@ -30,6 +30,7 @@ def groups_of(parts: list[tuple[str, str]]) -> dict[str, list[str]]:
     return groups
 
 
+@settings(deadline=None, database=None)
 @given(PARTS)
 def test_synonyms_belong_to_the_word_before(parts: list[tuple[str, str]]) -> None:
     parsed = parse(" ".join(sign + word for sign, word in parts))
