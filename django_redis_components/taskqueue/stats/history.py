@@ -19,7 +19,8 @@ from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
 from django_redis_components.taskqueue.store.scripts import READ_HISTORY
 
-#: Minutes of single queues that one request reads at most, to complete the latest buckets: 5 minutes of 200 queues.
+#: Minutes of single queues that one request reads at most, to complete the latest buckets: 5 minutes of 200 queues, or
+#: the latest one of 1,000.
 MAX_LIVE = 1_000
 
 

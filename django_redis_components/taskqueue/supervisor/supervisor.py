@@ -44,9 +44,6 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
-#: Copies of one stop signal arrive within this many seconds, and count once: `timeout` and process managers send it to
-#: a process and again to its group.
-SAME_STOP_S = 0.2
 #: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0
 
@@ -75,8 +72,8 @@ class Supervisor:
         self._lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
-        self._stops = 0
-        self._latest_stop = (0, float("-inf"))
+        self._stops = self._forwarded_stops = 0
+        self._unforwarded_signals: set[int] = set()
         self._orphans = OrphanReaper()
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
@@ -116,9 +113,8 @@ class Supervisor:
             self._health.close()
 
     def _on_stop(self, number: int, _: object) -> None:
-        latest, at = self._latest_stop
-        self._latest_stop = (number, time.monotonic())
-        if number != latest or self._latest_stop[1] - at > SAME_STOP_S:
+        if number not in self._unforwarded_signals:  # `timeout` sends a signal to a process, and again to its group
+            self._unforwarded_signals.add(number)
             self._stops += 1
 
     def _on_quiet(self, *_: object) -> None:
@@ -139,7 +135,6 @@ class Supervisor:
         schedules = schedule.registered(self._using)
         poller = Poller(client, wake_fd=wake_fd, schedules=schedules, other_keys=[key]) if self._with_poller else None
         listener = CancelListener(client, key, wake_fd, poller)
-        forwarded_stops = 0
         while self._children or self._restart_at or (self._quiet and not self._stops):
             self._reap()
             self._control.poller = "none" if poller is None else "active" if poller.is_active else "standby"
@@ -148,8 +143,8 @@ class Supervisor:
             self._terminator.check(self._children)
             self._stop_if_reloader_exited()
             self._requeue_unregistered()
-            if self._stops > forwarded_stops:
-                forwarded_stops = self._forward_stop(self._stops)
+            if self._stops > self._forwarded_stops:
+                self._forward_stop(self._stops)
             if self._quiet and not self._has_forwarded_quiet and not self._stops:
                 self._forward_quiet()
             self._start_replacements()
@@ -169,8 +164,10 @@ class Supervisor:
         times = [self._renew_at, now + 1.0, self._kill_at, self._terminator.next_at(self._children), *self._restart_at]
         return max(0.0, min(times) - now)
 
-    def _forward_stop(self, stops: int) -> int:
+    def _forward_stop(self, stops: int) -> None:
         """First signal: finish running tasks within the grace period. Second: return them now."""
+        self._forwarded_stops = stops
+        self._unforwarded_signals.clear()  # before the message: a signal that follows it counts
         if stops == 1:
             message = "Stopping: running tasks have %.3g s to finish; a second signal returns them to their queues now."
             logger.info(message, self._grace_s)
@@ -181,7 +178,6 @@ class Supervisor:
                 child.signal(STOP_NOW)
             elif child.state() != "stopping":  # its own grace period has begun before
                 child.stop(self._kill_at)
-        return stops
 
     def _stop_if_reloader_exited(self) -> None:
         if self._stops == 0 and self._reloader is not None and self._reloader.has_exited():

@@ -197,9 +197,9 @@ def test_task_that_outlasts_the_grace_returns_to_its_queue(
     assert held.ends() == 0
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(("together", "second"), [(True, "SIGINT"), (False, "SIGINT"), (False, "SIGTERM")])
 def test_second_signal_stops_the_worker_at_once(
-    redis_server: Store, children: Children, settings: Any, together: bool
+    redis_server: Store, children: Children, settings: Any, together: bool, second: str
 ) -> None:
     taskqueue_settings(settings, LEASE=30, GRACE=300)
     held = Held(redis_server, "a")
@@ -210,7 +210,7 @@ def test_second_signal_stops_the_worker_at_once(
     worker.signal(signal.SIGTERM)
     if not together:
         worker.wait_for("Stopping: running tasks have 300 s to finish")
-    worker.signal(signal.SIGINT)
+    worker.signal(signal.Signals[second])
 
     assert worker.wait() == 0
     result.refresh()

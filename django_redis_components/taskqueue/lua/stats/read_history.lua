@@ -7,7 +7,7 @@
 -- ARGV[3] budget  how many minutes of single queues are read at most
 -- DERIVED base:queues zset, base:rollup, :history:<minutes>:<n> strings, base:q:<queue>:minute:<minute> strings
 -- Returns {now_us, rolled, first, rows}: rolled is the latest minute in the buckets, first the minute from which the minutes
---         of the first 200 queues were added: with minutes between them the budget was too small; rows {ago, counters, ago,
+--         of the queues, as many as the budget, were added: with minutes between them the budget was too small; rows {ago, counters, ago,
 --         counters, …} are to be added up by ago, 0 is the latest bucket
 -- Cost: O(count + queues * minutes since the last roll-up)
 local base = KEYS[1]
@@ -41,7 +41,7 @@ for bucket = newest - count + 1, newest do
   add_row(bucket, redis.call("GETRANGE", base_key(ctx, K.history, minutes .. ":" .. bucket), 0, 415))
 end
 
-local queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, 199)
+local queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, budget - 1)
 local rolled = tonumber(redis.call("GET", base_key(ctx, K.rollup)) or latest - 2)
 rolled = math.max(math.min(rolled, latest - 1), latest - 170)
 local first = math.max(rolled + 1, latest + 1 - math.floor(budget / math.max(#queues, 1)), (newest - count + 1) * minutes)
