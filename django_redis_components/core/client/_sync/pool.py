@@ -17,7 +17,8 @@ from typing import Any
 from redis.exceptions import DataError, RedisError, ResponseError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
-from django_redis_components.core.client.transport import SyncConnection, sync_request_limit
+from django_redis_components.core.client.event_loops import sync_request_limit
+from django_redis_components.core.client.transport import SyncConnection
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
