@@ -1,4 +1,4 @@
-"""Two small middlewares: a strict policy for the browser, and an error page while Redis is unavailable."""
+"""Two small middlewares: a strict policy for the browser, and what pages do while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from django_redis_components.core.client.budget import page_budget
 from example_project.market.views.notices import try_later
 
 #: Nothing inline and nothing from elsewhere. ``data:`` images are the icons in the admin's own stylesheets.
@@ -18,6 +19,8 @@ POLICY = (
 
 #: Seconds after which a browser may retry.
 RETRY_AFTER_S = 5
+#: Seconds that a page which only reads waits for Redis, in total. Then it is shown without its numbers.
+PAGE_BUDGET_S = 1.0
 
 
 class ContentSecurityPolicy:
@@ -33,13 +36,16 @@ class ContentSecurityPolicy:
 
 
 class RedisUnavailableMiddleware:
-    """Return a 503 page instead of a server error while Redis is unavailable."""
+    """Show pages without their numbers while Redis is slow or unavailable, and 503 if they need it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        if request.method not in ("GET", "HEAD"):
+            return self.get_response(request)
+        with page_budget(PAGE_BUDGET_S):
+            return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 page for connection errors and timeouts of Redis."""

@@ -7,13 +7,12 @@ import os
 import threading
 import time
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from django_redis_components.aggregation.ip_lookup import IpLookup, lookup_flow
 from django_redis_components.aggregation.mmdb import mmdb_file
 from django_redis_components.aggregation.places import UNKNOWN_COUNTRY, pack_public, unpacked
 from django_redis_components.core import conf
-from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 
@@ -62,19 +61,10 @@ def country_of(ip: str) -> str:
 def _look_up(packed: bytes) -> str | None:
     """Look a country up in Redis; None if Redis is skipped or does not answer."""
     using = conf.settings().aggregation.using
-    breaker = breaker_for(using)
-    if not breaker.allows_request():
-        return None
-    client = connections.client_with_timeout(using, TIMEOUT_S, retries=0)
     try:
-        [place] = run(client, lookup_flow(_ranges(using), [unpacked(packed)]))
-    except ResponseError:
-        breaker.record_success()
+        [place] = run(connections.page_client(using, TIMEOUT_S), lookup_flow(_ranges(using), [unpacked(packed)]))
+    except RedisError:
         return None
-    except RedisError as exc:
-        breaker.record_failure(reason=exc)
-        return None
-    breaker.record_success()
     return place.country
 
 

@@ -40,7 +40,7 @@ def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[b
     sign_ins = SignIns(name or settings.site, mapped=True, using=settings.using)
     if days is None:
         try:
-            client = connections.client_with_timeout(settings.using, settings.timeout_s, retries=0)
+            client = connections.page_client(settings.using, settings.timeout_s)
             days = run(client, year_flow(sign_ins, user_id, chosen))
         except (RedisError, UnsupportedServer, TimeoutError) as exc:
             logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)

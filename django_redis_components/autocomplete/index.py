@@ -108,7 +108,7 @@ class PrefixIndex:
                 superfluous, different or exchanged with its neighbor, but not the first. For prefixes of four
                 characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.
         """
-        client = connections.client(self.using)
+        client = connections.page_client(self.using)
         query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
@@ -117,7 +117,7 @@ class PrefixIndex:
         self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
     ) -> list[Suggestion]:
         """See `complete`."""
-        client = connections.aclient(self.using)
+        client = connections.apage_client(self.using)
         query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
@@ -126,7 +126,7 @@ class PrefixIndex:
         self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
     ) -> list[RankedSuggestion]:
         """Return what `complete` returns, each with the reason for its position."""
-        client = connections.client(self.using)
+        client = connections.page_client(self.using)
         query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
@@ -135,26 +135,26 @@ class PrefixIndex:
         self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
     ) -> list[RankedSuggestion]:
         """See `explain`."""
-        client = connections.aclient(self.using)
+        client = connections.apage_client(self.using)
         query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
     def get_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
         """Return the entries of these ids, by id. Unknown ids are left out."""
-        return run(connections.client(self.using), self._get_many(ids))
+        return run(connections.page_client(self.using), self._get_many(ids))
 
     async def aget_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
         """See `get_many`."""
-        return await arun(connections.aclient(self.using), self._get_many(ids))
+        return await arun(connections.apage_client(self.using), self._get_many(ids))
 
     def named(self, text: str, limit: int = 10) -> list[Suggestion]:
         """Return the entries whose text is `text`, spelling folded; if there are none, those with it as a term."""
-        return run(connections.client(self.using), self._named(text, limit))
+        return run(connections.page_client(self.using), self._named(text, limit))
 
     async def anamed(self, text: str, limit: int = 10) -> list[Suggestion]:
         """See `named`."""
-        return await arun(connections.aclient(self.using), self._named(text, limit))
+        return await arun(connections.apage_client(self.using), self._named(text, limit))
 
     def count(self) -> int:
         """Return the number of entries."""

@@ -93,7 +93,7 @@ class ModelIndex(Source):
             model,
             self.fields,
             self.relations,
-            self._update,
+            self._follow,
             "manage.py rebuild_autocomplete --repair",
         )
 
@@ -198,6 +198,10 @@ class ModelIndex(Source):
     def disconnect(self) -> None:
         """Follow them no longer; `unregister` calls it."""
         self._changes.disconnect()
+
+    def _follow(self, keys: Sequence[Any], using: str) -> None:
+        with connections.page_attempt(self.using):
+            self._update(keys, using)
 
     def _update(self, keys: Sequence[Any], using: str) -> None:
         written: dict[Any, set[str]] = {}

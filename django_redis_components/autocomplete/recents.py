@@ -55,51 +55,51 @@ class RecentList:
             id: the chosen id.
             text: its text, for lists that are completed without an index; None keeps the stored one.
         """
-        run(connections.client(self.using), self._touch(id, text))
+        run(connections.page_client(self.using), self._touch(id, text))
 
     async def atouch(self, id: Id, text: str | None = None) -> None:
         """See `touch`."""
-        await arun(connections.aclient(self.using), self._touch(id, text))
+        await arun(connections.apage_client(self.using), self._touch(id, text))
 
     def remove(self, id: Id) -> None:
         """Remove an id. An unknown id is ignored."""
-        run(connections.client(self.using), self._remove(id))
+        run(connections.page_client(self.using), self._remove(id))
 
     async def aremove(self, id: Id) -> None:
         """See `remove`."""
-        await arun(connections.aclient(self.using), self._remove(id))
+        await arun(connections.apage_client(self.using), self._remove(id))
 
     def clear(self) -> None:
         """Delete the list."""
-        run(connections.client(self.using), self._clear())
+        run(connections.page_client(self.using), self._clear())
 
     async def aclear(self) -> None:
         """See `clear`."""
-        await arun(connections.aclient(self.using), self._clear())
+        await arun(connections.apage_client(self.using), self._clear())
 
     def list(self) -> _Suggestions:
         """Return all choices, latest first. A choice without a stored text has its id as text."""
-        return run(connections.client(self.using), self._list())
+        return run(connections.page_client(self.using), self._list())
 
     async def alist(self) -> _Suggestions:
         """See `list`."""
-        return await arun(connections.aclient(self.using), self._list())
+        return await arun(connections.apage_client(self.using), self._list())
 
     def complete(self, prefix: str, limit: int = 10) -> _Suggestions:
         """Return the choices with a word that starts with `prefix`, latest first; an empty prefix matches all."""
-        return run(connections.client(self.using), self._complete(prefix, limit))
+        return run(connections.page_client(self.using), self._complete(prefix, limit))
 
     async def acomplete(self, prefix: str, limit: int = 10) -> _Suggestions:
         """See `complete`."""
-        return await arun(connections.aclient(self.using), self._complete(prefix, limit))
+        return await arun(connections.apage_client(self.using), self._complete(prefix, limit))
 
     def ids(self) -> _Ids:
         """Return the ids, latest first."""
-        return run(connections.client(self.using), self._ids())
+        return run(connections.page_client(self.using), self._ids())
 
     async def aids(self) -> _Ids:
         """See `ids`."""
-        return await arun(connections.aclient(self.using), self._ids())
+        return await arun(connections.apage_client(self.using), self._ids())
 
     @property
     def key(self) -> str:

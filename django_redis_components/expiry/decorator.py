@@ -8,13 +8,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
-from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.client.connections import aclient, apage_client, client, page_client
 from django_redis_components.core.decorators import function_name, is_async
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.expiry.jitter import check_spread
-from django_redis_components.expiry.options import CacheOptions, check_callable, parse_early, to_json
+from django_redis_components.expiry.options import CacheOptions, check_callable, check_on_error, parse_early, to_json
 from django_redis_components.expiry.single_flight import CachedCall
 
 P = ParamSpec("P")
@@ -43,6 +43,7 @@ def cached(
     dumps: Callable[[Any], str | bytes] = to_json,
     loads: Callable[[bytes], Any] = json.loads,
     using: str = "default",
+    on_error: str = "compute",
 ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
     """Cache what a function, or a coroutine function, returns; among all processes one caller computes at a time.
 
@@ -61,13 +62,15 @@ def cached(
         dumps: serializes a value to text or bytes; JSON by default.
         loads: deserializes bytes.
         using: connection alias.
+        on_error: while Redis is slow or away, "compute" calls the function, once at a time in each process; "raise"
+            raises redis-py's error, as `forget` always does.
 
     Raises:
         TypeError, ValueError: an argument is not accepted, or the template names an argument that the function does
             not take. Raised when the function is decorated.
     """
     ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), parse_early(early)
-    share = check_spread(spread)
+    share, fallback = check_spread(spread), check_on_error(on_error)
     check_callable(dumps, "dumps")
     check_callable(loads, "loads")
 
@@ -75,19 +78,24 @@ def cached(
         if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
             raise TypeError(f"{function_name(func)}() is a generator function: what it yields cannot be cached.")
         template = NameTemplate(key, func, "cache key")
-        return _wrap(func, CacheOptions(func, template, ttl_ms, lease_ms, eagerness, dumps, loads, share, using))
+        return _wrap(
+            func, CacheOptions(func, template, ttl_ms, lease_ms, eagerness, dumps, loads, share, using, fallback)
+        )
 
     return decorate
 
 
 def _wrap(func: Callable[P, R], options: CacheOptions) -> CachedFunction[P, R]:
+    computes = options.on_error == "compute"
+    reader, areader = (page_client, apage_client) if computes else (client, aclient)
+
     @functools.wraps(func)
     def sync(*args: Any, **kwargs: Any) -> Any:
-        return options.loads(run(client(options.using), CachedCall(options, args, kwargs).fetch()))
+        return options.loads(run(reader(options.using), CachedCall(options, args, kwargs).fetch()))
 
     @functools.wraps(func)
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
-        return options.loads(await arun(aclient(options.using), CachedCall(options, args, kwargs).fetch()))
+        return options.loads(await arun(areader(options.using), CachedCall(options, args, kwargs).fetch()))
 
     def forget(*args: Any, **kwargs: Any) -> bool:
         return bool(run(client(options.using), CachedCall(options, args, kwargs).forget()))

@@ -11,6 +11,9 @@ from typing import Any
 from django_redis_components.core.decorators import function_name, refuse_coroutine_function
 from django_redis_components.core.name_templates import NameTemplate
 
+#: What a call does while Redis is unavailable: compute the value, or raise the error.
+ON_ERROR = ("compute", "raise")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CacheOptions:
@@ -26,6 +29,8 @@ class CacheOptions:
     loads: Callable[[bytes], Any]
     spread: float
     using: str
+    #: What happens while Redis is unavailable, one of `ON_ERROR`.
+    on_error: str
 
     def serialize(self, value: Any) -> bytes:
         """Return the serialized value.
@@ -65,6 +70,17 @@ def parse_early(early: object) -> float:
     if not 0 < early < math.inf:
         raise ValueError(f"early={early!r}: expected True, False or a number above 0.")
     return float(early)
+
+
+def check_on_error(on_error: object) -> str:
+    """Return the value.
+
+    Raises:
+        ValueError: it is none of `ON_ERROR`.
+    """
+    if isinstance(on_error, str) and on_error in ON_ERROR:
+        return on_error
+    raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
 
 
 def check_callable(value: object, what: str) -> None:

@@ -19,11 +19,19 @@ from typing import Any
 
 from redis.exceptions import RedisError, TimeoutError
 
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.decorators import refuse_awaitable
-from django_redis_components.core.exceptions import Interruption, NotConnected, RedisComponentsError, SlotMigrating
+from django_redis_components.core.exceptions import (
+    Interruption,
+    NotConnected,
+    RedisComponentsError,
+    SlotMigrating,
+    UnsupportedServer,
+)
 from django_redis_components.core.keys import key, validate_name
 from django_redis_components.core.protocol import BoundedSlotWait, Wait
 from django_redis_components.expiry.jitter import shorten
+from django_redis_components.expiry.local_flight import ComputeLocally
 from django_redis_components.expiry.options import CacheOptions
 from django_redis_components.expiry.scripts import ABANDON, FETCH, FORGET, STORE, FetchResult
 
@@ -101,7 +109,12 @@ class CachedCall:
         deadline = time.monotonic() + MAX_WAIT_LEASES * self._options.lease_ms / 1_000
         while True:
             self._claim = _Claim.REQUESTED
-            state, *rest = yield self._fetch()
+            try:
+                state, *rest = yield self._fetch()
+            except (RedisError, UnsupportedServer) as exc:
+                if self._options.on_error == "raise":
+                    raise
+                return (yield from self._compute_locally(exc))
             self._claim = _Claim.HELD if state in (FetchResult.EARLY, FetchResult.MISS) else _Claim.NONE
             if state == FetchResult.HIT:
                 return rest[0]
@@ -110,6 +123,16 @@ class CachedCall:
                 return (yield from self._compute(rest[0] if state == FetchResult.EARLY else None))
             token, left_ms = rest
             yield Wait(f"{self._lease_key}:wakeup:{token.decode()}", min(left_ms / 1_000 + 0.001, left_s))
+
+    def _compute_locally(self, error: Exception) -> Steps:
+        """Compute without Redis, once at a time in this process."""
+        self._claim = _Claim.NONE  # FETCH was rejected, or Redis is unreachable
+        using = self._options.using
+        if breaker_for(using).should_log(topic="cached values"):
+            _log.warning("Cached values cannot be read, they are computed: %s", error)
+        max_wait_s = MAX_WAIT_LEASES * self._options.lease_ms / 1_000
+        computation = Compute(self._options, self._args, self._kwargs)
+        return (yield ComputeLocally(computation, (using, self._name), max_wait_s))
 
     def forget(self) -> Steps:
         """Remove the value; return whether there was one."""

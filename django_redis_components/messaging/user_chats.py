@@ -33,13 +33,16 @@ async def achats(user: User, *, using: str = "default") -> list[str]:
 
 
 def unread_counts(user: User, *, using: str = "default") -> dict[str, int]:
-    """Return the number of unread messages in each of a user's chats, that with the latest message first."""
-    return _counts(run(connections.client(using), _states(user)))
+    """Return the number of unread messages in each of a user's chats, that with the latest message first.
+
+    Pages show them: while Redis is slow or unavailable, it raises `RedisError` after `PAGE_TIMEOUT` at most.
+    """
+    return _counts(run(connections.page_client(using), _states(user)))
 
 
 async def aunread_counts(user: User, *, using: str = "default") -> dict[str, int]:
     """See `unread_counts`."""
-    return _counts(await arun(connections.aclient(using), _states(user)))
+    return _counts(await arun(connections.apage_client(using), _states(user)))
 
 
 def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:

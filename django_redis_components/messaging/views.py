@@ -21,7 +21,9 @@ from django.views.decorators.http import require_http_methods
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import arun, run
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_state import ChatState
@@ -39,7 +41,8 @@ _Response = TypeVar("_Response", bound=HttpResponseBase)
 
 logger = logging.getLogger(__name__)
 
-#: What a view asks of its chat: a method and its arguments. The reply is the result.
+#: What a view asks of its chat: a method and its arguments, whose flow runs on the client of pages. The reply is the
+#: result.
 _Steps = Generator[tuple[str, dict[str, Any]], Any, HttpResponse]
 
 
@@ -116,7 +119,7 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
         if not isinstance(request, ASGIRequest):
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
         user, chat = _user_of(await request.auser()), _chat(chat_id)
-        position = _position(request, await chat.astate(user))
+        position = _position(request, await arun(connections.apage_client(chat.using), chat._state(user)))
     except RedisError as exc:
         logger.warning("An event stream was refused for now: %s", exc)
         return _private(HttpResponse(unavailable_stream(), content_type="text/event-stream"))
@@ -149,7 +152,7 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
     limit = _number(request.GET.get("limit", "50"), "limit", 1, MAX_FETCH)
     if "before" in request.GET:
         before = _number(request.GET["before"], "before", 1, MAX_ID)
-        messages: Messages = yield "fetch", {"user": user, "before": before, "limit": limit}
+        messages: Messages = yield "fetch", {"user": user, "after": None, "before": before, "limit": limit}
         return JsonResponse(_fetched(messages))
     after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
     wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)
@@ -189,7 +192,7 @@ def _respond(request: HttpRequest, chat_id: str, steps_of: Callable[[HttpRequest
         reply = None
         while True:
             name, args = steps.send(reply)
-            reply = getattr(chat, name)(**args)
+            reply = run(connections.page_client(chat.using), getattr(chat, f"_{name}")(**args))
     except StopIteration as stop:
         response: HttpResponse = stop.value
         return _private(response)
@@ -208,7 +211,7 @@ async def _arespond(
             name, args = _next_step(steps, reply)
             if isinstance(args, HttpResponse):
                 return _private(args)
-            reply = await getattr(chat, "await_" if name == "wait" else f"a{name}")(**args)
+            reply = await arun(connections.apage_client(chat.using), getattr(chat, f"_{name}")(**args))
     except (MessagingRequestError, RedisError, RedisComponentsError, TypeError, ValueError) as exc:
         return _private(_error(exc))
 

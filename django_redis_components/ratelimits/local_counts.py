@@ -30,8 +30,8 @@ _ERROR = 1e-6
 class _Count(Protocol):
     """The hits of one key on one rate."""
 
-    size: int
-
+    @property
+    def size(self) -> int: ...
     def state(self, rate: ParsedRate, cost: int, now: float) -> RateState: ...
     def add(self, rate: ParsedRate, cost: int, now: float) -> None: ...
 

@@ -185,7 +185,7 @@ class SearchIndex:
             ValueError, TypeError: an argument is not accepted.
         """
         request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
-        return run(connections.client(self.using), self._search(request))
+        return run(connections.page_client(self.using), self._search(request))
 
     async def asearch(
         self,
@@ -202,7 +202,7 @@ class SearchIndex:
     ) -> SearchPage:
         """See `search`."""
         request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
-        return await arun(connections.aclient(self.using), self._search(request))
+        return await arun(connections.apage_client(self.using), self._search(request))
 
     def clear(self) -> None:
         """Remove all documents, with what a lost write has left. Documents that are indexed meanwhile stay."""

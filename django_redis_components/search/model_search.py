@@ -102,7 +102,7 @@ class ModelSearch:
             model,
             self.fields,
             self.relations,
-            self._update,
+            self._follow,
             "manage.py rebuild_search --repair",
         )
 
@@ -192,6 +192,10 @@ class ModelSearch:
         """Index what the drift names as the database has it now."""
         self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
         self._store_check(drift.objects, 0)
+
+    def _follow(self, keys: Sequence[Any], using: str) -> None:
+        with connections.page_attempt(self.index.using):
+            self._update(keys, using)
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
         objects = self.queryset().using(using)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from redis.asyncio.connection import AbstractConnection
 from django_redis_components.core import circuit_breaker
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.budget import budget_left_s, page_budget, spend
 from django_redis_components.core.client.connections import AsyncClient
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import Batch, Command, Read, arun, run
@@ -134,6 +136,39 @@ def test_late_replies_of_a_page_client_open_the_breaker(
 
     with pytest.raises(NotConnected, match="Redis is slow"):
         client.execute(Read("PING"))
+
+
+def test_budget_limits_all_requests_of_a_page(proxy: Proxy, redis_server: Store, settings: Any, drive: Driver) -> None:
+    options = {"URL": proxy.url, "SOCKET_TIMEOUT": 300, "CONNECT_TIMEOUT": 300, "RETRIES": 20}
+    settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": {"default": options}}
+    assert drive.ask(Read("PING")) == b"PONG"
+    proxy.delay(600)
+
+    with page_budget(0.3) as budget:
+        errors = []
+        for _ in range(20):  # the first waits for a reply, or for its connection, and the others not at all
+            with pytest.raises((redis.ConnectionError, redis.TimeoutError)) as caught:
+                drive.ask(Read("PING"))
+            errors.append(str(caught.value))
+        assert budget.left_s == 0
+
+    assert errors[-1] == "The page has waited for Redis for as long as its budget allows."
+    proxy.delay(0)
+    proxy.cut()
+    assert drive.ask(Read("PING")) == b"PONG"
+
+
+def test_budget_inside_another_one_has_the_smaller_of_the_two() -> None:
+    with page_budget(3) as outer:
+        with page_budget(5) as inner:
+            spend(1)
+            assert (outer.left_s, inner.left_s) == (2, 2)
+        spend(1)
+        assert budget_left_s() == 1
+
+    assert budget_left_s() == math.inf
+    with pytest.raises(ValueError, match="seconds"):
+        page_budget(0)
 
 
 def test_connect_that_is_cancelled_twice_logs_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

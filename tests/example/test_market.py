@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -32,6 +34,21 @@ def mail_about(demo: Demo, subject: str) -> str:
     text = demo.visitor().get("/mails/").text
     assert f"<h2>{subject}</h2>" in text
     return text
+
+
+def test_market_is_shown_without_its_numbers_while_redis_hangs(demo: Demo) -> None:
+    anonymous, zola = demo.visitor(), demo.visitor("zola")
+    process = demo.raw().info("server")["process_id"]
+    assert "today" in anonymous.get("/").text
+
+    os.kill(process, signal.SIGSTOP)
+    try:  # a visitor waits for 30 seconds at most; each number alone took 5 to 10
+        replies = [visitor.get("/") for visitor in (anonymous, zola, anonymous, zola)]
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+    assert [reply.status for reply in replies] == [200] * 4
+    assert not any("visitors today" in reply.text or "visitor today" in reply.text for reply in replies)
 
 
 @pytest.mark.integration

@@ -17,12 +17,13 @@ import difflib
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
+from django_redis_components.core.client.budget import page_budget
 from django_redis_components.core.client.caches import from_cache
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.page_clients import AsyncPageClient, SyncPageClient
@@ -41,11 +42,9 @@ __all__ = [
     "client_with_timeout",
     "close_all",
     "endpoint",
+    "page_attempt",
     "page_client",
 ]
-
-#: Retries of a request of a page: for a connection that the server has closed meanwhile.
-PAGE_RETRIES = 1
 
 #: The key of a client: the alias, or the alias with the timeout and retries of `client_with_timeout`.
 _ClientKey = str | tuple[str, float, int | None]
@@ -76,7 +75,7 @@ class _LoopClients:
 
 
 _clients: dict[_ClientKey, SyncClient] = {}
-_page_clients: dict[str, SyncPageClient] = {}
+_page_clients: dict[tuple[str, float | None], SyncPageClient] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
 #: Number of changes of the settings. A loop closes its clients that were made before the last change.
 _generation = 0
@@ -146,27 +145,47 @@ def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = Non
     return found
 
 
-def page_client(alias: str = "default") -> SyncPageClient:
-    """Return the client for what a page can do without: it waits for at most ``PAGE_TIMEOUT``.
+def page_client(alias: str = "default", timeout_s: float | None = None) -> SyncPageClient:
+    """Return the client for what a page can do without.
 
     While the circuit breaker of the alias is open, it raises `NotConnected` at once.
+
+    Args:
+        alias: as for `client`.
+        timeout_s: seconds for each request, with its retries; None: ``PAGE_TIMEOUT``.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    found = _page_clients.get(alias)
+    found = _page_clients.get((alias, timeout_s))
     if found is None:
-        timeout_s = endpoint(alias).settings.page_timeout_s
-        found = _page_clients[alias] = SyncPageClient(
-            client_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s
-        )
+        seconds = _page_timeout_s(alias, timeout_s)
+        client = client_with_timeout(alias, seconds)
+        found = _page_clients[alias, timeout_s] = SyncPageClient(client, breaker_for(alias), seconds)
     return found
 
 
-def apage_client(alias: str = "default") -> AsyncPageClient:
+def apage_client(alias: str = "default", timeout_s: float | None = None) -> AsyncPageClient:
     """Return the client for what a page can do without, for the running event loop; see `page_client`."""
-    timeout_s = endpoint(alias).settings.page_timeout_s
-    return AsyncPageClient(aclient_with_timeout(alias, timeout_s, PAGE_RETRIES), breaker_for(alias), timeout_s)
+    seconds = _page_timeout_s(alias, timeout_s)
+    return AsyncPageClient(aclient_with_timeout(alias, seconds), breaker_for(alias), seconds)
+
+
+@contextlib.contextmanager
+def page_attempt(alias: str = "default") -> Iterator[None]:
+    """Run a block that a page can do without, and that uses other clients: it waits for ``PAGE_TIMEOUT`` in total.
+
+    Raises:
+        NotConnected: the circuit breaker of the alias is open.
+    """
+    client = page_client(alias)
+    with page_budget(_page_timeout_s(alias, None)), client.attempt():
+        yield
+
+
+def _page_timeout_s(alias: str, timeout_s: float | None) -> float:
+    settings = endpoint(alias).settings
+    return min(settings.page_timeout_s if timeout_s is None else timeout_s, settings.socket_timeout_s)
 
 
 def endpoint(alias: str) -> Endpoint:

@@ -31,7 +31,7 @@ class _BasePageClient:
         self._timeout_s = timeout_s
 
     @contextmanager
-    def _attempt(self) -> Iterator[list[Any]]:
+    def attempt(self) -> Iterator[list[Any]]:
         """Send a request in the block, unless Redis is skipped. Replies that the block adds may be errors."""
         if not self._breaker.allows_request():
             raise NotConnected(
@@ -59,16 +59,17 @@ class SyncPageClient(_BasePageClient):
 
     def __init__(self, client: SyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
         super().__init__(breaker, client.endpoint.alias, timeout_s)
+        self.endpoint = client.endpoint
         self._client = client
 
     def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
-        with self._attempt():
+        with self.attempt():
             return self._client.execute(request)
 
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them."""
-        with self._attempt() as replies:
+        with self.attempt() as replies:
             replies += self._client.execute_many(requests)
         return replies
 
@@ -82,16 +83,17 @@ class AsyncPageClient(_BasePageClient):
 
     def __init__(self, client: AsyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
         super().__init__(breaker, client.endpoint.alias, timeout_s)
+        self.endpoint = client.endpoint
         self._client = client
 
     async def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
-        with self._attempt():
+        with self.attempt():
             return await self._client.execute(request)
 
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them."""
-        with self._attempt() as replies:
+        with self.attempt() as replies:
             replies += await self._client.execute_many(requests)
         return replies
 

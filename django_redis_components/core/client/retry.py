@@ -40,6 +40,7 @@ from redis.exceptions import (
 )
 
 from django_redis_components.core.client import slot_migration as slots
+from django_redis_components.core.client.budget import budget_left_s
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
 from django_redis_components.core.exceptions import NotConnected, SlotMigrating
@@ -164,13 +165,13 @@ class RetryLimits:
 
     def left_s(self) -> float:
         """Return the seconds that are left for further attempts."""
-        return self._deadline - time.monotonic()
+        return min(self._deadline - time.monotonic(), budget_left_s())
 
     def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
         """Return the requests that are sent again, and the pause before that in seconds."""
         slot_wait_left_s = self._slot_wait_left_s(failed)
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
-        if self._retries_left > 0 and time.monotonic() <= self._deadline:
+        if self._retries_left > 0 and self.left_s() > 0:
             allowed |= {_Retry.AT_ONCE}
             allowed |= {_Retry.AFTER_BACKOFF} if self._pauses < self.settings.retries else set()
         used = {when for _, when in failed} & allowed

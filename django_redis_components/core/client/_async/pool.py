@@ -7,6 +7,7 @@ one released is the first one acquired, so there are about as many connections a
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +15,10 @@ from typing import Any
 
 from redis.exceptions import DataError, RedisError, ResponseError
 
-from django_redis_components.core.client.transport import AsyncConnection, async_request_limit
+from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.event_loops import async_request_limit
+from django_redis_components.core.client.transport import AsyncConnection
+from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
 #: Free connections kept for each node; further ones are closed when they are released.
@@ -70,9 +74,17 @@ class AsyncConnectionPool:
         Raises:
             NotConnected: the node does not answer.
         """
+        if (left_s := budget_left_s()) <= 0:
+            raise NotConnected("The page has waited for Redis for as long as its budget allows.")
+        if left_s < math.inf:
+            timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
+        started_at = time.monotonic()
         connection = AsyncConnection(self._make_connection(), self._on_late)
         try:
-            await connection.connect(timeout_s)
+            try:
+                await connection.connect(timeout_s)
+            finally:
+                spend(time.monotonic() - started_at)
             await self._on_open(connection)
         except RedisError as exc:
             connection.close()

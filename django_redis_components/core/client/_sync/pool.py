@@ -8,6 +8,7 @@ one released is the first one acquired, so there are about as many connections a
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +16,10 @@ from typing import Any
 
 from redis.exceptions import DataError, RedisError, ResponseError
 
-from django_redis_components.core.client.transport import SyncConnection, sync_request_limit
+from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.event_loops import sync_request_limit
+from django_redis_components.core.client.transport import SyncConnection
+from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
 #: Free connections kept for each node; further ones are closed when they are released.
@@ -71,9 +75,17 @@ class SyncConnectionPool:
         Raises:
             NotConnected: the node does not answer.
         """
+        if (left_s := budget_left_s()) <= 0:
+            raise NotConnected("The page has waited for Redis for as long as its budget allows.")
+        if left_s < math.inf:
+            timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
+        started_at = time.monotonic()
         connection = SyncConnection(self._make_connection(), self._on_late)
         try:
-            connection.connect(timeout_s)
+            try:
+                connection.connect(timeout_s)
+            finally:
+                spend(time.monotonic() - started_at)
             self._on_open(connection)
         except RedisError as exc:
             connection.close()
