@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from datetime import date
@@ -37,6 +38,10 @@ class RankedMember:
     member: str
     score: float
     rank: int
+
+
+#: Name and score of a member.
+_Scored = tuple[str, float]
 
 
 class Ranking(Counter):
@@ -240,26 +245,66 @@ class Ranking(Counter):
     ) -> Flow[list[RankedMember]]:
         _check_whole(count, "count", 0, MAX_MEMBERS)
         zset = self._zset(window, at)
-        place = yield Read("ZRANK" if self.ascending else "ZREVRANK", zset, _name(member))
-        if place is None:
+        name = _name(member)
+        place, score = yield Batch(
+            [Read("ZRANK" if self.ascending else "ZREVRANK", zset, name), Read("ZSCORE", zset, name)]
+        )
+        if place is None or score is None:
             return []
+        if not self.ascending:
+            [(start, end)] = yield from self._places(zset, float(score))
+            place = start + end - place
         return (yield from self._range(zset, max(0, place - count), place + count))
 
     def _range(self, zset: str, first: int, last: int) -> Flow[list[RankedMember]]:
         """Return members by their place; the rank of the first one is counted, those of the others follow."""
-        reply = yield Read("ZRANGE", zset, first, last, *(() if self.ascending else ("REV",)), "WITHSCORES")
-        found = [
-            (name.decode(errors="replace"), float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)
-        ]
+        found = yield from self._read(zset, first, last)
         if not found:
             return []
-        rank = 1 + (yield Read("ZCOUNT", zset, *self._better(found[0][1])))
+        scores = (found[0][1], found[-1][1])
+        places = yield from self._places(zset, *scores)
+        if not self.ascending:
+            found = yield from self._by_name(zset, found, (first, last), dict(zip(scores, places, strict=True)))
+        rank = places[0][0] + 1
         ranked: list[RankedMember] = []
         for number, (name, score) in enumerate(found):
             if number and score != found[number - 1][1]:
                 rank = first + number + 1
             ranked.append(RankedMember(name, score, rank))
         return ranked
+
+    def _by_name(
+        self, zset: str, found: list[_Scored], page: tuple[int, int], places: dict[float, tuple[int, int]]
+    ) -> Flow[list[_Scored]]:
+        """Return a page with equal scores in the order of their names; the server has them the other way round.
+
+        Args:
+            places: the first and last place of all members with the best and with the worst score of the page.
+        """
+        (first, last), others = page, {}
+        for score, (start, end) in places.items():
+            if start < first or end > last:  # not all of them are on this page, and others of them belong there
+                others[score] = yield from self._read(
+                    zset, start + end - min(end, last), start + end - max(start, first)
+                )
+        kept = [row for row in found if row[1] not in others]
+        return sorted([*kept, *itertools.chain(*others.values())], key=lambda row: (-row[1], row[0]))
+
+    def _read(self, zset: str, first: int, last: int) -> Flow[list[_Scored]]:
+        reply = yield Read("ZRANGE", zset, first, last, *(() if self.ascending else ("REV",)), "WITHSCORES")
+        return [
+            (name.decode(errors="replace"), float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)
+        ]
+
+    def _places(self, zset: str, *scores: float) -> Flow[list[tuple[int, int]]]:
+        """Return the first and the last place of the members with each score."""
+        requests = [
+            Read("ZCOUNT", zset, *self._better(score, or_equal=or_equal))
+            for score in scores
+            for or_equal in (False, True)
+        ]
+        counts = yield Batch(requests)
+        return [(better, not_worse - 1) for better, not_worse in zip(counts[::2], counts[1::2], strict=True)]
 
     def _count(self, window: Window | None, at: date | None) -> Flow[int]:
         members: int = yield Read("ZCARD", self._zset(window, at))

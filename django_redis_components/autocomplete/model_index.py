@@ -33,7 +33,7 @@ from django_redis_components.core.model_changes import (
     values_of,
     write_newest,
 )
-from django_redis_components.core.protocol import SyncClientProtocol, run
+from django_redis_components.core.protocol import run
 
 #: An object's entries by scope; the scope is "" in an index without scopes.
 Placed = dict[str, Entry]
@@ -200,27 +200,23 @@ class ModelIndex(Source):
         self._changes.disconnect()
 
     def _follow(self, keys: Sequence[Any], using: str) -> None:
-        self._update(keys, using, connections.page_client(self.using))
+        with connections.page_attempt(self.using):
+            self._update(keys, using)
 
-    def _update(self, keys: Sequence[Any], using: str, client: SyncClientProtocol | None = None) -> None:
+    def _update(self, keys: Sequence[Any], using: str) -> None:
         written: dict[Any, set[str]] = {}
 
         def write(placed: Mapping[Any, Placed]) -> None:
-            self.write(placed, written, client)
+            self.write(placed, written)
             for key, entries in placed.items():
                 written.setdefault(key, set()).update(entries)
 
         if not write_newest(keys, self.queryset().using(using).in_bulk, self.placed, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
-    def write(
-        self,
-        placed: Mapping[Any, Placed],
-        written: Mapping[Any, Collection[str]],
-        client: SyncClientProtocol | None = None,
-    ) -> None:
+    def write(self, placed: Mapping[Any, Placed], written: Mapping[Any, Collection[str]]) -> None:
         """Write the entries of objects, by primary key, and remove those of other scopes, also of `written` ones."""
-        run(client or connections.client(self.using), model_sync.write(self, placed, written))
+        run(connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):

@@ -62,17 +62,15 @@ def cached(
         dumps: serializes a value to text or bytes; JSON by default.
         loads: deserializes bytes.
         using: connection alias.
-        on_error: what a call does while Redis is slow or unavailable: "compute" calls the function, at a time once in
-            each process for one value, after a wait of at most ``PAGE_TIMEOUT``; "raise" raises redis-py's error after
-            at most ``SOCKET_TIMEOUT``. `forget` always raises: it would otherwise leave an old value.
+        on_error: while Redis is slow or away, "compute" calls the function, once at a time in each process; "raise"
+            raises redis-py's error, as `forget` always does.
 
     Raises:
         TypeError, ValueError: an argument is not accepted, or the template names an argument that the function does
             not take. Raised when the function is decorated.
     """
     ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), parse_early(early)
-    share = check_spread(spread)
-    check_on_error(on_error)
+    share, fallback = check_spread(spread), check_on_error(on_error)
     check_callable(dumps, "dumps")
     check_callable(loads, "loads")
 
@@ -81,7 +79,7 @@ def cached(
             raise TypeError(f"{function_name(func)}() is a generator function: what it yields cannot be cached.")
         template = NameTemplate(key, func, "cache key")
         return _wrap(
-            func, CacheOptions(func, template, ttl_ms, lease_ms, eagerness, dumps, loads, share, using, on_error)
+            func, CacheOptions(func, template, ttl_ms, lease_ms, eagerness, dumps, loads, share, using, fallback)
         )
 
     return decorate

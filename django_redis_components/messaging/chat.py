@@ -312,9 +312,7 @@ class Chat:
         reply = yield call
         return int(self._checked(reply, name))
 
-    def _fetch(
-        self, user: User, after: int | None = None, limit: int = 50, before: int | None = None
-    ) -> Flow[Messages]:
+    def _fetch(self, user: User, after: int | None, limit: int, before: int | None = None) -> Flow[Messages]:
         name = check_user(user)
         if after is not None and before is not None:
             raise ValueError(f"after={after!r}, before={before!r}: expected at most one of them.")

@@ -166,7 +166,7 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
     limit = _number(request.GET.get("limit", "50"), "limit", 1, MAX_FETCH)
     if "before" in request.GET:
         before = _number(request.GET["before"], "before", 1, MAX_ID)
-        messages: Messages = yield "fetch", {"user": user, "before": before, "limit": limit}
+        messages: Messages = yield "fetch", {"user": user, "after": None, "before": before, "limit": limit}
         return JsonResponse(_fetched(messages))
     after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
     wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)

@@ -171,7 +171,7 @@ class HitRequest:
         self.cost = cost
 
     def call(self, penalty_key: str, rate_keys: Sequence[str], hit_id: bytes) -> Call:
-        """Return the call for one hit. With an empty id the script only reads."""
+        """Return the call for one hit. With an empty id the script counts nothing."""
         return Call(self._script, (penalty_key, *rate_keys), (hit_id, *self._arguments))
 
 

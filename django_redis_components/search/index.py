@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, SyncClientProtocol, arun, run
+from django_redis_components.core.protocol import Batch, Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.search.arguments import Order, Place, SortValue, check_id, check_weight
 from django_redis_components.search.counting import count_words
@@ -261,20 +261,13 @@ class SearchIndex:
     def _root(self) -> str:
         return keys.key("search", self.name, VERSION)
 
-    def write_many(
-        self,
-        documents: Mapping[str, Document | None],
-        *,
-        force: bool = False,
-        client: SyncClientProtocol | None = None,
-    ) -> None:
+    def write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> None:
         """Write documents by id, in one round trip; remove those that are None.
 
         Args:
             force: whether the postings of a document are written again that is stored already.
-            client: None: the client of the connection.
         """
-        run(client or connections.client(self.using), self._write_many(documents, force=force))
+        run(connections.client(self.using), self._write_many(documents, force=force))
 
     def find_differences(self, documents: Mapping[str, Document | None]) -> dict[str, bool]:
         """Compare documents by id, None for one that should not exist, with what is stored.

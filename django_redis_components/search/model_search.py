@@ -21,7 +21,7 @@ from django_redis_components.core.model_changes import (
     values_of,
     write_newest,
 )
-from django_redis_components.core.protocol import SyncClientProtocol, run
+from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import Place, SortValue, check_id
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
@@ -205,25 +205,17 @@ class ModelSearch:
         self._store_check(drift.objects, 0)
 
     def _follow(self, keys: Sequence[Any], using: str) -> None:
-        self._update(keys, using, client=connections.page_client(self.index.using))
+        with connections.page_attempt(self.index.using):
+            self._update(keys, using)
 
-    def _update(
-        self, keys: Sequence[Any], using: str, *, force: bool = False, client: SyncClientProtocol | None = None
-    ) -> None:
+    def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
         objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force, client=client)):
+        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
-    def write(
-        self,
-        documents: Mapping[Any, Document | None],
-        *,
-        force: bool = False,
-        client: SyncClientProtocol | None = None,
-    ) -> None:
+    def write(self, documents: Mapping[Any, Document | None], *, force: bool = False) -> None:
         """Write the documents of objects, by primary key; remove those that are None."""
-        by_id = {check_id(key): document for key, document in documents.items()}
-        self.index.write_many(by_id, force=force, client=client)
+        self.index.write_many({check_id(key): document for key, document in documents.items()}, force=force)
 
     def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""

@@ -219,17 +219,36 @@ def test_first_hit_after_the_clock_went_back_shortens_the_ttl(
 
 
 @every_algorithm
-def test_peek_after_the_clock_went_back_writes_nothing(redis_server: Store, settable: None, algorithm: str) -> None:
+def test_peek_is_right_when_the_clock_went_back(redis_server: Store, settable: None, algorithm: str) -> None:
     limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False)
     clock = Clock(redis_server, "m", "a")
     limit.hit("a")
-    (counter,) = [key for key in [*redis_server.keys()] if not key.endswith(b":clock")]
-    before = redis_server.raw.dump(counter)
     clock.advance(-DAY_US)
 
-    assert 0 < limit.peek("a").retry_after <= 60
+    first = limit.peek("a").retry_after
+    clock.advance(20_000_000)
+    second = limit.peek("a").retry_after
+    clock.advance(round(second * 1_000_000))
 
-    assert redis_server.raw.dump(counter) == before
+    assert 0 < first <= 60
+    assert second == pytest.approx(first - 20)
+    assert limit.peek("a")
+    assert limit.hit("a")
+
+
+@every_algorithm
+def test_peek_during_a_block_is_right_when_the_clock_went_back(
+    redis_server: Store, settable: None, algorithm: str
+) -> None:
+    limit = RateLimit("m", "1/s", algorithm=algorithm, deny_cache=False, penalty=(1, 60))
+    clock = Clock(redis_server, "m", "a")
+    limit.hit("a")
+    limit.hit("a")
+    clock.advance(-DAY_US)
+
+    assert limit.peek("a").retry_after == 60
+    clock.advance(20_000_000)
+    assert limit.peek("a").retry_after == 40
 
 
 @every_algorithm

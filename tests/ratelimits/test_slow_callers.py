@@ -12,7 +12,7 @@ import pytest
 
 from django_redis_components.core import circuit_breaker
 from django_redis_components.core.circuit_breaker import breaker_for
-from django_redis_components.core.client import transport
+from django_redis_components.core.client import event_loops, transport
 from django_redis_components.core.rates import parse_rate
 from django_redis_components.ratelimits import Decision, RateLimit, local_counts
 from django_redis_components.ratelimits.algorithms import ALGORITHMS
@@ -25,7 +25,8 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thresholds of a site, or lower ones: the tests of other modules use long ones."""
     monkeypatch.setattr(circuit_breaker, "SLOW_S", 0.05)
     monkeypatch.setattr(circuit_breaker, "BURST_S", 0.2)
-    monkeypatch.setattr(transport, "PART_S", 0.05)
+    for module in (transport, event_loops):
+        monkeypatch.setattr(module, "PART_S", 0.05)
 
 
 def late(proxy: Proxy, seconds: float) -> RateLimit:

@@ -17,12 +17,13 @@ import difflib
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
+from django_redis_components.core.client.budget import page_budget
 from django_redis_components.core.client.caches import from_cache
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.page_clients import AsyncPageClient, SyncPageClient
@@ -41,6 +42,7 @@ __all__ = [
     "client_with_timeout",
     "close_all",
     "endpoint",
+    "page_attempt",
     "page_client",
 ]
 
@@ -167,6 +169,18 @@ def apage_client(alias: str = "default", timeout_s: float | None = None) -> Asyn
     """Return the client for what a page can do without, for the running event loop; see `page_client`."""
     seconds = _page_timeout_s(alias, timeout_s)
     return AsyncPageClient(aclient_with_timeout(alias, seconds), breaker_for(alias), seconds)
+
+
+@contextlib.contextmanager
+def page_attempt(alias: str = "default") -> Iterator[None]:
+    """Run a block that a page can do without, and that uses other clients: it waits for ``PAGE_TIMEOUT`` in total.
+
+    Raises:
+        NotConnected: the circuit breaker of the alias is open.
+    """
+    client = page_client(alias)
+    with page_budget(_page_timeout_s(alias, None)), client.attempt():
+        yield
 
 
 def _page_timeout_s(alias: str, timeout_s: float | None) -> float:

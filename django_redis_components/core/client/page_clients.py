@@ -32,7 +32,7 @@ class _BasePageClient:
         self._timeout_s = timeout_s
 
     @contextmanager
-    def _attempt(self) -> Iterator[list[Any]]:
+    def attempt(self) -> Iterator[list[Any]]:
         """Send a request in the block, unless Redis is skipped. Replies that the block adds may be errors."""
         if not self._breaker.allows_request():
             raise NotConnected(
@@ -65,12 +65,12 @@ class SyncPageClient(_BasePageClient):
 
     def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
-        with self._attempt():
+        with self.attempt():
             return self._client.execute(request)
 
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them."""
-        with self._attempt() as replies:
+        with self.attempt() as replies:
             replies += self._client.execute_many(requests)
         return replies
 
@@ -89,12 +89,12 @@ class AsyncPageClient(_BasePageClient):
 
     async def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
-        with self._attempt():
+        with self.attempt():
             return await self._client.execute(request)
 
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them."""
-        with self._attempt() as replies:
+        with self.attempt() as replies:
             replies += await self._client.execute_many(requests)
         return replies
 

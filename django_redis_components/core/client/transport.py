@@ -18,11 +18,10 @@ import builtins
 import contextlib
 import math
 import select
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from hiredis import PushNotification, pack_command
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
@@ -30,20 +29,16 @@ from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
 from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.event_loops import PART_S, abort, finish, shorter_timeouts
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.protocol import CommandArgs
 
 #: What `read_within` returns when no reply has arrived in time.
 NO_REPLY = object()
-
-#: Seconds of a part of a timeout. After each part in which the server did not answer, the wait is reported.
-PART_S = 0.1
 #: Shortest part in seconds: 0 would be no timeout at all.
 MIN_PART_S = 0.001
 #: Attempts to connect if they fail while the event loop is busy.
 MAX_CONNECTS = 3
-#: Seconds until a task that has not ended is cancelled again.
-CANCEL_AGAIN_S = 0.05
 #: Parts from which it pays to look first whether all are text: half a microsecond of eight, 1.2 of 33.
 LONG = 8
 #: Types that hiredis encodes without converting them.
@@ -96,8 +91,7 @@ class _BaseConnection:
         return min(limit_s, math.inf if timeout_s is None else timeout_s, budget_left_s())
 
     def _record_opening(self, started_at: float, timeout_s: float | None) -> None:
-        timeout: float = self._redis_connection.socket_timeout
-        unused_s = 0.0 if timeout_s is None else max(0.0, timeout - timeout_s)
+        unused_s = 0.0 if timeout_s is None else max(0.0, self._redis_connection.socket_timeout - timeout_s)
         self.opened_s = time.monotonic() - started_at + unused_s
 
     def _report_late(self, waited_s: float) -> None:
@@ -119,7 +113,7 @@ class SyncConnection(_BaseConnection):
         started_at = time.monotonic()
         connection = self._redis_connection
         _sync_connections.add(connection)
-        with _shorter_timeouts(connection, timeout_s):
+        with shorter_timeouts(connection, timeout_s):
             connection.connect()
         self._socket = connection._sock
         self._parser = connection._parser
@@ -277,9 +271,9 @@ class AsyncConnection(_BaseConnection):
         """
         started_at = time.monotonic()
         for attempt in range(1, MAX_CONNECTS + 1):
-            with _shorter_timeouts(self._redis_connection, timeout_s):
+            with shorter_timeouts(self._redis_connection, timeout_s):
                 opening = asyncio.ensure_future(self._redis_connection.connect())
-                busy_s = await _finish(opening)
+                busy_s = await finish(opening)
             try:
                 opening.result()
             except (TimeoutError, builtins.TimeoutError):
@@ -332,7 +326,7 @@ class AsyncConnection(_BaseConnection):
         writer = connection._writer
         connection._writer = connection._reader = None
         if writer is not None:
-            _abort(writer.transport)
+            abort(writer.transport)
 
     def _has_arrived(self) -> bool:
         """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
@@ -377,42 +371,6 @@ class AsyncConnection(_BaseConnection):
                         return
         except (OSError, ConnectionError, TimeoutError) as exc:
             raise self._redis_error(exc) from exc
-
-
-def sync_request_limit(_: int | None, __: float | None) -> threading.Semaphore | None:
-    """Return no limit: each thread has one request at a time, and threads are few."""
-    return None
-
-
-def async_request_limit(limit: int | None, wait_s: float | None) -> asyncio.Semaphore | None:
-    """Return a limit of concurrent requests; None: unlimited.
-
-    Args:
-        limit: None for unlimited.
-        wait_s: seconds that a request waits for others to finish; None: as long as they take.
-    """
-    if limit is None:
-        return None
-    return asyncio.Semaphore(limit) if wait_s is None else _PatientSemaphore(limit, wait_s)
-
-
-class _PatientSemaphore(asyncio.Semaphore):
-    """A semaphore whose callers wait for a limited time, in which the event loop is not busy."""
-
-    def __init__(self, limit: int, wait_s: float) -> None:
-        super().__init__(limit)
-        self._wait_s = wait_s
-
-    async def acquire(self) -> Literal[True]:
-        if not self.locked():
-            return await super().acquire()
-        while True:
-            try:
-                async with asyncio.timeout(self._wait_s) as timer:
-                    return await super().acquire()
-            except builtins.TimeoutError:
-                if asyncio.get_running_loop().time() - (timer.when() or 0.0) < PART_S:
-                    raise TimeoutError(f"All connections were in use for {self._wait_s:g} s.") from None
 
 
 def close_in_child() -> None:
@@ -461,50 +419,3 @@ def _text(args: CommandArgs, at: int) -> str | bytes:
     if isinstance(part, bytearray | memoryview):
         return bytes(part)
     raise DataError(f"Part {at} of {args[0]} is {part!r}: expected str, bytes, int or float.")
-
-
-@contextlib.contextmanager
-def _shorter_timeouts(redis_connection: Any, timeout_s: float | None) -> Iterator[None]:
-    """Limit the timeouts of a connection while it is opened."""
-    before = redis_connection.socket_timeout, redis_connection.socket_connect_timeout
-    if timeout_s is not None:
-        redis_connection.socket_timeout = min(before[0], timeout_s)
-        redis_connection.socket_connect_timeout = min(before[1], timeout_s)
-    try:
-        yield
-    finally:
-        redis_connection.socket_timeout, redis_connection.socket_connect_timeout = before
-
-
-async def _finish(task: asyncio.Future[Any]) -> float:
-    """Wait for a task, and return the seconds in which the event loop was busy meanwhile."""
-    loop, busy_s = asyncio.get_running_loop(), 0.0
-    try:
-        while not task.done():
-            started_at = loop.time()
-            await asyncio.wait([task], timeout=PART_S)
-            busy_s += max(0.0, loop.time() - started_at - PART_S)
-    except asyncio.CancelledError:
-        await _cancel(task)
-        raise
-    return busy_s
-
-
-async def _cancel(task: asyncio.Future[Any]) -> None:
-    """Cancel a task until it has ended: it may lose a cancellation, and this task may be cancelled again meanwhile."""
-    while not task.done():
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
-    if not task.cancelled():
-        task.exception()  # retrieved, or asyncio logs it
-
-
-def _abort(transport: Any) -> None:
-    """Close a transport at once. One whose loop has ended cannot do so itself: call the last step it would take."""
-    try:
-        transport.abort()
-    except RuntimeError:  # the loop is closed
-        plain = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None) or transport
-        with contextlib.suppress(RuntimeError, AttributeError):  # TLS would have the loop notify the stream
-            plain._call_connection_lost(None)

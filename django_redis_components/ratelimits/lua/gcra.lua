@@ -5,7 +5,7 @@
 -- Precondition: all rates have the same algorithm.
 -- KEYS[1] penalty  list: denials or a block, see shared/penalties.lua
 -- KEYS[2..] rates  string: a record for each rate
--- ARGV[1] id  8 bytes that identify the hit; empty: read only
+-- ARGV[1] id  8 bytes that identify the hit; empty: count nothing
 -- ARGV[2] denials  denials that start a block; 0: no penalty; negative: a denial of this call is not counted
 -- ARGV[3] block_us  microseconds, length of a block
 -- ARGV[4..] numbers  for each rate: limit, period_us, cost in whole microseconds and its remainder in 1/limit

@@ -2,7 +2,7 @@
 -- Precondition: all rates have the same algorithm.
 -- KEYS[1] penalty  list: denials or a block, see shared/penalties.lua
 -- KEYS[2..] logs  zset: hit -> time in microseconds, for each rate
--- ARGV[1] id  8 bytes that identify the hit; empty: read only
+-- ARGV[1] id  8 bytes that identify the hit; empty: count nothing
 -- ARGV[2] denials  denials that start a block; 0: no penalty; negative: a denial of this call is not counted
 -- ARGV[3] block_us  microseconds, length of a block
 -- ARGV[4] cost  hits, the cost of this one
@@ -55,7 +55,7 @@ end
 
 local left_us, went_back
 if denials ~= 0 then
-  left_us, went_back = penalties().block_left(penalty, id, block_us, now_us)
+  left_us, went_back = penalties().block_left(penalty, block_us, now_us)
 end
 if left_us and not went_back then -- if the clock went back, the rates below are corrected too
   return { -1, left_us }
@@ -79,7 +79,7 @@ for index = 2, #KEYS do
   local reset_us = used > 0 and newest_us - since_us or 0
   reply[3 * index - 4], reply[3 * index - 3], reply[3 * index - 2] = used, retry_us, reset_us
   repeated = repeated or (id ~= "" and redis.call("ZSCORE", log, id) ~= false)
-  if back_us > 0 and id ~= "" then
+  if back_us > 0 then
     move_back(log, back_us, period_us)
   end
 end

@@ -17,8 +17,9 @@ from typing import Any
 from redis.exceptions import DataError, RedisError, ResponseError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.event_loops import sync_request_limit
 from django_redis_components.core.client.exceptions import NotConnected
-from django_redis_components.core.client.transport import SyncConnection, sync_request_limit
+from django_redis_components.core.client.transport import SyncConnection
 from django_redis_components.core.protocol import CommandArgs
 
 #: Free connections kept for each node; further ones are closed when they are released.

@@ -8,7 +8,7 @@
 local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evaluate)
   local left_us, went_back
   if denials ~= 0 then
-    left_us, went_back = penalties().block_left(penalty_key, id, block_us, now_us)
+    left_us, went_back = penalties().block_left(penalty_key, block_us, now_us)
   end
   if left_us and not went_back then -- if the clock went back, the rates below are corrected too
     return { -1, left_us }
@@ -20,7 +20,7 @@ local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evalu
   for index = 2, last do
     time_us, number, ids, is_stale = read_record(keys[index], now_us)
     fits, time_us, number, next_us, next_number, ttl_us = evaluate(index, time_us, number)
-    if is_stale and id ~= "" then -- the only write of a denied hit
+    if is_stale then -- the only write of a denied hit, and of a call without an id
       write_record(keys[index], now_us, time_us, number, ids, ttl_us)
     end
     if not fits then

@@ -14,16 +14,14 @@ end
 
 -- Return the microseconds until the block ends, or nil without one, and whether the clock went back since its start.
 -- If it did, the block starts again.
-local function block_left(key, id, block_us, now_us)
+local function block_left(key, block_us, now_us)
   local item = redis.call("LINDEX", key, 0)
   if not item or #item ~= BLOCK_BYTES then
     return nil, false
   end
   local ends_us = struct.unpack(BLOCK, item) + block_us
   if ends_us > now_us + block_us then
-    if id ~= "" then
-      replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
-    end
+    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
     return block_us, true
   end
   return ends_us > now_us and ends_us - now_us or nil, false
