@@ -235,8 +235,9 @@ class MessagingSettings:
     send_rates: tuple[Any, ...] = _option(("60/m",), rates, tuple)
     #: Event streams and async long polls of one user that are open in a process at the same time.
     max_streams: int = _option(20, integer(1, 1_000))
-    #: Long polls of one user that are open in a process at the same time under WSGI, where each occupies a thread.
-    max_long_polls: int = _option(3, integer(1, 1_000))
+    #: Long polls of one user that are open in a process at the same time under WSGI, where each occupies a thread, also
+    #: after its page was left, until its time ends.
+    max_long_polls: int = _option(10, integer(1, 1_000))
 
 
 @dataclasses.dataclass(frozen=True)
