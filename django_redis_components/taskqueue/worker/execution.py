@@ -216,15 +216,16 @@ class Execution:
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
-        ack = self._after(ack)
-        self._report(ack, exc)
+        ack = ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
+        if ack.outcome != "ok" or self._observer is not None or logger.isEnabledFor(logging.INFO):
+            self._report(ack, exc)
         return ack
 
     async def finish_on_loop(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """See `finish`; an observer is notified in the coroutine's synchronous thread."""
         if self._observer is None:
             return self.finish(ack, exc)
-        ack = self._after(ack)
+        ack = ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
         try:
             await self._call_observer(self._report, ack, exc)
         except BaseException:  # a cancellation ends the wait; the observer continues
@@ -234,9 +235,6 @@ class Execution:
     async def _call_observer(self, observed_step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a step that calls the observer, in the coroutine's synchronous thread: it may use the ORM."""
         return await sync_to_async(observed_step)(*args, **kwargs)
-
-    def _after(self, ack: Ack) -> Ack:
-        return ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
         """Log the outcome and notify the observer. Whatever they raise, the outcome has been decided."""
