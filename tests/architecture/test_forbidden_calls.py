@@ -30,7 +30,7 @@ MAY_HOP = {
     "_query": "the permission and the scope of a request are functions of the site, which may use the ORM",
     "fenced_update": "a transaction of the site's database, on the thread of Django's connections",
     "self.operation": "an operation on local files, which would block the event loop",
-    "close_all": "Django's connections belong to the thread that opened them",
+    "_close_all_or_log": "Django's connections belong to the thread that opened them",
 }
 
 

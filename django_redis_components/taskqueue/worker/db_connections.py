@@ -153,10 +153,17 @@ class CoroutineThread(Executor):
 
     async def _close(self, executor: forks.ForkSafeExecutor) -> None:
         """Close the thread's connections, and the thread; a cancellation ends the wait only."""
-        closed = asyncio.get_running_loop().run_in_executor(executor, close_all, self._job)
+        closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log, self._job)
         executor.shutdown(wait=False)  # after what was submitted
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(closed)
+
+
+def _close_all_or_log(job: Job) -> None:
+    try:
+        close_all(job)
+    except BaseException:  # it must not change the outcome
+        logger.exception("Cannot close a database connection after a task.")
 
 
 def _on_connection_created(**_: Any) -> None:
