@@ -241,7 +241,7 @@ class Execution:
         """See `finish`; an observer is notified in the coroutine's synchronous thread."""
         if self._observer is None:
             return self.finish(ack, exc)
-        ack = ack.after((time.perf_counter_ns() - self._started_ns) // 1_000)
+        ack = self._after(ack)
         try:
             await self._call_observer(self._report, ack, exc)
         except BaseException:  # a cancellation ends the wait; the observer continues
