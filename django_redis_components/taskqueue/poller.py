@@ -160,8 +160,9 @@ class Poller:
         """Maintain all queues, 500 in a call.
 
         Returns:
-            Whether this poller is active, when the next task is due, the server's time, the recovered tasks, and the
-            version of the schedules that were changed at run time.
+            Whether this poller is active, when the next task is due, the server's time (0 if another poller is active,
+            and the time counts from now), the recovered tasks, and the version of the schedules that were changed at
+            run time.
         """
         dues: list[int] = []
         recovered: list[bytes] = []

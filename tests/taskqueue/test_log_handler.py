@@ -90,7 +90,7 @@ def test_success_is_written_without_a_record(
     monkeypatch.setattr(logging.getLogger("django_redis_components"), "handlers", [handler])  # without pytest's
     monkeypatch.setattr(QUEUE, "handle", lambda record: pytest.fail(str(record)))
 
-    log_handler.log_success(new_job(), 1_500)
+    log_handler.log_success(new_job(ran_us=1_500))
     handler.flush()
 
     assert (tmp_path / "log").read_text().endswith("Task shop.tasks.pay[t1] succeeded in 0.002 s.\n")
@@ -125,7 +125,7 @@ def test_handlers_and_filters_of_the_site_get_the_record_of_a_success(
         )
         handler.use(handler.buffer)  # type: ignore[arg-type]
 
-    log_handler.log_success(new_job(), 1_500)
+    log_handler.log_success(new_job(ran_us=1_500))
 
     assert len(seen) == 1
 

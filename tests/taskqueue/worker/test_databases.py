@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
-    """What had been noted when the connection was asked whether it broke or is too old."""
+    """What had been noted when the open connection was asked whether it broke or is too old."""
     found: list[list[Any]] = []
-    real = connection.close_if_unusable_or_obsolete
-    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: (found.append(list(recorded)), real()))
+    connection.ensure_connection()
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: found.append(list(recorded)))
     db_connections.thread_state.checked_at = 0.0
     return found
 
@@ -92,6 +92,7 @@ def test_error_on_close_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = note.enqueue("ran")
+    connection.ensure_connection()
     monkeypatch.setattr(db_connections, "REFRESH_S", 60.0)
     db_connections.thread_state.checked_at = time.monotonic()
 

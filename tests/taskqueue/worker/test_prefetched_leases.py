@@ -90,7 +90,7 @@ def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
 
     jobs = fetcher.fetch("0", 4)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
-    fetcher.mark_started(jobs[1])
+    fetcher.mark_started(jobs[1], 0)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[2:]]
     settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeue"))
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
@@ -103,7 +103,7 @@ def test_supervisor_returns_prefetched_tasks_of_an_exited_process(
     notes = PrefetchedLeases()
     fetcher = Fetcher(connections.client(), "host:1", ("default",), prefetched=notes)
     jobs = fetcher.fetch("0", 4)
-    fetcher.mark_started(jobs[2])
+    fetcher.mark_started(jobs[2], 0)
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
 
     with caplog.at_level("INFO", "django_redis_components.taskqueue"):
@@ -138,14 +138,18 @@ def test_prefetched_tasks_are_returned_after_an_outage(
     assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
 
 
-def test_running_count_is_shared_between_processes() -> None:
+def test_running_tasks_are_known_after_the_death_of_the_process() -> None:
     notes = PrefetchedLeases()
     assert notes.running() == 0
     pid = os.fork()
     if pid == 0:
-        for change in (1, 1, 1, -1):
-            notes.count_running(change)
-        os._exit(0)
+        try:
+            for thread in (0, 1, 999, None, None):
+                notes.start_run("task", "w/0/1", thread)
+            for thread in (1, None):
+                notes.end_run(thread)
+        finally:
+            os._exit(0)
     os.waitpid(pid, 0)
 
-    assert notes.running() == 2
+    assert notes.running() == 3, "two threads and a coroutine"

@@ -81,12 +81,15 @@ if stored and string.match(stored, "^%S+") == request then
   return { acks, ctx.tasks, 0, now_us }
 end
 
-local has_pauses = redis.call("EXISTS", base_key(ctx, K.paused)) == 1
+-- One command for both, as most sites have no pause, and most queues only ready tasks.
+local others = count_others(ctx, ARGV[8], base_key(ctx, K.paused))
+local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
+others = has_pauses and others - 1 or others
 local next_due_ms = 0
 for at = 8, 7 + queues do
   local due_ms = has_pauses and paused_until(ctx, ARGV[at])
   if not due_ms then
-    due_ms = leave_rest(ARGV[at], lease_from(ctx, ARGV[at]))
+    due_ms = leave_rest(ARGV[at], lease_from(ctx, ARGV[at], at == 8 and others or count_others(ctx, ARGV[at])))
   end
   if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
     next_due_ms = due_ms

@@ -17,8 +17,8 @@
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash
--- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the end of the
---         other poller's lease; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
+-- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the
+--         milliseconds of the other poller's lease, and now_us 0; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
 -- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 40
 --       waiting tasks are looked at in each queue, and the flows of some with 15,000 tasks at most
@@ -53,6 +53,17 @@ local SAMPLES = 20
 local MAX_RECOVERED = 200
 -- Failed tasks beyond the limit, which was lowered, that one call deletes in each queue.
 local MAX_TRIMMED = 100
+
+-- Another poller has the lease: this one only needs to know for how long. Its contact is recorded if it may tell of a gap.
+local poller_key = base .. ":" .. K.poller
+local holder = redis.call("GET", poller_key)
+local left_ms = holder and holder ~= poller and redis.call("PTTL", poller_key)
+-- A longer TTL than any: the clock was set back. The holder may be dead, and would stay the holder for hours.
+local is_passive = left_ms and left_ms <= 2 * poller_lease_ms
+if is_passive and contact ~= "new" and contact ~= "error" then
+  return { 0, left_ms, 0, {}, 0, 1, 0 }
+end
+
 local ctx = new_context(base)
 local next_due_ms = 0
 
@@ -73,14 +84,8 @@ local is_idle = contact == "idle"
 local server = not is_idle and run_id() or nil
 local is_broken = not server and contact == "error"
 local hold_until_ms, latest_ms = record_contact(ctx, lease_ms, contact == "new", server, is_broken)
-local poller_key = base_key(ctx, K.poller)
-local holder = redis.call("GET", poller_key)
-if holder and holder ~= poller then
-  local left_ms = redis.call("PTTL", poller_key)
-  -- A longer TTL than any: the clock was set back. The holder may be dead, and would stay the holder for hours.
-  if left_ms <= 2 * poller_lease_ms then
-    return { 0, ctx.now_ms + left_ms, ctx.now_us, {}, 0, 1, 0 }
-  end
+if is_passive then
+  return { 0, left_ms, 0, {}, 0, 1, 0 }
 end
 redis.call("SET", poller_key, poller, "PX", poller_lease_ms)
 

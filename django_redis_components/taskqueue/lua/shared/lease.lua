@@ -55,10 +55,16 @@ end
 
 -- @lazy other_lists: lease_requeued, lease_due
 
+-- Return how many of these exist: the queue's lists and zsets but the ready list, and other keys.
+local function count_others(ctx, queue, ...)
+  return redis.call("EXISTS", queue_key(ctx, queue, P.priority), queue_key(ctx, queue, P.requeued),
+    queue_key(ctx, queue, P.scheduled), ...)
+end
+
 -- Lease tasks of a queue: requeued ones, due ones, then by priority. Return whether it had only ready tasks.
-local function lease_from(ctx, queue)
+-- `others`: see `count_others`.
+local function lease_from(ctx, queue, others)
   local priority, ready = queue_key(ctx, queue, P.priority), queue_key(ctx, queue, P.ready)
-  local others = redis.call("EXISTS", priority, queue_key(ctx, queue, P.requeued), queue_key(ctx, queue, P.scheduled))
   if others > 0 then
     other_lists().lease_requeued(ctx, queue)
     other_lists().lease_due(ctx, queue)
