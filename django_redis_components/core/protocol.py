@@ -64,7 +64,7 @@ class Call:
         """Return the EVALSHA command."""
         script = self.script
         keys = script.cluster_keys(self.keys) if cluster else self.keys
-        return ("EVALSHA", script.sha, str(len(keys)), *keys, *self.args)  # text: see `transport.pack`
+        return ("EVALSHA", script.sha, str(len(keys)), *keys, *self.args)  # text: see `encoding.pack`
 
     def eval_args(self, cluster: bool = False) -> CommandArgs:
         """Return the EVAL command, for a server that has not loaded the script."""
@@ -216,7 +216,8 @@ class BoundedSlotWait:
     def perform(self, client: SyncClientProtocol) -> Any:
         """Execute the request in this thread."""
         if not getattr(client, "is_cluster", True):
-            return self.request.perform(client)
+            request = self.request
+            return client.execute(request) if isinstance(request, _SINGLE) else request.perform(client)
         with slot_wait_limit(self.seconds):
             return self.request.perform(client)
 

@@ -229,7 +229,7 @@ class Limiter:
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
 
     def _rate_keys(self, base_key: str) -> list[str]:
-        return [base_key + suffix for suffix in self._key_suffixes]
+        return [*map(base_key.__add__, self._key_suffixes)]
 
     def _hit_request(self, cost: int, denials: int) -> HitRequest:
         return HitRequest(self.algorithm, self.rates, cost, denials, self._block_us)

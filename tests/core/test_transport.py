@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from django_redis_components.core.client.transport import pack, pack_many
+from django_redis_components.core.client.encoding import pack, pack_many
 from tests.support.processes import Children
 
 #: A few hundred are enough to interrupt the encoding for certain.

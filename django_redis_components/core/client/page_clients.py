@@ -35,10 +35,7 @@ class _BasePageClient:
     def attempt(self) -> Iterator[list[Any]]:
         """Send a request in the block, unless Redis is skipped. Replies that the block adds may be errors."""
         if not self._breaker.allows_request():
-            raise NotConnected(
-                f"Connection {self._alias!r} is not used for {self._breaker.retry_after_s():.1f} s: "
-                f"{self._breaker.reason}"
-            )
+            raise self._skipped()
         replies: list[Any] = []
         try:
             with slot_wait_limit(self._timeout_s):
@@ -47,6 +44,11 @@ class _BasePageClient:
             self._record(exc)
             raise
         self._record(next(filter(_is_outage, replies), None))
+
+    def _skipped(self) -> NotConnected:
+        return NotConnected(
+            f"Connection {self._alias!r} is not used for {self._breaker.retry_after_s():.1f} s: {self._breaker.reason}"
+        )
 
     def _record(self, error: Exception | None) -> None:
         if _is_outage(error):
@@ -65,8 +67,18 @@ class SyncPageClient(_BasePageClient):
 
     def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
-        with self.attempt():
-            return self._client.execute(request)
+        if self._client.is_cluster:
+            with self.attempt():
+                return self._client.execute(request)
+        if not self._breaker.allows_request():  # the same without a context manager: each completion takes this way
+            raise self._skipped()
+        try:
+            reply = self._client.execute(request)
+        except (RedisError, UnsupportedServer) as exc:
+            self._record(exc)
+            raise
+        self._breaker.record_success()
+        return reply
 
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them."""

@@ -20,29 +20,29 @@ import math
 import select
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from hiredis import PushNotification, pack_command
+from hiredis import PushNotification
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
-from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.encoding import pack, pack_many
 from django_redis_components.core.client.event_loops import PART_S, abort, finish, shorter_timeouts
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
 from django_redis_components.core.protocol import CommandArgs
 
 #: What `read_within` returns when no reply has arrived in time.
 NO_REPLY = object()
+#: What a socket raises at the end of a part; the second if the kernel ends it.
+_PART_IS_OVER = (builtins.TimeoutError, BlockingIOError)
 #: Shortest part in seconds: 0 would be no timeout at all.
 MIN_PART_S = 0.001
 #: Attempts to connect if they fail while the event loop is busy.
 MAX_CONNECTS = 3
-#: Parts from which it pays to look first whether all are text: half a microsecond of eight, 1.2 of 33.
-LONG = 8
-#: Types that hiredis encodes without converting them.
-_TEXT_TYPES = frozenset((str, bytes))
 #: redis-py's connections of the threads of this process: free, in use, or about to be opened.
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -102,7 +102,7 @@ class _BaseConnection:
 class SyncConnection(_BaseConnection):
     """A connection for one request at a time, used by one thread at a time."""
 
-    __slots__ = ("_buffer", "_parser", "_part_s", "_reader", "_socket")
+    __slots__ = ("_buffer", "_has_kernel_timeout", "_parser", "_part_s", "_reader", "_socket")
 
     def connect(self, timeout_s: float | None = None) -> None:
         """Open the connection.
@@ -119,7 +119,8 @@ class SyncConnection(_BaseConnection):
         self._parser = connection._parser
         self._reader, self._buffer = connection._parser._reader, connection._parser._buffer
         self._part_s = min(PART_S, connection.socket_timeout)
-        self._socket.settimeout(self._part_s)
+        self._has_kernel_timeout = set_kernel_timeout(self._socket, self._part_s)
+        self._wait_in_parts()
         self._record_opening(started_at, timeout_s)
 
     def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
@@ -132,7 +133,7 @@ class SyncConnection(_BaseConnection):
         try:
             try:  # as `_send` does
                 sent = self._socket.send(data)
-            except builtins.TimeoutError:
+            except _PART_IS_OVER:
                 sent = 0
             if sent < len(data):
                 self._send_rest(memoryview(data)[sent:])
@@ -199,7 +200,7 @@ class SyncConnection(_BaseConnection):
     def _send(self, data: bytes) -> None:
         try:
             sent = self._socket.send(data)
-        except builtins.TimeoutError:
+        except _PART_IS_OVER:
             sent = 0
         if sent < len(data):
             self._send_rest(memoryview(data)[sent:])
@@ -211,10 +212,10 @@ class SyncConnection(_BaseConnection):
             try:
                 data = data[self._socket.send(data) :]
                 waited_s = 0.0
-            except builtins.TimeoutError:
+            except _PART_IS_OVER:
                 waited_s += self._part_s
                 if waited_s >= self._redis_connection.socket_timeout:
-                    raise
+                    raise TimeoutError from None
 
     def _read(self, timeout_s: float | None) -> Any:
         """Return the next reply. This is redis-py's `read_response` without what a plain reply does not need."""
@@ -223,7 +224,7 @@ class SyncConnection(_BaseConnection):
         while reply is NOT_ENOUGH_DATA:
             try:
                 size = self._socket.recv_into(self._buffer)
-            except builtins.TimeoutError:
+            except _PART_IS_OVER:
                 return self._read_late(timeout_s)
             if not size:
                 raise ConnectionError(SERVER_CLOSED_CONNECTION_ERROR)
@@ -254,7 +255,11 @@ class SyncConnection(_BaseConnection):
                 except TimeoutError:
                     waited_s += part_s
         finally:
-            self._socket.settimeout(self._part_s)
+            self._wait_in_parts()
+
+    def _wait_in_parts(self) -> None:
+        """Limit each read and write to a part of the timeout."""
+        self._socket.settimeout(None if self._has_kernel_timeout else self._part_s)
 
 
 class AsyncConnection(_BaseConnection):
@@ -381,41 +386,3 @@ def close_in_child() -> None:
     for connection in list(_sync_connections):
         connection.disconnect()
     _sync_connections.clear()
-
-
-def pack(args: CommandArgs) -> bytes:
-    """Encode one command in the Redis protocol.
-
-    hiredis gets text only. It converts numbers without checking for errors, and a signal at that moment, such as
-    Ctrl-C, would end the process with a segmentation fault (seen with hiredis 3.5).
-
-    Raises:
-        DataError: a part is not a str, bytes, int or float; nothing was sent.
-    """
-    texts: Any = args
-    if len(args) < LONG or not _TEXT_TYPES.issuperset(map(type, args)):
-        texts = tuple([
-            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _text(args, at)
-            for at, part in enumerate(args)
-        ])  # fmt: skip
-    data: bytes = pack_command(texts)
-    return data
-
-
-def pack_many(commands: Iterable[CommandArgs]) -> bytes:
-    """Encode several commands, one after the other."""
-    return b"".join(map(pack, commands))
-
-
-def _text(args: CommandArgs, at: int) -> str | bytes:
-    """Encode a part of a less common type."""
-    part = args[at]
-    if isinstance(part, str | bytes):
-        return part
-    if isinstance(part, float):
-        return float.__repr__(part)
-    if isinstance(part, int) and not isinstance(part, bool):
-        return int.__repr__(part)  # an IntEnum
-    if isinstance(part, bytearray | memoryview):
-        return bytes(part)
-    raise DataError(f"Part {at} of {args[0]} is {part!r}: expected str, bytes, int or float.")

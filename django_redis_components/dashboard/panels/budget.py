@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django_redis_components.core.client.transport import pack
+from django_redis_components.core.client.encoding import pack
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, Call, Command, Flow
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS, ensure_bounded
