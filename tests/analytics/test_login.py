@@ -11,8 +11,10 @@ from django.contrib.auth.signals import user_logged_in
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from django_redis_components.analytics import SignIns, receivers, safeguard
-from tests.support import Store, run_async
+from django_redis_components.analytics import SignIns, missed_sign_ins, receivers, safeguard
+from django_redis_components.analytics.missed_sign_ins import MISSED
+from django_redis_components.core.circuit_breaker import breaker_for
+from tests.support import Store, eventually, run_async
 
 pytestmark = [
     pytest.mark.integration,
@@ -90,6 +92,30 @@ def test_login_succeeds_without_redis(anna: User, caplog: pytest.LogCaptureFixtu
 
     assert len(caplog.records) == 1
     assert caplog.records[0].getMessage().startswith("Redis is unavailable, sign-ins are not counted: ")
+
+
+def test_login_while_redis_is_away_is_counted_on_its_day_later(own_server: Store, anna: User) -> None:
+    own_server.servers[0].stop()
+    for _ in range(3):
+        assert Client().get("/enter/?name=anna").status_code == 200
+    own_server.servers[0].start()
+    breaker_for("default").reset()
+
+    eventually(lambda: SignIns("default").signed_in(anna.pk))
+
+    assert SignIns("default").total() == 1
+
+
+def test_sign_ins_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missed_sign_ins, "MAX_KEPT", 3)
+    monkeypatch.setattr(MISSED, "notify", lambda: None)
+    breaker_for("default").record_failure(pause_s=60)
+
+    for pk in range(10):
+        receivers.count_sign_in(user=User(pk=pk))
+
+    assert [sign_in.user_id for sign_in in MISSED.kept()] == [0, 1, 2]
+    MISSED.clear()
 
 
 def test_login_of_a_user_without_an_integer_key_succeeds_and_is_logged(

@@ -158,7 +158,7 @@ def test_reasons_name_match_term_weight_and_exactness(store: Store) -> None:
 def test_recents_and_index_are_read_in_one_round_trip(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     index, recents = filled("Anna", "Anton"), RecentList("user:7")
     recents.touch(2)
-    client, trips = connections.client(), []
+    client, trips = connections.page_client(), []
     for name in ("execute", "execute_many"):
         send = getattr(client, name)
         monkeypatch.setattr(client, name, lambda requests, send=send: (trips.append(requests), send(requests))[1])

@@ -6,6 +6,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete import PrefixIndex, RecentList, Suggestion
+from django_redis_components.core.circuit_breaker import breaker_for
 from tests.support import Proxy, Store, run_async
 
 
@@ -83,6 +84,7 @@ def test_index_works_again_after_an_outage(proxy: Proxy) -> None:
         index.complete("a")
 
     proxy.accept_again()
+    breaker_for("proxied").reset()  # five seconds later
 
     assert index.complete("a") == [Suggestion("1", "Anna")]
 

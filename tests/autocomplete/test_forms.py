@@ -19,6 +19,7 @@ from django_redis_components.autocomplete import (
     widgets,
 )
 from django_redis_components.autocomplete.registry import read_scope
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.exceptions import ConfigurationError
 from tests.support import Proxy, Store
 
@@ -172,6 +173,7 @@ def test_initial_id_is_shown_during_an_outage_and_accepted_later(redis_server: S
     proxy.cut()
     rendered = str(LetterForm(initial={"to": 1})["to"])
     proxy.accept_again()
+    breaker_for("proxied").reset()  # five seconds later
 
     form = LetterForm({"to": "1", "to-id": "1"})
 

@@ -16,6 +16,7 @@ from django.utils.translation import override
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex, RecentList, register
 from django_redis_components.autocomplete.registry import sign_scope
 from django_redis_components.autocomplete.views import aautocomplete, autocomplete
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.ratelimits import rate_limit
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
@@ -281,6 +282,7 @@ def test_response_is_503_during_an_outage(client: Client, proxy: Proxy, caplog: 
     assert "Autocomplete of index 'contacts' failed" in caplog.text
 
     proxy.accept_again()
+    breaker_for("proxied").reset()  # five seconds later
     assert client.get(URL, {"term": "an"}).status_code == 200
 
 

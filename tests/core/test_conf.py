@@ -38,6 +38,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("CONNECTIONS.default.SENTINEL_PASSWORD", "p@ss", Secret("p@ss"), 7, f"None or {TEXT}"),
     ("CONNECTIONS.default.SENTINEL_USERNAME", "shop", "shop", 7, f"None or {TEXT}"),
     ("CONNECTIONS.default.SOCKET_TIMEOUT", timedelta(seconds=7), 7.0, 0, DURATION),
+    ("CONNECTIONS.default.PAGE_TIMEOUT", 0.5, 0.5, 0, DURATION),
     ("CONNECTIONS.default.CONNECT_TIMEOUT", 1, 1.0, "1", DURATION),
     ("CONNECTIONS.default.RETRIES", 0, 0, 21, "an integer from 0 to 20"),
     ("CONNECTIONS.default.SLOT_MIGRATION_TIMEOUT", 0, 0.0, "60", DURATION_OR_ZERO),

@@ -75,10 +75,11 @@ class SyncClient:
 
         A node runs its requests in order, except those that are sent again: they run after the others.
         """
-        topology, limits = self._topology, retry.RetryLimits(self.endpoint.settings, time.monotonic())
+        topology, started_at = self._topology, time.monotonic()
         nodes = {topology.locate(request.key) for request in requests}
         node = nodes.pop() if len(nodes) == 1 else None
         if node is None:
+            limits = retry.RetryLimits(self.endpoint.settings, started_at)
             steps = retry.send(requests, topology, limits)
         else:  # the common case: one node, no error
             try:
@@ -88,6 +89,7 @@ class SyncClient:
                 replies = [explain_error(exc, self.endpoint)] * len(requests)
             if not any(isinstance(reply, RedisError) for reply in replies):
                 return replies
+            limits = retry.RetryLimits(self.endpoint.settings, started_at)
             steps = retry.recover_many(requests, replies, topology, limits)
         replies = self._run(steps, limits)
         return [explain_error(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
