@@ -73,9 +73,13 @@ class _ThreadLines(threading.local):
     A thread that is renamed later keeps its first name.
     """
 
-    def __init__(self) -> None:
+    text = ""
+
+    def describe(self) -> str:
+        """Make the lines of this thread."""
         thread = clean(threading.current_thread().name, MAX_THREAD)
         self.text = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread={thread}"
+        return self.text
 
 
 class _Caller:
@@ -96,7 +100,7 @@ os.register_at_fork(after_in_child=_caller.forget)
 def describe_caller() -> str:
     """Return the description of the caller: at most about 200 bytes."""
     work = current_work.get()
-    lines = _caller.lines.text
+    lines = _caller.lines.text or _caller.lines.describe()
     return lines if work is None else f"{lines}\n{work()}"
 
 
