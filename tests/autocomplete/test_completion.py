@@ -199,7 +199,7 @@ def test_words_are_read_only_if_too_few_texts_start_with_the_prefix(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = filled("Anna", "Anna Bell", "Anna Cole", "Zoe Anna")
-    client, trips = connections.client(), []
+    client, trips = connections.page_client(), []
     for name in ("execute", "execute_many"):
         send = getattr(client, name)
         monkeypatch.setattr(client, name, lambda requests, send=send: (trips.append(requests), send(requests))[1])
