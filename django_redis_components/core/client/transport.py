@@ -191,9 +191,10 @@ class SyncConnection(_BaseConnection):
         self._redis_connection.disconnect()
 
     def _send(self, data: bytes) -> None:
-        sent = 0
-        with contextlib.suppress(builtins.TimeoutError):
+        try:
             sent = self._socket.send(data)
+        except builtins.TimeoutError:
+            sent = 0
         if sent < len(data):
             self._send_rest(memoryview(data)[sent:])
 
