@@ -30,6 +30,7 @@ import redis
 from django.db import connections as databases
 from django.utils import translation
 
+from django_redis_components.autocomplete import widgets
 from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
@@ -221,6 +222,14 @@ def _no_known_channels() -> Iterator[None]:
     """Forget the file channels that a test leaves to the garbage collector: the dashboard would read them."""
     yield
     known_channels.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_forms_of_other_tests() -> Iterator[None]:
+    """Forget the forms that a test defines: the system checks of later tests would report their indexes."""
+    before = set(widgets.used_indexes)
+    yield
+    widgets.used_indexes.intersection_update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,11 @@ _log = logging.getLogger("django_redis_components.ratelimits")
 
 def breaker_for(using: str, *, fails_open: bool) -> CircuitBreaker:
     """Return the circuit breaker of a connection. Limits that fail closed have their own: they wait longer."""
-    return circuit_breaker.breaker_for(using if fails_open else f"{using} (closed)")
+    return circuit_breaker.breaker_for(_breaker_name(using, fails_open))
+
+
+def _breaker_name(using: str, fails_open: bool) -> str:
+    return using if fails_open else f"{using} (closed)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Limiter:
         self.fails_open = on_error == "open"
         self._deny_cache = check_flag(deny_cache, "deny_cache")
         self._using = using
+        self._breaker_name = _breaker_name(using, self.fails_open)
         self._key_suffixes = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
         self._signature = f"{using}{''.join(self._key_suffixes)}:{self._denials}/{self._block_us}"
         self._cost_1_requests = {denials: self._hit_request(1, denials) for denials in (self._denials, -self._denials)}
@@ -181,7 +186,7 @@ class Limiter:
             cached = DENIALS.get(base_key, (self._signature, cost))
             if cached is not None:
                 return cached
-        breaker, is_peek = breaker_for(self._using, fails_open=self.fails_open), hit_id == b""
+        breaker, is_peek = circuit_breaker.breaker_for(self._breaker_name), hit_id == b""
         if not breaker.allows_request():
             return self._decide_without_redis(breaker, base_key, cost, is_peek)
         requested_at, epoch = time.monotonic(), DENIALS.epoch
