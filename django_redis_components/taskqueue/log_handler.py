@@ -14,9 +14,11 @@ import mmap
 import os
 import select
 import struct
+import tempfile
 import threading
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
@@ -24,25 +26,28 @@ from django_redis_components.taskqueue.store.job import Job
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Bytes of a buffer. The thread that finds it full writes it; a worker fills it in 50 ms at 50,000 lines a second.
+#: Bytes of each half of a buffer. A worker fills it in 50 ms at 50,000 lines a second.
 SIZE = 1 << 18
 #: Seconds in which lines below WARNING are collected. More: lines appear later; less: more, smaller writes.
 FLUSH_S = 0.05
 #: Seconds that a write waits for a reader that has made the pipe non-blocking, before the lines are discarded.
 BLOCKED_S = 5.0
-#: The number of bytes in use, stored before the lines.
+#: Stored before the lines: the number of bytes in use in each half, and the half that gets the next line.
 _USED = struct.Struct("=I")
-_HEAD = _USED.size
+_HEAD = 3 * _USED.size
 
 #: The handler that `management.logs` has added in this process, if any.
 installed: WorkerLogHandler | None = None
+#: A file on which the processes of this worker hold a lock while they write.
+_lock_file: IO[bytes] | None = None
 
 
 class LogBuffer:
     """Lines that a worker process has not written yet, in memory shared with its supervisor.
 
-    Create it before the fork. Nothing is dropped while the file can be written: a full buffer is written by the thread
-    that needs the room. The number of bytes is stored last, so that an incomplete line is ignored.
+    Create it before the fork. It has two halves: threads add lines to one while the other is written. Nothing is
+    dropped while the file can be written: a thread that finds no room writes. The number of bytes is stored last, so
+    that an incomplete line is ignored.
 
     Attributes:
         fd: where the lines are written.
@@ -54,9 +59,10 @@ class LogBuffer:
             fd: where to write; a duplicate is used, as tasks may close theirs.
         """
         self.fd = os.dup(fd)
-        self._memory = mmap.mmap(-1, _HEAD + SIZE)
-        self._used = self._discarded = 0
-        self._lock = threading.RLock()  # a signal handler may log while its thread has the lock
+        self._memory = mmap.mmap(-1, _HEAD + 2 * SIZE)
+        self._half = self._used = self._discarded = 0
+        # A signal handler may log while its thread has a lock.
+        self._lock, self._write_lock = threading.RLock(), threading.RLock()
         self._has_lines = threading.Event()
 
     def start(self) -> None:
@@ -67,37 +73,56 @@ class LogBuffer:
     def append(self, line: bytes) -> None:
         """Add a line, which must end with a newline."""
         size = len(line)
-        with self._lock:
-            start = self._used
-            if start + size > SIZE:
-                self.flush()
-                start = 0
-                if size > SIZE:
+        while True:
+            with self._lock:
+                start, half = self._used, self._half
+                end = start + size
+                if end <= SIZE:
+                    at = _HEAD + half * SIZE
+                    self._memory[at + start : at + end] = line
+                    self._used = end
+                    _USED.pack_into(self._memory, _USED.size * half, end)
+                    break
+            self.flush()
+            if size > SIZE:
+                with self._write_lock:
                     self._write(line)
-                    return
-            end = self._used = start + size
-            self._memory[_HEAD + start : _HEAD + end] = line
-            _USED.pack_into(self._memory, 0, end)
+                return
         if not start:
             self._has_lines.set()
 
     def flush(self) -> None:
         """Write all lines."""
-        with self._lock:
-            if self._used:
-                self._write(self._memory[_HEAD : _HEAD + self._used])
-                self._used = 0
-                _USED.pack_into(self._memory, 0, 0)
+        with self._write_lock:
+            with self._lock:  # not while it writes: other threads would wait
+                half, used = self._half, self._used
+                if not used:
+                    return
+                self._half, self._used = 1 - half, 0
+                _USED.pack_into(self._memory, 2 * _USED.size, self._half)
+            at = _HEAD + half * SIZE
+            self._write(self._memory[at : at + used])
+            _USED.pack_into(self._memory, _USED.size * half, 0)
 
     def write_rest(self) -> None:
         """Write what the worker process has left, in the supervisor after its exit."""
-        self._used = _USED.unpack_from(self._memory)[0]
-        self.flush()
+        current = _USED.unpack_from(self._memory, 2 * _USED.size)[0]
+        for half in (1 - current, current):
+            used = _USED.unpack_from(self._memory, _USED.size * half)[0]
+            at = _HEAD + half * SIZE
+            self._write(self._memory[at : at + used])
 
     def close(self) -> None:
         """Release the memory and the file, in the supervisor and in its other processes."""
         os.close(self.fd)
         self._memory.close()
+
+    def report_discarded(self) -> None:
+        """Log how many lines could not be written."""
+        discarded, self._discarded = self._discarded, 0
+        logger.warning("%d lines of this log could not be written.", discarded)
+        if self._discarded:  # neither could this one
+            self._discarded += discarded - 1
 
     def _flush_repeatedly(self) -> None:
         while True:
@@ -109,29 +134,37 @@ class LogBuffer:
                 self.report_discarded()
 
     def _write(self, data: bytes) -> None:
-        """Write, or count the lines that cannot be written: an error must reach no task that logs.
-
-        Several processes write to one pipe. Their writes are not mixed up to `PIPE_BUF`, so each has whole lines.
-        """
-        start, size = 0, len(data)
+        """Write, or count the lines that cannot be written: an error must reach no task that logs."""
+        start = 0
         deadline = time.monotonic() + BLOCKED_S
         try:
-            while start < size:
-                end = data.rfind(b"\n", start, start + select.PIPE_BUF) + 1 or data.find(b"\n", start) + 1
-                with contextlib.suppress(BlockingIOError):
-                    start += os.write(self.fd, data[start:end])
-                    continue
-                if not select.select([], [self.fd], [], max(0.0, deadline - time.monotonic()))[1]:
-                    raise TimeoutError
+            with _exclusive():
+                while start < len(data):
+                    with contextlib.suppress(BlockingIOError):
+                        start += os.write(self.fd, data[start:])
+                        continue
+                    if not select.select([], [self.fd], [], max(0.0, deadline - time.monotonic()))[1]:
+                        raise TimeoutError
         except (OSError, ValueError):
             self._discarded += data.count(b"\n", start)
 
-    def report_discarded(self) -> None:
-        """Log how many lines could not be written."""
-        discarded, self._discarded = self._discarded, 0
-        logger.warning("%d lines of this log could not be written.", discarded)
-        if self._discarded:  # neither could this one
-            self._discarded += discarded - 1
+
+@contextlib.contextmanager
+def _exclusive() -> Iterator[None]:
+    """Let one process of this worker write at a time: a pipe mixes long writes when it is full.
+
+    The lock of a process ends with it, however it dies.
+    """
+    import fcntl  # only workers need POSIX
+
+    if _lock_file is None:
+        yield
+        return
+    fcntl.lockf(_lock_file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.lockf(_lock_file, fcntl.LOCK_UN)
 
 
 class WorkerLogHandler(logging.StreamHandler[Any]):
@@ -233,8 +266,12 @@ def _is_patched() -> bool:
 
 def new_buffer() -> LogBuffer | None:
     """Return a buffer for a worker process that is to be forked; None without our handler, or if it has no file."""
+    global _lock_file
     try:
-        return None if installed is None else LogBuffer(installed.stream.fileno())
+        if installed is None:
+            return None
+        _lock_file = _lock_file or tempfile.TemporaryFile()  # noqa: SIM115 - open until the process ends
+        return LogBuffer(installed.stream.fileno())
     except (AttributeError, OSError, ValueError):
         return None
 

@@ -184,23 +184,28 @@ def test_lines_for_a_closed_pipe_are_counted(tmp_path: Path, caplog: pytest.LogC
     buffer.close()
 
 
-def test_writes_to_a_pipe_are_short_enough_to_be_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("handler")
+def test_lines_of_processes_that_share_a_full_pipe_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
     read_fd, write_fd = os.pipe()
-    buffer = LogBuffer(write_fd)
-    sizes: list[bytes] = []
-    monkeypatch.setattr(log_handler.os, "write", lambda fd, data: sizes.append(bytes(data)) or len(data))
+    with os.fdopen(write_fd, "wb") as stream:
+        monkeypatch.setattr(log_handler.installed, "stream", stream)
+        for letter in (b"a", b"b"):
+            buffer = log_handler.new_buffer()
+            assert buffer is not None
+            if os.fork() == 0:
+                try:
+                    for _ in range(20_000):
+                        buffer.append(letter * 20 + b"\n")
+                    buffer.flush()
+                finally:
+                    os._exit(0)
+            buffer.close()
+    with os.fdopen(read_fd, "rb") as pipe:
+        lines = pipe.read().splitlines()
+    for _ in range(2):
+        os.wait()
 
-    for number in range(200):
-        buffer.append(b"x" * (number % 100) + b"\n")
-    buffer.append(b"y" * 5_000 + b"\n")
-    buffer.flush()
-    monkeypatch.undo()
-
-    assert all(data.endswith(b"\n") for data in sizes)
-    assert [len(data) for data in sizes if len(data) > 4_096] == [5_001]
-    for fd in (read_fd, write_fd):
-        os.close(fd)
-    buffer.close()
+    assert {line: lines.count(line) for line in set(lines)} == {b"a" * 20: 20_000, b"b" * 20: 20_000}
 
 
 def test_full_non_blocking_pipe_is_waited_for() -> None:

@@ -90,6 +90,18 @@ def test_success_is_not_logged_above_info(redis_server: Store, caplog: pytest.Lo
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(("level", "starts"), [(logging.DEBUG, 1), (logging.INFO, 0)])
+def test_start_is_logged_at_debug(
+    redis_server: Store, caplog: pytest.LogCaptureFixture, level: int, starts: int
+) -> None:
+    caplog.set_level(level, QUEUE)
+    result = add.enqueue(1, 2)
+
+    work_off()
+
+    assert caplog.messages.count(f"Task tests.taskqueue.tasks.add[{result.id}] starts (attempt 1).") == starts
+
+
 class Terminal(io.StringIO):
     """A stream that claims to be a terminal."""
 

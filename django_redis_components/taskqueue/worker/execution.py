@@ -174,6 +174,9 @@ class Execution:
     def start(self) -> None:
         """Decode the message, and notify the observer of the run."""
         self.job.began = self._started_at
+        if logger.isEnabledFor(logging.DEBUG):
+            values, extra = (self.job.name, self.job.id), logs.facts(self.job)
+            logger.debug("Task %s[%s] starts (attempt %d).", *values, extra["attempt"], extra=extra)
         self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options

@@ -147,6 +147,19 @@ def test_standby_starts_a_round_when_the_lease_expires(store: Store) -> None:
     assert second.is_active
 
 
+def test_round_of_a_standby_writes_nothing(redis_server: Store) -> None:
+    next_round(new_poller())
+    standby = new_poller()
+    next_round(standby)
+    before = redis_server.raw.hgetall(base_key(redis_server, "contact"))
+
+    next_round(standby)
+
+    assert not standby.is_active
+    assert redis_server.raw.hgetall(base_key(redis_server, "contact")) == before
+    assert 0.05 < seconds_to_next(standby) <= ACTIVE_LEASE_MS / 1_000
+
+
 def test_close_releases_the_lease(store: Store) -> None:
     first, second = new_poller(), new_poller()
     next_round(first)

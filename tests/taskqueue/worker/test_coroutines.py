@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sys
 import threading
@@ -13,6 +14,7 @@ from django_redis_components.taskqueue import Task, get_queue, registry
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
+from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
@@ -306,3 +308,53 @@ def test_error_on_close_does_not_change_the_outcome(
         assert in_a_thread_async.enqueue().get(60) is True
 
     assert "Cannot close a database connection after a task." in caplog.text
+
+
+def test_coroutine_that_uses_no_synchronous_code_needs_no_thread(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    real = db_connections.forks.ForkSafeExecutor
+
+    class Counted(real):  # type: ignore[misc,valid-type]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            made.append(options)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(db_connections.forks, "ForkSafeExecutor", Counted)
+    with running_worker():
+        assert add_async.enqueue(2, 3).get(60) == 5
+        before = made.count({"max_workers": 1})
+        assert in_a_thread_async.enqueue().get(60) is True
+
+    assert (before, made.count({"max_workers": 1})) == (0, 1)
+
+
+def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, wakeups = EventLoop(50), [0]
+    is_blocked, may_go, done = threading.Event(), threading.Event(), threading.Semaphore(0)
+    real = asyncio.BaseEventLoop.call_soon_threadsafe
+
+    def counted(self: Any, *args: Any, **options: Any) -> Any:
+        wakeups[0] += 1
+        return real(self, *args, **options)
+
+    async def block() -> None:
+        is_blocked.set()
+        may_go.wait(60)
+
+    async def nothing() -> None:
+        pass
+
+    loop.start()
+    loop.run(block, lambda task: done.release())
+    assert is_blocked.wait(60)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", counted)
+    for _ in range(40):
+        loop.run(nothing, lambda task: done.release())
+    monkeypatch.undo()
+    may_go.set()
+
+    for _ in range(41):
+        assert done.acquire(timeout=60)
+    assert wakeups == [1]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.prefetch import (
     MAX_BUFFERED_S,
+    MAX_BUFFERED_WORK_S,
     MAX_PREFETCH,
     PREFETCH_S,
     WINDOW_RUNS,
@@ -65,6 +69,39 @@ def test_nothing_is_prefetched_after_a_pause() -> None:
     pace.pause()
 
     assert pace.beyond_free_threads(0) == 0
+
+
+def new_amount_of_coroutines() -> PrefetchAmount:
+    amount = PrefetchAmount()
+    for _ in range(50):
+        amount.record_coroutine()
+    return amount
+
+
+def test_coroutines_are_prefetched_for_the_free_slots() -> None:
+    assert new_amount_of_coroutines().beyond_free_threads(7) == 7
+
+
+def test_buffered_coroutines_are_not_taken_for_work_of_the_threads() -> None:
+    """Each would be returned to its queue before it starts, and leased again."""
+    assert new_amount_of_coroutines().work_s(100) == 0.0
+    assert PrefetchAmount().work_s(100) > MAX_BUFFERED_WORK_S
+
+
+def test_coroutines_are_prefetched_by_the_rate_at_which_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(prefetch.time, "monotonic", lambda: clock[0])
+    amount = new_amount_of_coroutines()
+    amount.record_ended_coroutines(1)
+    for _ in range(int(2 * WINDOW_S / 0.0005)):
+        clock[0] += 0.0005
+        amount.record_ended_coroutines(1)
+
+    assert 9 <= amount.beyond_free_threads(0) <= 10
+
+    amount.pause()
+    assert amount.beyond_free_threads(0) == 0
+    assert amount.beyond_free_threads(3) == 3
 
 
 def test_buffered_job_is_stuck_only_while_it_is_next(redis_server: Store) -> None:
