@@ -308,7 +308,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         failed,
         unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        _moment(due_ms) if due_ms else None,
+        moment_of(due_ms * 1_000) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
@@ -334,12 +334,8 @@ def pause_of(stored: bytes) -> QueuePause | None:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
-    until = _moment(int(until_ms)) if int(until_ms) else None
-    return QueuePause(note["reason"], note["author"], _moment(int(since_ms)), until)
-
-
-def _moment(ms: int) -> datetime:
-    return moment_of(ms * 1_000)
+    until = moment_of(int(until_ms) * 1_000) if int(until_ms) else None
+    return QueuePause(note["reason"], note["author"], moment_of(int(since_ms) * 1_000), until)
 
 
 def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
@@ -385,7 +381,7 @@ def _command(reported: Any) -> WorkerCommand | None:
         return None
     verb, author, at_ms, outcome, target = reported
     verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
-    return WorkerCommand(verb, author, _moment(int(at_ms)), outcome, target)
+    return WorkerCommand(verb, author, moment_of(int(at_ms) * 1_000), outcome, target)
 
 
 def _figure(value: Any) -> float | None:
