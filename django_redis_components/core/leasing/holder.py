@@ -71,12 +71,15 @@ class _ThreadLines(threading.local):
     """The lines about this process and thread, made by the first description of each thread.
 
     A thread that is renamed later keeps its first name.
+
+    Attributes:
+        text: the lines; "" until they are needed.
     """
 
     text = ""
 
-    def describe(self) -> str:
-        """Make the lines of this thread."""
+    def make(self) -> str:
+        """Store and return the lines."""
         thread = clean(threading.current_thread().name, MAX_THREAD)
         self.text = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread={thread}"
         return self.text
@@ -100,7 +103,8 @@ os.register_at_fork(after_in_child=_caller.forget)
 def describe_caller() -> str:
     """Return the description of the caller: at most about 200 bytes."""
     work = current_work.get()
-    lines = _caller.lines.text or _caller.lines.describe()
+    thread = _caller.lines
+    lines = thread.text or thread.make()
     return lines if work is None else f"{lines}\n{work()}"
 
 

@@ -18,7 +18,7 @@ from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats import errors, metrics
-from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, moment, worker_info
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
 
@@ -293,7 +293,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         failed,
         unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        moment(due_ms) if due_ms else None,
+        moment_of(due_ms * 1_000) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
@@ -320,5 +320,5 @@ def pause_of(stored: bytes) -> QueuePause | None:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
-    until = moment(int(until_ms)) if int(until_ms) else None
-    return QueuePause(note["reason"], note["author"], moment(int(since_ms)), until)
+    until = moment_of(int(until_ms) * 1_000) if int(until_ms) else None
+    return QueuePause(note["reason"], note["author"], moment_of(int(since_ms) * 1_000), until)

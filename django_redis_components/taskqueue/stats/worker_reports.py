@@ -139,7 +139,7 @@ def _command(reported: Any) -> WorkerCommand | None:
         return None
     verb, author, at_ms, outcome, target = reported
     verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
-    return WorkerCommand(verb, author, moment(int(at_ms)), outcome, target)
+    return WorkerCommand(verb, author, moment_of(int(at_ms) * 1_000), outcome, target)
 
 
 def _figure(value: Any) -> float | None:
@@ -153,8 +153,3 @@ def _figure(value: Any) -> float | None:
     if not 0 <= (figure := float(value)) < MAX_FIGURE:
         raise ValueError(f"{figure!r}: expected a number from 0 to {MAX_FIGURE:g}.")
     return figure
-
-
-def moment(ms: int) -> datetime:
-    """Return the time at these milliseconds since the epoch."""
-    return moment_of(ms * 1_000)
