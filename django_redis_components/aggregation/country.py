@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import time
 
@@ -14,6 +13,7 @@ from django_redis_components.aggregation.mmdb import mmdb_file
 from django_redis_components.aggregation.places import UNKNOWN_COUNTRY, pack_public, unpacked
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import run
 
 #: Addresses whose country a process remembers, about 250 bytes each.
@@ -81,4 +81,4 @@ def _after_fork() -> None:
     _mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

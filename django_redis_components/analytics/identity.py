@@ -16,7 +16,6 @@ Requests with ``Sec-GPC: 1`` or ``DNT: 1`` are not identified. Requests with the
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
 import threading
@@ -30,6 +29,7 @@ from django.utils.cache import patch_vary_headers
 
 from django_redis_components.analytics.periods import Unit, following, label, start_of
 from django_redis_components.core import conf, keys
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import Command, Flow
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def clear_salts() -> None:
 
 
 conf.on_change(clear_salts)
-os.register_at_fork(after_in_child=clear_salts)  # the child has no timers that remove them
+after_fork_in_child(clear_salts)  # the child has no timers that remove them
 
 
 def opts_out(request: HttpRequest) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import Command
 
 #: Seconds between two transfers to Redis.
@@ -43,7 +43,7 @@ class Collector:
     def __init__(self) -> None:
         self.reset()
         conf.on_change(self.clear)
-        os.register_at_fork(after_in_child=self.reset)
+        after_fork_in_child(self.reset)
         atexit.register(self.flush)
 
     def reset(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from typing import Generic, TypeVar
+
+from django_redis_components.core.forks import after_fork_in_child
 
 T = TypeVar("T")
 
@@ -16,7 +17,7 @@ class Instances(Generic[T]):
     def __init__(self) -> None:
         self._references: weakref.WeakSet[T] = weakref.WeakSet()
         self._unlock()
-        os.register_at_fork(after_in_child=self._unlock)
+        after_fork_in_child(self._unlock)
 
     def add(self, instance: T) -> None:
         """Add an object."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.forks import after_fork_in_child
 
 #: Connect timeout in seconds. A longer one delays the page that reports an outage.
 CONNECT_S = 1.0
@@ -63,4 +63,4 @@ def _after_fork() -> None:
 
 
 conf.on_change(close_all)
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import threading
 import time
 import weakref
 from typing import Protocol
+
+from django_redis_components.core.forks import after_fork_in_child
 
 #: A connection alias, and the name of a value.
 Key = tuple[str, str]
@@ -92,4 +93,4 @@ def _after_fork() -> None:
     _flights.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

@@ -12,6 +12,7 @@ from pathlib import Path
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.decompression import CODECS
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.files.consumer import FileConsumer
@@ -217,7 +218,7 @@ def _after_fork() -> None:
     _mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)
 
 
 def _check_consumers(consumers: Sequence[str]) -> tuple[str, ...]:

@@ -83,8 +83,10 @@ class LocalFile:
         return self._file.read(size)
 
     def peek(self) -> bytes:
-        """Return the first four bytes."""
-        return os.pread(self._file.fileno(), 4, 0)
+        """Return the first four bytes. Nothing may have been read before."""
+        first = self._file.read(4)
+        self._file.seek(0)
+        return first
 
     def check_unchanged(self) -> None:
         """Compare size, inode, and times of modification and of change with those at the start.

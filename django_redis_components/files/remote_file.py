@@ -189,8 +189,8 @@ class RemoteFile:
     def save_to(self, path: str | os.PathLike[str], progress: Callable[[int], object] | None = None) -> None:
         """Write the file as it was published to a path, which appears whole or not at all.
 
-        The bytes are written to ``<path>.<id>.part``. If the process dies, the next call continues there. The SHA-256
-        of the whole file is compared before it is renamed. Does not call `done`.
+        The bytes are written to ``<path>.<id>.part``. If the process dies, the next call continues there (on
+        Windows it starts over). The SHA-256 of the whole file is compared before it is renamed. Does not call `done`.
 
         Args:
             path: of the file; an existing one is replaced.

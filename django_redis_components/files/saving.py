@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -16,6 +16,13 @@ from django_redis_components.core.protocol import Flow, LocalIO
 from django_redis_components.files.chunk_reader import ChunkReader
 from django_redis_components.files.exceptions import ChecksumMismatch, FileUnavailable
 from django_redis_components.files.manifest import Manifest
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    _CAN_LOCK = False
+else:
+    _CAN_LOCK = True
 
 #: Bytes that are read at once of a file that is continued.
 BLOCK_BYTES = 1024 * 1024
@@ -36,11 +43,13 @@ class PartFile:
 
     def __init__(self, path: str, manifest: Manifest) -> None:
         self._path = Path(path)
-        self._part = Path(f"{path}.{manifest.id}.part")
+        part_id = manifest.id if _CAN_LOCK else secrets.token_hex(8)  # without locks each call writes its own
+        self._part = Path(f"{path}.{part_id}.part")
         self._manifest = manifest
         self._digest = hashlib.sha256()
         self._file = self._part.open("a+b")
-        self._lock()
+        if _CAN_LOCK:
+            self._lock()
         self._remove_others()
         self._file.seek(0)
         self.size = 0
@@ -73,9 +82,8 @@ class PartFile:
         for other in self._part.parent.glob(f"{glob.escape(self._path.name)}.*.part"):
             if other == self._part or not _PART_NAME.fullmatch(other.name.removeprefix(self._path.name)):
                 continue
-            with suppress(OSError), other.open("a+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                other.unlink()
+            with suppress(OSError):
+                _remove_unless_open(other)
 
     def write(self, data: bytes) -> None:
         """Append bytes."""
@@ -98,20 +106,42 @@ class PartFile:
             text = f"the SHA-256 of {str(self._part)!r} was {found}; it was removed, so that the next call starts over"
             raise ChecksumMismatch(channel, self._manifest.name, text)
         self._part.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)  # otherwise a power failure after `done` may undo the renaming
-        finally:
-            os.close(directory)
+        _sync_directory(self._path.parent)
 
     def discard(self) -> None:
-        """Remove the part: the file cannot be completed."""
+        """Close and remove the part: the file cannot be completed."""
+        self._file.close()  # first: Windows removes no open file
         with suppress(FileNotFoundError):
             self._part.unlink()
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _remove_unless_open(part: Path) -> None:
+    """Remove a part.
+
+    Raises:
+        OSError: another process writes it. Windows removes no open file.
+    """
+    if not _CAN_LOCK:
+        part.unlink()
+        return
+    with part.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
+
+
+def _sync_directory(path: Path) -> None:
+    """Write a renaming to the disk: a power failure after `done` may undo it otherwise."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open directories
+        return
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def save_flow(

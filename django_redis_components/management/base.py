@@ -121,7 +121,7 @@ def system_user() -> str:
     """Return the name of the system user, who is recorded as the author of a change; "" without one."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+    except (ImportError, KeyError, OSError):  # a container's user may have no name, and Windows no `pwd`
         return ""
 
 

@@ -225,4 +225,4 @@ def _expand(paths: Sequence[str], result: Distribution) -> Iterator[tuple[str, s
             folders.sort()
             for name in sorted(names):
                 found = Path(folder) / name
-                yield str(found), str(found.relative_to(path))
+                yield str(found), found.relative_to(path).as_posix()

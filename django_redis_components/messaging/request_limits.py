@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.exceptions import MessagingError
@@ -127,5 +127,4 @@ def _after_fork() -> None:
     _open.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

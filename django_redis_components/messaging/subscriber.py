@@ -12,9 +12,7 @@ import asyncio
 import builtins
 import contextlib
 import logging
-import os
 import random
-import select
 import socket
 import threading
 import time
@@ -28,6 +26,8 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.server import blocking_timeout_s
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
+from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.polling import POLLIN, new_poller
 
 #: Seconds without a waiter after which the thread ends and closes its connections.
 LINGER_S = 5.0
@@ -281,10 +281,10 @@ class ChannelSubscriber:
 
     def _poll(self, ping_s: float) -> None:
         """Wait for messages and notify their listeners; check connections on which nothing arrives."""
-        poller = select.poll()
-        poller.register(self._wakeup, select.POLLIN)
+        poller = new_poller()
+        poller.register(self._wakeup, POLLIN)
         for link in self._links.values():
-            poller.register(link.connection.fileno(), select.POLLIN)
+            poller.register(link.connection.fileno(), POLLIN)
         ready = {number for number, _ in poller.poll(min(ping_s, LINGER_S) * 1_000)}
         if self._wakeup.fileno() in ready:
             self._wakeup.recv(4_096)
@@ -379,4 +379,4 @@ def _after_fork() -> None:
 
 
 conf.on_change(stop_all)
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

@@ -7,11 +7,11 @@ was sent, so that an entry never outlives the denial on the server.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 
 from django_redis_components.core import conf
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.ratelimits.decision import Decision
 
 #: Keys in the cache; the oldest is evicted. About 700 bytes each.
@@ -97,7 +97,7 @@ class DenialCache:
 #: The cache of this process.
 DENIALS = DenialCache()
 conf.on_change(DENIALS.clear)
-os.register_at_fork(after_in_child=DENIALS.after_fork)
+after_fork_in_child(DENIALS.after_fork)
 
 
 def clear_denial_cache() -> None:

@@ -6,7 +6,6 @@ the limit. The memory is bounded: the counts of the keys that were hit longest a
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from django_redis_components.core import conf
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.rates import ParsedRate
 from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import RateState
@@ -174,4 +174,4 @@ def _size(key: str, count: _Count) -> int:
 #: The counts of this process.
 LOCAL_COUNTS = LocalCounts()
 conf.on_change(LOCAL_COUNTS.clear)
-os.register_at_fork(after_in_child=LOCAL_COUNTS.after_fork)
+after_fork_in_child(LOCAL_COUNTS.after_fork)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 from typing import Any
 
 import pytest
@@ -145,3 +147,10 @@ def test_repr_of_an_endpoint_hides_the_password() -> None:
     assert str(endpoint) == "a:7000, b:7001 (connection 'tasks')"
     assert repr(endpoint) == "<Endpoint cluster a:7000, b:7001 (connection 'tasks')>"
     assert str(parsed("unix://:secret@/run/s")) == "/run/s (connection 'tasks')"
+
+
+def test_url_of_a_unix_socket_is_refused_where_python_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    assert problem("unix:///run/redis.sock") == "Python has no Unix sockets on win32: expected redis:// or rediss://"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from django_redis_components.management.commands import top
+from django_redis_components.management.top import terminal
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
@@ -96,7 +96,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was_after_an_outage(keyboard: int, mon
     def interrupt(_: float) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(top.terminal, "wait_for_quit", interrupt)
+    monkeypatch.setattr(terminal, "wait_for_quit", interrupt)
 
     call_command("top", stdout=out, no_color=True)
 

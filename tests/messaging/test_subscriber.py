@@ -8,7 +8,6 @@ import select
 import signal
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,7 +124,7 @@ def test_an_unexpected_error_does_not_end_the_thread(
             raise failure
         return select.poll()
 
-    monkeypatch.setattr(subscriber, "select", SimpleNamespace(poll=poll, POLLIN=select.POLLIN))
+    monkeypatch.setattr(subscriber, "new_poller", poll)
     waiter = Waiter(lambda: Mailbox("o").wait(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
     Mailbox("o").send("x")

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import dataclasses
 import difflib
-import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Iterator
@@ -30,6 +29,7 @@ from django_redis_components.core.client.page_clients import AsyncPageClient, Sy
 from django_redis_components.core.client.transport import close_in_child
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.forks import after_fork_in_child
 
 __all__ = [
     "AsyncClient",
@@ -272,4 +272,4 @@ def _after_fork() -> None:
 
 
 conf.on_change(_on_change)
-os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

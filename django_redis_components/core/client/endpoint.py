@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import socket
+import sys
 from typing import Any, NamedTuple
 
 from redis import connection as sync_connections
@@ -93,8 +95,10 @@ class Endpoint:
         """Check the options with redis-py, without connecting.
 
         Raises:
-            ValueError: redis-py does not accept them.
+            ValueError: redis-py does not accept them, or this platform has no Unix sockets.
         """
+        if self.transport == "unix" and not hasattr(socket, "AF_UNIX"):
+            raise ValueError(f"Python has no Unix sockets on {sys.platform}: expected redis:// or rediss://")
         try:
             self.sync_connection(self.seeds[0])
             if self.kind == "sentinel":

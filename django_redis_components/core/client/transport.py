@@ -17,7 +17,6 @@ import asyncio
 import builtins
 import contextlib
 import math
-import select
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from django_redis_components.core.client.encoding import pack, pack_many
 from django_redis_components.core.client.event_loops import PART_S, abort, finish, shorter_timeouts
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
+from django_redis_components.core.polling import POLLIN, new_poller
 from django_redis_components.core.protocol import CommandArgs
 
 #: What `read_within` returns when no reply has arrived in time.
@@ -335,8 +335,8 @@ class AsyncConnection(_BaseConnection):
 
     def _has_arrived(self) -> bool:
         """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
-        poller = select.poll()
-        poller.register(self._redis_connection._writer.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        poller = new_poller()
+        poller.register(self._redis_connection._writer.transport.get_extra_info("socket").fileno(), POLLIN)
         return bool(poller.poll(0))
 
     async def _exchange(self, data: bytes, count: int, timeout_s: float | None = None) -> list[Any]:

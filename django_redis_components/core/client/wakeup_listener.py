@@ -7,7 +7,6 @@ the poller at the next due task, therefore leaves the command outstanding and wa
 from __future__ import annotations
 
 import math
-import select
 import time
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from django_redis_components.core.client._sync.client import SyncClient
 from django_redis_components.core.client.server import blocking_timeout_s, explain_error
 from django_redis_components.core.client.slot_migration import pause_s
 from django_redis_components.core.client.transport import SyncConnection
+from django_redis_components.core.polling import POLLIN, new_poller
 
 
 class WakeupListener:
@@ -97,9 +97,9 @@ class WakeupListener:
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless `wake_fd` is readable."""
-        poller = select.poll()
+        poller = new_poller()
         if self._wake_fd is not None:
-            poller.register(self._wake_fd, select.POLLIN)
+            poller.register(self._wake_fd, POLLIN)
         poller.poll(max(0.0, seconds * 1_000))
 
     def _poll(self, connection: SyncConnection, seconds: float) -> set[int]:
@@ -107,10 +107,10 @@ class WakeupListener:
 
         `poll`, because `select` supports no descriptor above 1023. It counts whole milliseconds; the rest is slept.
         """
-        poller = select.poll()
-        poller.register(connection.fileno(), select.POLLIN)
+        poller = new_poller()
+        poller.register(connection.fileno(), POLLIN)
         if self._wake_fd is not None:
-            poller.register(self._wake_fd, select.POLLIN)
+            poller.register(self._wake_fd, POLLIN)
         whole_ms = max(0, math.floor(seconds * 1_000))
         if not whole_ms:
             time.sleep(max(0.0, seconds))

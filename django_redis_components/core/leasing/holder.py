@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING
 
+from django_redis_components.core.forks import after_fork_in_child
+
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
@@ -97,7 +99,7 @@ class _Caller:
 
 
 _caller = _Caller()
-os.register_at_fork(after_in_child=_caller.forget)
+after_fork_in_child(_caller.forget)
 
 
 def describe_caller() -> str:

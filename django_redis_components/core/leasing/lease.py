@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from django_redis_components.core.forks import after_fork_in_child
+
 if TYPE_CHECKING:
     from django_redis_components.core.leasing.forced_release import ForcedRelease
     from django_redis_components.core.leasing.owner import Owner
@@ -36,7 +38,7 @@ class _Process:
 
 
 _process = _Process()
-os.register_at_fork(after_in_child=_process.refresh)
+after_fork_in_child(_process.refresh)
 
 
 class Lease:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.leasing.lease import Lease, if_held
 
 #: A task, or the marker of a thread. A weak reference: a lease must not keep its owner alive.
@@ -64,7 +64,7 @@ class Mutexes:
 
 
 Mutexes.create()
-os.register_at_fork(after_in_child=Mutexes.create)
+after_fork_in_child(Mutexes.create)
 
 
 def current_owner() -> Owner:

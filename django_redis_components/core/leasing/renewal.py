@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import os
 import threading
 import time
 import weakref
@@ -30,6 +29,7 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.leasing.background import BackgroundRunner, start_daemon
 from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
@@ -335,4 +335,4 @@ def _combined(replies: list[object]) -> object:
 renewer = LeaseRenewer()
 
 
-os.register_at_fork(after_in_child=renewer.reset)
+after_fork_in_child(renewer.reset)

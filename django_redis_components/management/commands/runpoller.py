@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
 from django_redis_components.management.plain_output import PlainOutputCommand
-from django_redis_components.taskqueue.startup import run_poller
+from django_redis_components.management.posix import require_posix
 
 
 class Command(PlainOutputCommand):
@@ -35,6 +35,9 @@ class Command(PlainOutputCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
+        require_posix("runpoller")
+        from django_redis_components.taskqueue.startup import run_poller
+
         try:
             code = run_poller(logs.configure(self, options), using=options["using"])
         except (RedisComponentsError, RedisError, ValueError) as exc:

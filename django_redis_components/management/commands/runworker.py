@@ -15,8 +15,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
 from django_redis_components.management.plain_output import PlainOutputCommand
-from django_redis_components.taskqueue.startup import run_worker
-from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient
+from django_redis_components.management.posix import require_posix
 from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, WorkerOptions
 
 
@@ -76,6 +75,10 @@ class Command(PlainOutputCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
+        require_posix("runworker")
+        from django_redis_components.taskqueue.startup import run_worker
+        from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient
+
         reloader = ReloaderClient.from_environment()
         if options["reload"] and reloader is None:
             sys.exit(Reloader(self.stdout.write).run())

@@ -20,7 +20,8 @@ from django_redis_components.management.base import (
     add_common,
     command_error,
 )
-from django_redis_components.management.top import screen, terminal
+from django_redis_components.management.posix import require_posix
+from django_redis_components.management.top import screen
 from django_redis_components.management.top.snapshot import TopSnapshot, read_top
 
 #: Seconds between two refreshes without --interval.
@@ -56,13 +57,16 @@ class Command(OperatorCommand):
             return CommandResult(_read(using).data())
         if options["once"]:
             self.stdout.write("\n".join(self._lines(using, None)))
-        elif not self.stdout.isatty():
-            raise CommandError("Standard output is not a terminal; pass --once or --json.")
         else:
+            require_posix("top")
+            if not self.stdout.isatty():
+                raise CommandError("Standard output is not a terminal; pass --once or --json.")
             self._refresh(using, max(MIN_INTERVAL_S, options["interval"]))
         return CommandResult({})
 
     def _refresh(self, using: str, interval_s: float) -> None:
+        from django_redis_components.management.top import terminal
+
         connections.client(using)  # an unknown connection is an error, not an outage
         try:
             with terminal.full_screen(self._write):

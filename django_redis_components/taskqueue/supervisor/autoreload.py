@@ -21,7 +21,7 @@ from typing import Any
 from django.utils import autoreload
 
 from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
-from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_SIGNALS
+from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP_SIGNALS
 
 #: Environment variable for the worker: the reloader's pid, and where to write the list of imported files.
 VARIABLE = "REDIS_COMPONENTS_RELOADER"

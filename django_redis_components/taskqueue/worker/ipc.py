@@ -1,4 +1,4 @@
-"""Messages between a supervisor and its worker processes: heartbeats, commands, signals and prefetched leases.
+"""Messages between a supervisor and its worker processes: heartbeats, commands and prefetched leases.
 
 Two pipes connect them. A worker process writes a heartbeat once a second and when a task with a hard time limit
 starts. The supervisor writes commands to the other pipe; the worker process stops when the supervisor's end is closed.
@@ -13,19 +13,10 @@ import itertools
 import json
 import mmap
 import os
-import signal
 import struct
 import threading
 from typing import NamedTuple
 
-#: Signals that stop a worker.
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-#: The supervisor sends it to end the grace period. A second SIGTERM could be merged with the first.
-STOP_NOW = signal.SIGQUIT
-#: Fetch nothing more, finish the running tasks, and stay.
-QUIET = signal.SIGUSR1
-#: Signals that are blocked while a process is forked.
-BLOCKED_SIGNALS = (*STOP_SIGNALS, STOP_NOW, QUIET)
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
 SLOTS = 2_048
 #: Bytes of a slot: one of length, then number, task id and token. A longer entry is not noted.

@@ -24,14 +24,8 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, log_handler, tracing
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
-from django_redis_components.taskqueue.worker.ipc import (
-    BLOCKED_SIGNALS,
-    QUIET,
-    STOP_NOW,
-    CommandReader,
-    Heartbeat,
-    PrefetchedLeases,
-)
+from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
 from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
 
 #: Longest time between two heartbeats, in seconds; a third of a short lease.

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from django_redis_components.management import logs
-from django_redis_components.taskqueue.worker.ipc import STOP_SIGNALS
+from django_redis_components.taskqueue.worker.process_signals import STOP_SIGNALS
 from example_project.localserver import LocalServer, ServerError, old_redis_binary
 from tests.support import Store, eventually, skip_missing
 from tests.support.processes import Children

@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 from django_redis_components.core.client import connections
 from django_redis_components.management.arguments import weights
-from django_redis_components.management.commands import runworker
+from django_redis_components.taskqueue import startup
 from django_redis_components.taskqueue.worker.fetcher import Fetcher, QueueOrder
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from tests.support import Proxy, Store, run_together
@@ -123,7 +123,7 @@ def started_options(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
         received.append(options)
         return 0
 
-    monkeypatch.setattr(runworker, "run_worker", run_worker)
+    monkeypatch.setattr(startup, "run_worker", run_worker)
     return received
 
 
