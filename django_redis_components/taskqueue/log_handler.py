@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
-from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue import forks, guarded_logger
 from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
 from django_redis_components.taskqueue.store.job import Job
 
@@ -282,4 +282,4 @@ def log_success(job: Job) -> None:
         return
     seconds = job.ran_us / 1_000_000
     if installed is None or not installed.write_success(job, seconds):
-        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))
+        guarded_logger.logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))

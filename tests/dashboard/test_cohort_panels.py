@@ -132,7 +132,7 @@ def test_rankings_of_this_process_are_listed(redis_server: Store, viewer: Client
     page = html(viewer)
 
     shown = text_of(page)
-    assert "0 quiz · this week Rank Member Score 1 dora 1,000 2 &lt;anna&gt; 30.5 3 carl 20 3 bert 20" in shown
+    assert "0 quiz · this week Rank Member Score 1 dora 1,000 2 &lt;anna&gt; 30.5 3 bert 20 3 carl 20" in shown
     assert "0 empty · all time : No member has a score." in shown
     assert "0 far · all time : on the connection “other”" in shown
     assert "<anna>" not in page

@@ -91,10 +91,12 @@ def test_stored_state_of_a_lost_task_is_deleted(store: Store) -> None:
     assert not has_record(store, result)
 
 
-def test_lost_task_of_a_flow_is_not_listed_as_waiting(store: Store) -> None:
+def test_tasks_behind_a_lost_task_of_a_flow_wait_no_more(store: Store) -> None:
     flow = chain(note.s(1), note.si(2), note.si(3)).enqueue()
 
     delete(store, flow.results[1])
     recover()
 
-    assert store.raw.zrange(queue_key(store, "waiting"), 0, -1) == [flow.results[2].id.encode()]
+    assert store.raw.zrange(queue_key(store, "waiting"), 0, -1) == []
+    flow.results[2].refresh()
+    assert flow.results[2].state == "failed"

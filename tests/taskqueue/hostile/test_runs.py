@@ -14,7 +14,6 @@ import pytest
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.taskqueue import signals, tracing
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.hostile.errors import KINDS
@@ -263,12 +262,12 @@ def test_coroutine_that_is_cancelled_before_its_first_step_is_retried(
 def test_run_whose_thread_has_died_fails_and_the_process_is_replaced(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(self: Fetcher, ack: Ack) -> None:
+    def die(ack: Ack) -> None:
         raise SystemExit("the guard itself is broken")
 
     with running_worker(*QUEUES, threads=2) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(Fetcher, "settle", die)
+            patch.setattr(worker.fetcher, "settle", die)
             result = good.enqueue(1)
             eventually(lambda: worker.lost_threads() == 1)
         assert worker.running() == [result.id]

@@ -173,13 +173,13 @@ def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
 
 
 def test_status_reports_that_it_is_truncated(redis_server: Store) -> None:
-    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(201)})
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:04}": number for number in range(5_001)})
 
     printed = lines("status")
 
-    assert printed[0] == "Only the first 200 queues are listed. Pass the names of others to see them."
-    assert len(printed) == 1 + 1 + 200 + 2
-    assert lines("status", "q200")[1].startswith("q200 ")
+    assert printed[0] == "Only the first 5,000 queues are listed. Pass the names of others to see them."
+    assert len(printed) == 1 + 1 + 5_000 + 2
+    assert lines("status", "q5000")[1].startswith("q5000 ")
 
 
 def test_pause_and_resume(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

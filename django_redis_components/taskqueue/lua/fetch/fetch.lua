@@ -82,7 +82,7 @@ if stored and string.match(stored, "^%S+") == request then
 end
 
 -- One command for both, as most sites have no pause, and most queues only ready tasks.
-local others = count_others(ctx, ARGV[8], base_key(ctx, K.paused))
+local others = queues > 0 and count_others(ctx, ARGV[8], base_key(ctx, K.paused)) or 0
 local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 others = has_pauses and others - 1 or others
 local next_due_ms = 0

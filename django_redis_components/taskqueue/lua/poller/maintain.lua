@@ -63,7 +63,6 @@ local is_passive = left_ms and left_ms <= 2 * poller_lease_ms
 if is_passive and contact ~= "new" and contact ~= "error" then
   return { 0, left_ms, 0, {}, 0, 1, 0 }
 end
-
 local ctx = new_context(base)
 local next_due_ms = 0
 
