@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import secrets
 from bisect import bisect_right
@@ -19,6 +18,7 @@ from django_redis_components.aggregation.places import UNKNOWN, Address, Place, 
 from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
 from django_redis_components.core.units import moment_of
 
@@ -31,7 +31,7 @@ LOAD_TTL_MS = 15 * 60 * 1_000
 #: Where places are looked up.
 Source = Literal["auto", "mmdb", "ranges"]
 
-logger = logging.getLogger("django_redis_components.aggregation")
+logger = guarded_logger("django_redis_components.aggregation")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

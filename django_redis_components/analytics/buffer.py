@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import secrets
 import threading
 import time
@@ -44,6 +43,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.flushing import Collector
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Call, Flow, run
 
 #: Different views of a site that a process buffers with their visitor and source; after as many again, only their sum.
@@ -130,7 +130,7 @@ class ViewBuffer(Collector):
     """The views of this process, by connection and site."""
 
     name = "page-views"
-    logger = logging.getLogger("django_redis_components.analytics")
+    logger = guarded_logger("django_redis_components.analytics")
     warning = "Redis is unavailable, page views are kept in the process: %s"
 
     def reset(self) -> None:

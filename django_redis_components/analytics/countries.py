@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 from django.utils.module_loading import import_string
 
 from django_redis_components.core import conf
+from django_redis_components.core.exception_text import safe_repr
+from django_redis_components.core.exceptions import must_raise
+from django_redis_components.core.guarded_logger import guarded_logger
 
-logger = logging.getLogger("django_redis_components.analytics")
+logger = guarded_logger("django_redis_components.analytics")
 
 #: The country of an address that is unknown.
 UNKNOWN_COUNTRY = "ZZ"
@@ -27,16 +29,20 @@ class CountryLookup:
         An address whose look-up raises is unknown. The next batch tries again.
         """
         found: dict[str | None, str | None] = {None: None}
-        path, error = conf.settings().analytics.country, None
+        path = conf.settings().analytics.country
+        error: BaseException | None = None
         for address in addresses:
             if address is None or address in found:
                 continue
             try:
                 found[address] = None if path is None else _checked(import_string(path)(address))
-            except Exception as exc:  # noqa: BLE001 - a function of the site: it may raise anything
+            except BaseException as exc:
+                if must_raise(exc):
+                    raise
                 found[address], error = UNKNOWN_COUNTRY, exc
         if error is not None and not self._has_failed:
-            logger.warning("The country of an address cannot be looked up and counts as unknown: %r", error)
+            message = "The country of an address cannot be looked up and counts as unknown: %s raised %s"
+            logger.warning(message, path, safe_repr(error))
         self._has_failed = error is not None
         return found
 

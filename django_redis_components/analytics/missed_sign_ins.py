@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import threading
 from datetime import date
 from typing import Any
@@ -14,6 +13,7 @@ from django_redis_components.analytics.signins import SignIns, sign_in_flow
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.flushing import Collector
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, run
 
 #: Sign-ins that a process keeps, about 300 bytes each. Further ones are not counted.
@@ -39,7 +39,7 @@ class MissedSignIns(Collector):
     """The sign-ins of this process that could not be counted yet."""
 
     name = "missed-sign-ins"
-    logger = logging.getLogger("django_redis_components.analytics")
+    logger = guarded_logger("django_redis_components.analytics")
 
     def reset(self) -> None:
         """See the base class."""

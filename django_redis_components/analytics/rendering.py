@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +15,12 @@ from django_redis_components.analytics.year_calendar import SIZE, YearCalendar, 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 
 CALENDAR_TEMPLATE = "django_redis_components/analytics/sign_in_calendar.html"
 
-logger = logging.getLogger("django_redis_components.analytics")
+logger = guarded_logger("django_redis_components.analytics")
 
 
 def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[bool] | None) -> YearCalendar | None:

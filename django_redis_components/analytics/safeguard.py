@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,8 +11,9 @@ from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
+from django_redis_components.core.guarded_logger import guarded_logger
 
-logger = logging.getLogger("django_redis_components.analytics")
+logger = guarded_logger("django_redis_components.analytics")
 
 #: Seconds for which nothing is counted after an error of Redis, so that requests do not wait for its timeout.
 PAUSE_S = 5.0
@@ -105,7 +105,7 @@ class Safeguard:
         elif isinstance(error, ConfigurationError):
             logger.error("Invalid settings, %s are not counted: %s", what, error)
         else:
-            logger.error("Cannot count %s.", what, exc_info=error)
+            logger.log_exception(error, "Cannot count %s.", what)
 
 
 #: The safeguard of this process: the middleware and the receiver share its state.

@@ -9,13 +9,13 @@ weight the same text with one. `lua/shared/entries.lua` builds members from reco
 from __future__ import annotations
 
 import dataclasses
-import logging
 import unicodedata
 from collections.abc import Sequence
 from uuid import UUID
 
 from django.utils.functional import Promise
 
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.text import WORD, fold, folded_places
 
@@ -35,7 +35,7 @@ MAX_WEIGHT = 999_999_999
 #: Maximum suggestions of one query.
 MAX_SUGGESTIONS = 1_000
 
-logger = logging.getLogger("django_redis_components.autocomplete")
+logger = guarded_logger("django_redis_components.autocomplete")
 
 #: Types of an id; it is returned as a string.
 Id = str | int | UUID

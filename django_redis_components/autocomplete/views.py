@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 
 from asgiref.sync import sync_to_async
@@ -28,6 +27,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import match_span
 
 #: Maximum page number; each page is read from the first entry on.
@@ -41,7 +41,7 @@ SLOT_WAIT_S = 1.0
 
 _PAGE = re.compile(r"[1-9][0-9]?")
 
-logger = logging.getLogger(__name__)
+logger = guarded_logger(__name__)
 
 
 class RequestRejected(Exception):

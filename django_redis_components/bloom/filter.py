@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import secrets
 from collections.abc import AsyncIterable, Iterable, Iterator
@@ -20,6 +19,7 @@ from django_redis_components.bloom.plan import BloomPlan
 from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.scripts import LuaScript
@@ -41,7 +41,7 @@ META_FIELDS = ("parameters", "generation", "layers", "layout")
 #: "1" in the replies of scripts.
 YES = ord("1")
 
-logger = logging.getLogger("django_redis_components.bloom")
+logger = guarded_logger("django_redis_components.bloom")
 
 
 class KnownState(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 from typing import TYPE_CHECKING
 
 from django_redis_components.core import conf
+from django_redis_components.core.guarded_logger import guarded_logger
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -18,7 +18,7 @@ IPV6_PREFIX = 64
 #: Values of `REMOTE_ADDR` when the server, or the proxy in front of it, listens on a Unix socket.
 NO_ADDRESS = ("", "unix:")
 
-_log = logging.getLogger("django_redis_components.addresses")
+_log = guarded_logger("django_redis_components.addresses")
 
 #: Not empty once a missing address was logged: one line per process, not one per request.
 _logged: list[bool] = []

@@ -5,6 +5,7 @@ Settings and system checks use this module: it does not import redis-py, which t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +15,14 @@ class RedisComponentsError(Exception):
     """Root of all errors of operations. Interruptions have another root: `Interruption`."""
 
 
-class Interruption(Exception):
+class BaseInterruption(BaseException):
+    """Root of what ends running code from outside, at any instruction: a soft time limit, the cancellation of a task.
+
+    Code that outlives all errors of the site's code must raise it again (`must_raise`).
+    """
+
+
+class Interruption(BaseInterruption, Exception):
     """Raised in running code from outside, at any instruction: a soft time limit.
 
     It is not the outcome of an operation, so it is not a `RedisComponentsError`: a handler for the errors of a lock
@@ -31,6 +39,19 @@ def raise_interruption(responses: Iterable[tuple[object, object]]) -> None:
     for _, response in responses:
         if isinstance(response, Interruption):
             raise response
+
+
+def must_raise(exc: BaseException) -> bool:
+    """Return whether an exception in the site's code concerns our code that called it, which then raises it again.
+
+    An interruption does, and what ends the main thread, such as KeyboardInterrupt. In another thread, SystemExit and
+    the like would end that thread, and nobody would notice. The class is examined, not the instance, whose `__class__`
+    may be the site's code.
+    """
+    kind = type(exc)
+    if issubclass(kind, BaseInterruption):
+        return True
+    return not issubclass(kind, Exception) and threading.current_thread() is threading.main_thread()
 
 
 class ConfigurationError(RedisComponentsError, ImproperlyConfigured):

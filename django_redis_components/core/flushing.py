@@ -8,7 +8,6 @@ confirm is dropped, because adding it again could add it twice.
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.guarded_logger import GuardedLogger
 from django_redis_components.core.protocol import Command
 
 #: Seconds between two transfers to Redis.
@@ -37,7 +37,7 @@ class Collector:
     """
 
     name: str
-    logger: logging.Logger
+    logger: GuardedLogger
     warning: str
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Collector:
             has_data.clear()
             try:
                 self.flush()
-            except Exception:
+            except BaseException:  # without the thread, the process would send no data any more
                 self.logger.exception("Cannot add the data of %s to Redis.", self.name)
 
     def _log_error(self, error: Exception) -> None:

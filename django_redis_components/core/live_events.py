@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import logging
 import os
 import socket
 import time
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from django_redis_components.core import conf, keys
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.flushing import Collector
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.text import encodable
 
@@ -113,7 +113,7 @@ class LiveRecorder(Collector):
     """
 
     name = "live-events"
-    logger = logging.getLogger("django_redis_components.dashboard")
+    logger = guarded_logger("django_redis_components.dashboard")
     warning = "Events cannot be recorded for the page Live: %s"
 
     def reset(self) -> None:

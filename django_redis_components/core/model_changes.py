@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -15,7 +14,8 @@ from django.db.models.signals import class_prepared, m2m_changed, post_delete, p
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import RedisComponentsError, must_raise
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Objects that are read from the database at a time.
@@ -25,7 +25,7 @@ MAX_ATTEMPTS = 10
 #: Milliseconds for which the result of a comparison is kept.
 CHECK_TTL_MS = 90 * 86_400 * 1_000
 
-logger = logging.getLogger("django_redis_components")
+logger = guarded_logger("django_redis_components")
 
 
 class ModelChanges:
@@ -171,6 +171,11 @@ class ModelChanges:
                 "%s misses a change of %s %s: %s. %s repairs it.",
                 self._uid, self._model._meta.label, shown, exc, self._repair,
             )  # fmt: skip
+        except BaseException as exc:
+            if must_raise(exc):
+                raise
+            message = "%s misses changes of %s: a function of the site failed. %s repairs it."
+            logger.exception(message, self._uid, self._model._meta.label, self._repair)
 
 
 def write_newest(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -10,12 +9,13 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpRequest
 
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable, one_line
 
 #: The end of an entry whose action has no outcome yet.
 REQUESTED = ": requested."
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 
 class AuditEntry:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
+from django_redis_components.core.exceptions import must_raise
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue import ErrorGroup
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Characters of the text of an error in a list.
 LIST_LENGTH = 160
@@ -32,7 +32,9 @@ def shown_error(text: str) -> str:
         return text
     try:
         return encodable(str(import_string(path)(text)))
-    except Exception:
+    except BaseException as exc:
+        if must_raise(exc):
+            raise
         logger.exception("%s failed, so an error is not shown.", path)
         return _("Hidden: MASK_ERROR failed.")
 

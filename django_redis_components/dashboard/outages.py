@@ -20,6 +20,7 @@ from redis.exceptions import (
 )
 
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError, UnsupportedServer
 from django_redis_components.dashboard.clients import READ_S
 
@@ -55,7 +56,7 @@ class SnapshotFailed(RedisComponentsError):
     """
 
     def __init__(self, error: Exception, address: str) -> None:
-        super().__init__(str(error))
+        super().__init__(safe_text(error))
         self.error = error
         self.address = address
 
@@ -63,7 +64,7 @@ class SnapshotFailed(RedisComponentsError):
 def outage_of(error: Exception, address: str) -> Outage:
     """Return the outage that caused an error, in the active language."""
     code, title, advice = _describe(error)
-    return Outage(code, title, advice, address, str(error))
+    return Outage(code, title, advice, address, safe_text(error))
 
 
 def _describe(error: Exception) -> tuple[str, str, str]:

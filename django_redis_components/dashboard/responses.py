@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable, one_line
 from django_redis_components.dashboard import json_data, outages
 from django_redis_components.dashboard.models import (
@@ -36,7 +36,7 @@ from django_redis_components.dashboard.models import (
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Seconds between two refreshes of an open page.
 REFRESH_S = 5

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-import logging
 import random
 import secrets
 import time
 from collections.abc import Generator
+from logging import WARNING
 from typing import Any
 
 from redis.exceptions import RedisError, TimeoutError
@@ -23,6 +23,7 @@ from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import Interruption, RedisComponentsError, UnsupportedServer
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import key, validate_name
 from django_redis_components.core.protocol import BoundedSlotWait, Wait
 from django_redis_components.expiry.jitter import shorten
@@ -37,7 +38,7 @@ SLOT_MIGRATION_WAIT_S = 1.0
 #: Milliseconds after which an interrupted request has reached the server or never will.
 CANCEL_TTL_MS = 5_000
 
-_log = logging.getLogger(__name__)
+_log = guarded_logger(__name__)
 
 Steps = Generator[Any, Any, Any]
 
@@ -151,7 +152,8 @@ class CachedCall:
             if valid_body is None or isinstance(exc, Interruption):
                 raise
             yield from self._give_up(exc)
-            _log.warning("Cannot recompute %r early; using the value that is still valid.", self._name, exc_info=exc)
+            message = "Cannot recompute %r early; using the value that is still valid."
+            _log.log_exception(exc, message, self._name, level=WARNING)
             return valid_body
         yield from self._store(body, round((time.monotonic() - started_at) * 1_000))
         return body

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Flow, Wait, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.files.exceptions import FileUnavailable
@@ -15,7 +15,7 @@ from django_redis_components.files.publishing import REAP_COUNT, ChannelOptions,
 from django_redis_components.files.remote_file import RemoteFile
 from django_redis_components.files.scripts import NEXT, REAP
 
-logger = logging.getLogger("django_redis_components.files")
+logger = guarded_logger("django_redis_components.files")
 
 #: Longest wait before the state is read again, in seconds: a wakeup may be lost.
 LOOK_AGAIN_S = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import secrets
 import stat
@@ -18,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.decompression import detect_codec
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Sleep, Wait
 from django_redis_components.files.exceptions import (
     ChannelFull,
@@ -44,7 +44,7 @@ _MISSING = -1
 #: Dead or expired files that one call removes; fewer if they have many chunks.
 REAP_COUNT = 10
 
-logger = logging.getLogger("django_redis_components.files")
+logger = guarded_logger("django_redis_components.files")
 
 
 class ChannelOptions(NamedTuple):

@@ -20,6 +20,7 @@ from django_redis_components.aggregation.batches import MAX_EXAMPLES
 from django_redis_components.aggregation.exceptions import AggregationError
 from django_redis_components.aggregation.log_files import LogFile
 from django_redis_components.aggregation.log_lines import LogFormat
+from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management.progress import Advance
 
@@ -121,7 +122,7 @@ class LogCounter:
         except (AggregationError, RedisError):
             raise
         except Exception as exc:
-            raise CountingFailed(f"{job.path}: {type(exc).__name__}: {exc}") from exc
+            raise CountingFailed(f"{job.path}: {type(exc).__name__}: {safe_text(exc)}") from exc
 
     def _in_processes(self, jobs: Sequence[SegmentJob], processes: int) -> Iterator[FileReport]:
         """Count in processes, each with a connection on which it gets jobs and sends messages."""

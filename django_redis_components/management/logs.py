@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFormatter
 from django.utils.termcolors import colorize
 
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.log_handler import WorkerLogHandler
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter
@@ -71,7 +72,7 @@ def configure(command: BaseCommand, options: dict[str, Any]) -> Callable[[str], 
     if log_format and not is_shown:
         command.stderr.write(f"--log-format is ignored: LOGGING has handlers for {NAME}.")
     if is_shown and log_format == "json":
-        return logging.getLogger(NAME).info
+        return guarded_logger(NAME).info
     return command.stdout.write if options["verbosity"] else _discard
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from django_redis_components.core import keys, serialization
 from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
@@ -20,7 +20,7 @@ from django_redis_components.messaging.subscriber import ChannelListener, subscr
 #: Seconds of one wait of an iteration; a wait without an end could not be interrupted on all platforms.
 WAIT_S = 60.0
 
-logger = logging.getLogger("django_redis_components.messaging")
+logger = guarded_logger("django_redis_components.messaging")
 
 
 class Broadcast:

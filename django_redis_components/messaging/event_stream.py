@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import logging
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -17,6 +16,7 @@ from django.utils.cache import patch_cache_control
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.units import aware
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.arguments import MAX_ID
@@ -48,7 +48,7 @@ _HEADERS = {"Content-Type": "text/event-stream", "Content-Encoding": "identity",
 
 _COMMENT = ": keep-alive\n\n"
 
-logger = logging.getLogger(__name__)
+logger = guarded_logger(__name__)
 
 
 @dataclasses.dataclass(slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
-import logging
 import random
 import socket
 import threading
@@ -27,6 +26,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.server import blocking_timeout_s
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.polling import POLLIN, new_poller
 
 #: Seconds without a waiter after which the thread ends and closes its connections.
@@ -37,7 +37,7 @@ MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 #: Payloads that a listener keeps until they are read, and their bytes, 64 of the largest; the oldest are dropped.
 MAX_PAYLOADS, MAX_PAYLOAD_BYTES = 1_000, 4 * 1024 * 1024
 
-logger = logging.getLogger("django_redis_components.messaging")
+logger = guarded_logger("django_redis_components.messaging")
 
 
 class ChannelListener:
@@ -222,14 +222,15 @@ class ChannelSubscriber:
         while self._has_work():
             started_at, has_failed = time.monotonic(), True
             try:
-                self._serve()
+                try:
+                    self._serve()
+                finally:
+                    self._disconnect()
                 has_failed = False
             except (RedisError, RedisComponentsError, OSError) as exc:
                 logger.warning("Waiting for messages is interrupted: %s", exc)
-            except Exception:  # without the thread, no waiter of the process would be woken any more
+            except BaseException:  # without the thread, no waiter of the process would be woken any more
                 logger.exception("Waiting for messages is interrupted by an error.")
-            finally:
-                self._disconnect()
             if has_failed:
                 if time.monotonic() - started_at > MAX_PAUSE_S:
                     pause_s = MIN_PAUSE_S
@@ -335,10 +336,10 @@ class ChannelSubscriber:
 
     def _disconnect(self) -> None:
         """Close the connections, and wake all waiters: they have to look at the state again."""
-        for link in self._links.values():
-            link.connection.close()
-        self._links.clear()
+        links, self._links = self._links, {}
         self._requested.clear()
+        for link in links.values():
+            link.connection.close()
         with contextlib.suppress(ConfigurationError):  # the alias is gone
             connections.client(self._alias).reset_topology()
         with self._lock:

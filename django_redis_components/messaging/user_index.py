@@ -7,12 +7,12 @@ entry too many is harmless; after a removal the members are read again, because 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.messaging import keyspace
 
@@ -28,7 +28,7 @@ CHUNK = 500
 #: The id of a chat, and a user.
 Entry = tuple[str, str]
 
-logger = logging.getLogger("django_redis_components.messaging")
+logger = guarded_logger("django_redis_components.messaging")
 
 
 def add(entries: Iterable[Entry], *, is_strict: bool = False) -> Flow[None]:

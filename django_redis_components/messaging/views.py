@@ -9,7 +9,6 @@ async; both answer the same.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import arun
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
@@ -52,7 +52,7 @@ _REVISION = re.compile(r'-(\d{1,16})"$', re.ASCII)
 
 _Response = TypeVar("_Response", bound=HttpResponseBase)
 
-logger = logging.getLogger(__name__)
+logger = guarded_logger(__name__)
 
 #: What a view asks of its chat: a method and its arguments, whose flow runs on the client of pages. The reply is the
 #: result.

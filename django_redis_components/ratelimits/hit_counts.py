@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import threading
 import time
 import weakref
@@ -17,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.flushing import Collector
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.ratelimits.decision import Decision
 
@@ -117,7 +117,7 @@ class HitCounter(Collector):
     """Counts the hits of this process."""
 
     name = "ratelimit-counts"
-    logger = logging.getLogger("django_redis_components.ratelimits")
+    logger = guarded_logger("django_redis_components.ratelimits")
     warning = "Hits of rate limits cannot be counted for the dashboard: %s"
 
     def reset(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import random
 import time
@@ -14,6 +13,7 @@ from redis.exceptions import RedisError, ResponseError
 from django_redis_components.core import circuit_breaker, keys
 from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
@@ -39,7 +39,7 @@ LimitKey = str | bytes | int
 #: (denials, seconds): this many denials within this time block the key for the same time.
 Penalty = tuple[int, Seconds]
 
-_log = logging.getLogger("django_redis_components.ratelimits")
+_log = guarded_logger("django_redis_components.ratelimits")
 
 
 def breaker_for(using: str, *, fails_open: bool) -> CircuitBreaker:

@@ -7,14 +7,14 @@ of the hit, `decision` the decision, `request` the request or None. Exceptions o
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.dispatch import Signal
 
 from django_redis_components.core.exceptions import Interruption, raise_interruption
+from django_redis_components.core.guarded_logger import guarded_logger
 
-logger = logging.getLogger("django_redis_components.ratelimits")
+logger = guarded_logger("django_redis_components.ratelimits")
 
 rate_limited = Signal()
 

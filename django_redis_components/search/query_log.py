@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Queries that are kept of each list and week, and returned.
@@ -20,7 +20,7 @@ MAX_CHARS = 100
 WEEK_S = 7 * 86_400
 TTL_MS = 2 * WEEK_S * 1_000
 
-logger = logging.getLogger("django_redis_components")
+logger = guarded_logger("django_redis_components")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.exceptions import Interruption, RedisComponentsError
+from django_redis_components.core.exceptions import BaseInterruption, Interruption, RedisComponentsError
 
 
 class TaskQueueError(RedisComponentsError):
@@ -161,7 +161,7 @@ class OutcomeRefused(TaskQueueError):
     """
 
 
-class TaskCancelled(BaseException):
+class TaskCancelled(BaseInterruption):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 

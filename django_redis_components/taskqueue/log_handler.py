@@ -20,11 +20,13 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
-from django_redis_components.taskqueue import forks, guarded_logger
+from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
 from django_redis_components.taskqueue.store.job import Job
 
-logger = logging.getLogger("django_redis_components.taskqueue")
+#: Python's logger, whose handlers and filters decide how a line is written.
+_target = logger.target
 
 #: Bytes of each half of a buffer. A worker fills it in 50 ms at 50,000 lines a second.
 SIZE = 1 << 18
@@ -182,7 +184,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         self._encoding = ("utf-8", "backslashreplace")
         self._pid = 0
         #: The logger that has this handler, and those between the queue's and that one.
-        self._top, self._below = logger, list[logging.Logger]()
+        self._top, self._below = _target, list[logging.Logger]()
         self._only, self._filters = [self], self.filters.copy()
         self._is_patched = False
 
@@ -190,7 +192,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         """Write through this buffer from now on, in this worker process."""
         self._encoding = (getattr(self.stream, "encoding", None) or "utf-8", "backslashreplace")
         self._pid = os.getpid()
-        self._top, self._below = logger, []
+        self._top, self._below = _target, []
         while self not in self._top.handlers and self._top.parent is not None:
             self._below.append(self._top)
             self._top = self._top.parent
@@ -248,7 +250,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
 
     def _is_alone(self) -> bool:
         """Return whether a record of the queue would reach this handler only, and no filter of the site."""
-        if self._is_patched or self._top.handlers != self._only or self.filters != self._filters or logger.filters:
+        if self._is_patched or self._top.handlers != self._only or self.filters != self._filters or _target.filters:
             return False
         return not any([each.handlers for each in self._below])  # noqa: C419 - a generator takes longer
 
@@ -261,7 +263,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
 def _is_patched() -> bool:
     """Return whether a library takes part in the creation or the handling of records."""
     is_own = logging.Logger.callHandlers.__code__.co_filename == logging.Logger.isEnabledFor.__code__.co_filename
-    return not is_own or type(logger) is not logging.Logger or logging.getLogRecordFactory() is not logging.LogRecord
+    return not is_own or type(_target) is not logging.Logger or logging.getLogRecordFactory() is not logging.LogRecord
 
 
 def new_buffer() -> LogBuffer | None:
@@ -282,4 +284,4 @@ def log_success(job: Job) -> None:
         return
     seconds = job.ran_us / 1_000_000
     if installed is None or not installed.write_success(job, seconds):
-        guarded_logger.logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))
+        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))

@@ -13,11 +13,14 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, flush
+from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, buffer, flush
+from django_redis_components.analytics.countries import CountryLookup
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.core import flushing
 from django_redis_components.core.client import connections
 from tests.analytics.browsing import CHROME, AsyncBrowser, Browser
-from tests.support import Proxy, Store, run_async
+from tests.support import Proxy, Store, eventually, run_async
+from tests.support.raising_logs import raising_logs
 
 pytestmark = [pytest.mark.integration, pytest.mark.urls("tests.analytics.urls")]
 
@@ -395,6 +398,27 @@ def test_country_is_that_of_the_sites_function(redis_server: Store, configure: C
     assert PageViews().breakdown("country") == [("DE", 2), ("ZZ", 1)]
 
 
+def exit_country(address: str) -> str:
+    """Called as ``ANALYTICS["COUNTRY"]``."""
+    raise SystemExit(1)
+
+
+def test_thread_outlives_a_country_function_that_exits_and_logging_that_raises(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_S", 0.01)
+    monkeypatch.setattr(buffer, "COUNTRIES", CountryLookup())  # the next test's has not failed before
+    configure(COUNTRY=f"{__name__}.exit_country")
+
+    with raising_logs(SystemExit) as messages:
+        for number in range(1, 4):
+            Browser(REMOTE_ADDR="10.0.0.1").get("/page/")
+            eventually(lambda: PageViews().count("/page/", site_date()) == number)  # noqa: B023 - called at once
+
+    assert PageViews().breakdown("country") == [("ZZ", 3)]
+    assert [message for message in messages if "country" in message]
+
+
 def test_missing_country_database_loses_no_view(
     redis_server: Store, settings: Any, configure: Callable[..., None], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -410,7 +434,8 @@ def test_missing_country_database_loses_no_view(
     assert PageViews().breakdown("country") == [("ZZ", 3)]
     [record] = caplog.records
     assert record.getMessage().startswith(
-        "The country of an address cannot be looked up and counts as unknown: DatabaseUnavailable("
+        "The country of an address cannot be looked up and counts as unknown: "
+        "django_redis_components.aggregation.country_of raised DatabaseUnavailable("
     )
 
 

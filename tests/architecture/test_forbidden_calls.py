@@ -1,4 +1,4 @@
-"""The package never unpickles, evaluates text, sends unbounded commands or calls Redis in another thread."""
+"""The package never unpickles, evaluates text, sends unbounded commands, calls Redis in a thread, or logs unguarded."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ UNBOUNDED = {"KEYS", "FLUSHALL", "FLUSHDB", "SMEMBERS", "MONITOR"}
 
 #: Modules that name such commands to reject them.
 REFUSES = {"django_redis_components.transactions.connection_commands"}
+
+#: Modules that use Python's loggers. Others log by `core.guarded_logger`: the site's logging changes no outcome.
+MAY_GET_LOGGERS = {
+    "django_redis_components.core.guarded_logger",
+    "django_redis_components.management.logs",  # it adds handlers, and logs nothing
+}
 
 #: Calls that run a function in another thread. An async method must not run its sync twin that way.
 THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
@@ -46,6 +52,10 @@ def test_async_twins_do_not_run_in_threads() -> None:
     assert findings(modules(), thread_hops) == []
 
 
+def test_nothing_is_logged_unguarded() -> None:
+    assert findings([module for module in modules() if module.name not in MAY_GET_LOGGERS], python_loggers) == []
+
+
 def test_scripts_are_in_lua_files_only() -> None:
     assert findings([module for module in modules() if module.component != "core"], inline_scripts) == []
 
@@ -65,6 +75,10 @@ def test_scripts_are_in_lua_files_only() -> None:
         ("thread_hops", "await sync_to_async(client.get)(key)"),
         ("thread_hops", "@sync_to_async\ndef read():\n    client.get(key)"),
         ("thread_hops", "await asyncio.to_thread(client.get, key)"),
+        ("python_loggers", "logger = logging.getLogger(__name__)"),
+        ("python_loggers", "from logging import getLogger as get"),
+        ("python_loggers", "logging.warning('Redis is slow.')"),
+        ("python_loggers", "logger.target.warning('Redis is slow.')"),
         ("inline_scripts", "client.register_script(text)"),
         ("inline_scripts", "client.eval(text, 1, key)"),
         ("inline_scripts", "Command('EVAL', text)"),
@@ -113,6 +127,19 @@ def thread_hops(node: ast.AST) -> Iterator[bool]:
         yield any(ast.unparse(decorator).rpartition(".")[2] in THREAD_HOPS for decorator in node.decorator_list)
     if isinstance(node, ast.Call) and called_name(node) in THREAD_HOPS:
         yield not MAY_HOP.keys() & {ast.unparse(arg) for arg in node.args}
+
+
+def python_loggers(node: ast.AST) -> Iterator[bool]:
+    methods = ("debug", "info", "warning", "error", "exception", "critical", "log")
+    if isinstance(node, ast.ImportFrom) and node.module == "logging":
+        yield any(alias.name in ("getLogger", *methods) for alias in node.names)
+    if isinstance(node, ast.Call):
+        yield called_name(node) == "getLogger"
+        yield isinstance(node.func, ast.Attribute) and node.func.attr in methods and _is_python_logger(node.func.value)
+
+
+def _is_python_logger(node: ast.expr) -> bool:
+    return ast.unparse(node) == "logging" or (isinstance(node, ast.Attribute) and node.attr == "target")
 
 
 def inline_scripts(node: ast.AST) -> Iterator[bool]:

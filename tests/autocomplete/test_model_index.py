@@ -27,6 +27,8 @@ from django_redis_components.autocomplete import (
 from django_redis_components.autocomplete.model_drift import find_drift, repair
 from tests.support import Store, run_together
 from tests.support.processes import Children
+from tests.support.raising_logs import raising_logs
+from tests.taskqueue.hostile import errors
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -452,6 +454,26 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
     assert command("--check")["indexes"][0] | {"name": ""} == {
         "name": "", "objects": 2, "missing": 0, "stale": 0, "extra": 0, "repaired": False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["attributes", "text", "slots"])
+@pytest.mark.parametrize("hook", ["text", "terms", "queryset", "weight"])
+def test_save_is_committed_whatever_a_function_of_the_index_raises(
+    users: Users, hook: str, kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise errors.make(kind)
+
+    monkeypatch.setattr(Users, hook, fail)
+
+    anna = named("Anna Meyer")
+    with raising_logs(name=""), transaction.atomic():
+        bert = named("Bert Meyer")
+    with raising_logs(name=""):
+        carl = named("Carl Meyer")
+
+    assert set(User.objects.all()) == {anna, bert, carl}
+    assert "Index auth.user misses changes of auth.User: a function of the site failed. " in caplog.text
 
 
 def test_redis_away_is_logged_and_the_change_committed(

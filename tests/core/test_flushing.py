@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -10,20 +9,22 @@ import pytest
 
 from django_redis_components.core import flushing
 from django_redis_components.core.flushing import Collector
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command
 from tests.support import eventually
+from tests.support.raising_logs import raising_logs
 
 
 class Numbers(Collector):
     """Collects numbers, and keeps them in `added` instead of in Redis."""
 
     name = "numbers"
-    logger = logging.getLogger("django_redis_components.tests")
+    logger = guarded_logger("django_redis_components.tests")
     warning = "Numbers are lost: %s"
 
     def __init__(self) -> None:
         self.added: list[int] = []
-        self.errors: list[Exception] = []
+        self.errors: list[BaseException] = []
         super().__init__()
 
     def reset(self) -> None:
@@ -71,3 +72,17 @@ def test_thread_continues_after_an_unexpected_error(caplog: pytest.LogCaptureFix
 
     eventually(lambda: numbers.added == [2])
     assert caplog.records[0].getMessage() == "Cannot add the data of numbers to Redis."
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_thread_continues_while_the_logging_raises(error: type[BaseException]) -> None:
+    numbers = Numbers()
+
+    with raising_logs(error) as messages:
+        for number in range(3):
+            numbers.errors.append(error())
+            numbers.add(number)
+            eventually(lambda: len(messages) > number)  # noqa: B023 - called at once
+        numbers.add(7)
+
+        eventually(lambda: numbers.added == [7])

@@ -25,6 +25,8 @@ from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
+from tests.support.raising_logs import raising_logs
+from tests.taskqueue.hostile import errors
 
 pytestmark = pytest.mark.django_db
 
@@ -223,6 +225,24 @@ def test_failing_panel_is_a_note_in_its_place(
     assert ("mail" if url == URL else "Visitors") in text_of(html)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "LookupError" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["attributes", "text", "slots", "nameless"])
+@pytest.mark.parametrize("method", ["using", "read", "context", "data"])
+def test_panel_may_raise_any_exception(
+    method: str, kind: str, redis_server: Store, viewer: Client, register: Register
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise errors.make(kind)
+
+    register(**{method: fail})
+
+    with raising_logs():
+        found = figures(viewer)
+        shown = text(viewer)
+
+    assert list(found["errors"]) == ([] if method == "context" else ["sales"])
+    assert ("Sales An internal error occurred. (" in shown) is (method != "data")
 
 
 @pytest.mark.parametrize("data", [boom, lambda self, value: object(), lambda self, value: {1, 2}])

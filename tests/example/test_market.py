@@ -49,6 +49,7 @@ def test_market_is_shown_without_its_numbers_while_redis_hangs(demo: Demo) -> No
 
     assert [reply.status for reply in replies] == [200] * 4
     assert not any("visitors today" in reply.text or "visitor today" in reply.text for reply in replies)
+    eventually(lambda: "today" in anonymous.get("/").text)
 
 
 @pytest.mark.integration

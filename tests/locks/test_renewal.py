@@ -23,8 +23,10 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.raising_logs import raising_logs
 from tests.support.renewals import end_renewer, is_renewer_running, renew_now
 from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.hostile import errors
 
 #: Seconds of a short lease: it is renewed at a third of them.
 SHORT_S = 0.5
@@ -229,6 +231,44 @@ def test_on_lost_that_raises_system_exit_is_logged(redis_server: Store, caplog: 
         renew_now(other)
 
 
+@pytest.mark.parametrize("kind", errors.KINDS)
+def test_on_lost_may_raise_anything(redis_server: Store, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> None:
+        raise errors.make(kind)
+
+    failing, other = Lock("stock", timeout=0.05, on_lost=fail), Lock("price", timeout=60, renew=True)
+    failing.acquire()
+
+    [message] = eventually(lambda: [each for each in map(str, caplog.messages) if each.startswith("on_lost of ")])
+    assert message.startswith(f"on_lost of {failing} failed.")
+    assert failing.lost.is_set()
+    with other:
+        renew_now(other)
+
+
+def test_on_lost_may_raise_anything_while_no_thread_can_be_started(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def fail(held: Lock) -> None:
+        calls.append(held.name)
+        raise errors.make("exit")
+
+    other = Lock("price", timeout=60, renew=True)
+    with other, monkeypatch.context() as patch, raising_logs(SystemExit):
+        renew_now(other)  # the threads run
+        patch.setattr(renewal, "start_daemon", no_more_daemons)
+        for each in [Lock(name, timeout=0.05, on_lost=fail) for name in ("stock", "mail")]:
+            each.acquire()
+            eventually(lambda: calls[-1:] == [each.name])  # noqa: B023 - called at once
+        renew_now(other)
+
+
+def no_more_daemons(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_slow_on_lost_delays_no_other_lease(redis_server: Store) -> None:
     calls: list[object] = []
     may_return = threading.Event()
@@ -345,6 +385,27 @@ def test_renewal_is_retried_after_a_connection_error(proxy: Proxy, caplog: pytes
     renew_now(held)
     held.check()
     held.release()
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_leases_are_renewed_while_the_logging_raises(proxy: Proxy, error: type[BaseException]) -> None:
+    lost: list[object] = []
+    held = Lock("stock", timeout=60, renew=True, using="proxied")
+    with raising_logs(error) as messages, held:
+        for number in range(3):
+            proxy.stop_accepting()
+            proxy.cut()
+            renewal.renewer.recheck(held.flows.claimed())
+            eventually(lambda: len(messages) > number)  # noqa: B023 - called at once
+            proxy.accept_again()
+            renew_now(held)
+            messages[number + 1 :] = []
+
+        short = Lock("mail", timeout=0.05, on_lost=lost.append)
+        short.acquire()
+        eventually(lambda: lost == [short])
+        renew_now(held)
+        held.check()
 
 
 def test_lease_is_lost_when_the_server_stays_down(own_server: Store) -> None:

@@ -19,6 +19,7 @@ from tests.core.slots import moving
 from tests.messaging.waiters import Waiter, subscriptions
 from tests.support import Proxy, Store, eventually, run_async
 from tests.support.pools import close_pools
+from tests.support.raising_logs import raising_logs
 from tests.support.waiting import TIMEOUT_S
 
 
@@ -131,6 +132,29 @@ def test_an_unexpected_error_does_not_end_the_thread(
 
     assert waiter.outcome() is True
     assert "negative integer" in caplog.text
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_messages_arrive_while_the_logging_raises(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    failures: list[BaseException] = []
+
+    def poll() -> Any:
+        if failures:
+            raise failures.pop()
+        return select.poll()
+
+    monkeypatch.setattr(subscriber, "new_poller", poll)
+    monkeypatch.setattr(subscriber, "MAX_PAUSE_S", 0.05)
+    with raising_logs(error) as messages, Broadcast("news").subscribe() as news:
+        for number, failure in enumerate([ConnectionError("lost"), ValueError("broken"), error("hostile")]):
+            failures.append(failure)
+            Mailbox("o").wait(0.001)  # wakes the thread
+            eventually(lambda: len(messages) > number)  # noqa: B023 - called at once
+            eventually(lambda: subscriptions(redis_server) == 1)
+            Broadcast("news").publish(number)
+            assert news.get(TIMEOUT_S) == number
 
 
 def test_subscription_that_is_cancelled_while_its_name_is_indexed_leaves_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.outages.cells import RAISES, attempt
 from tests.outages.faults import AWAY, FAULTS, fault, with_short_timeouts
 from tests.support import Store
 from tests.support.pools import close_pools
+from tests.support.raising_logs import raising_logs
 from tests.support.stores import Stores
 
 pytestmark = [pytest.mark.django_db, pytest.mark.redis, pytest.mark.urls("tests.outages.urls")]
@@ -85,11 +87,28 @@ def site(server: LocalServer, settings: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("row", ROWS)
 def test_component_does_what_the_page_says(row: str, name: str, server: LocalServer, site: Any, tmp_path: Path) -> None:
+    check_outcome(row, name, server, site, tmp_path)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_log_filter_that_raises_changes_no_outcome(row: str, server: LocalServer, site: Any, tmp_path: Path) -> None:
+    check_outcome(row, "stopped", server, site, tmp_path, around=raising_logs)
+
+
+def check_outcome(
+    row: str,
+    name: str,
+    server: LocalServer,
+    site: Any,
+    tmp_path: Path,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
+    """Compare the outcome of a row during a fault with the page."""
     prepare, *expected = ROWS[row]
     act = prepare(tmp_path) if prepare is cells.publish else prepare()
     wanted = dict(zip(FAULTS, [expected[0], *expected], strict=True))[name]
 
-    with fault(name, server):
+    with fault(name, server), around():
         if name in AWAY:  # a server that answers may be slow on a busy machine
             site.REDIS_COMPONENTS = with_short_timeouts(site.REDIS_COMPONENTS)
             forget_failures()

@@ -14,6 +14,7 @@ from django_redis_components.ratelimits.algorithms import ALGORITHMS
 from django_redis_components.ratelimits.denials import DENIALS
 from tests.ratelimits.redis_keys import base_key
 from tests.support import Store, eventually, run_async
+from tests.support.raising_logs import raising_logs
 
 every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 
@@ -264,6 +265,20 @@ class Receiver:
     def __call__(self, **arguments: Any) -> None:
         self.received.append(arguments)
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_receiver_and_logging_that_raise_change_no_decision(redis_server: Store, is_async: bool) -> None:
+    limit, receiver = RateLimit("api", "1/h"), Receiver()
+    rate_limited.connect(receiver)
+    try:
+        with raising_logs(name=""):
+            decisions = [run_async(limit.ahit, "ada") if is_async else limit.hit("ada") for _ in range(3)]
+    finally:
+        rate_limited.disconnect(receiver)
+
+    assert [bool(decision) for decision in decisions] == [True, False, False]
+    assert len(receiver.received) == 2
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, Te
 from django_redis_components.taskqueue.store.job import Job
 from tests.support import Store, eventually
 from tests.support.processes import Children
+from tests.support.raising_logs import raising_logs
 from tests.taskqueue.support import queue_worker
 from tests.taskqueue.tasks import (
     add,
@@ -181,6 +183,9 @@ def test_lines_for_a_closed_pipe_are_counted(tmp_path: Path, caplog: pytest.LogC
     buffer.report_discarded()
 
     assert "2 lines of this log could not be written." in caplog.text
+    with raising_logs(SystemExit) as messages, ThreadPoolExecutor(1) as pool:
+        pool.submit(buffer.report_discarded).result()  # in the thread that writes, SystemExit would end it
+    assert messages == ["%d lines of this log could not be written."]
     buffer.close()
 
 

@@ -11,9 +11,9 @@ from opentelemetry.propagate import extract, inject
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 import django_redis_components
+from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.taskqueue.exceptions import TaskCancelled
-from django_redis_components.taskqueue.failure import safe_text
 from django_redis_components.taskqueue.store.job import Job
 
 #: `messaging.system` of all spans.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from redis.exceptions import RedisError
 from django_redis_components.contrib.prometheus.families import families_of, up_family
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
@@ -22,7 +22,7 @@ from django_redis_components.taskqueue.stats.totals import QueueTotals, read_tot
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-logger = logging.getLogger("django_redis_components.prometheus")
+logger = guarded_logger("django_redis_components.prometheus")
 
 
 class RedisComponentsCollector:

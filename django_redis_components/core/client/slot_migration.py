@@ -11,7 +11,6 @@ declared keys are still on the source would run there and fail midway at a deriv
 from __future__ import annotations
 
 import contextvars
-import logging
 import math
 import random
 import time
@@ -20,13 +19,15 @@ import weakref
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, MovedError, TryAgainError
 
+from django_redis_components.core.guarded_logger import guarded_logger
+
 #: Shortest and longest pause before a request for a moving slot is sent again, in seconds. Shorter: more load on a
 #: node that is busy moving keys. Longer: requests continue later than they could.
 PAUSE_S = (0.05, 0.5)
 #: Seconds after which a slot that is still being moved is logged again.
 LOG_AGAIN_S = 60.0
 
-_log = logging.getLogger(__name__)
+_log = guarded_logger(__name__)
 _waited_s: contextvars.ContextVar[float] = contextvars.ContextVar("slot_waited_s", default=0.0)
 #: The limits of the `with` blocks around this point: the innermost one, and those around it. The references are weak:
 #: Ctrl-C or a soft time limit may interrupt `__enter__` or `__exit__`; then the limit ends with its object.

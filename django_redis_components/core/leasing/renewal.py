@@ -13,7 +13,6 @@ lease is lost, whatever the server replies later. A refusal of the server is fin
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
 import threading
 import time
@@ -30,6 +29,7 @@ from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.leasing.background import BackgroundRunner, start_daemon
 from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
@@ -46,7 +46,7 @@ BATCH = 100
 #: Seconds that the idle thread waits for the next lease before it ends.
 LINGER_S = 5.0
 
-_log = logging.getLogger(__name__)
+_log = guarded_logger(__name__)
 
 #: Returns the calls that extend the lease of a token by milliseconds. All of them must succeed.
 ExtendCalls = Callable[[str, int], Sequence[Call]]
@@ -199,11 +199,11 @@ class LeaseRenewer:
         """Call a function for these watches. An error in it costs one attempt, never the thread."""
         try:
             function(*args)
-        except Exception:  # noqa: BLE001 - all other leases depend on this thread
-            _log.exception("Cannot renew leases; retrying.")
+        except BaseException:  # noqa: BLE001 - all other leases depend on this thread
             for watch in watches:
                 watch.is_renewing = False
                 watch.schedule_retry()
+            _log.exception("Cannot renew leases; retrying.")
         with self._changed:
             self._changed.notify()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.core import conf
+from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
 from django_redis_components.dashboard.overview.history import history_data
@@ -36,7 +37,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "sign_ins": _today(snapshot.sign_ins, sign_ins_counter),
         "days_time_zone": formats.days_zone(),
         "panels": panels["panels"],
-        "errors": {name: str(error) for name, error in snapshot.errors.items()} | panels["errors"],
+        "errors": {name: safe_text(error) for name, error in snapshot.errors.items()} | panels["errors"],
         "cost": cost_data(snapshot.cost),
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +13,8 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
+from django_redis_components.core.exception_text import safe_text
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import UnboundedRead
 from django_redis_components.dashboard.elements import cost_note
@@ -25,7 +26,7 @@ from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded
 from django_redis_components.dashboard.panels.reading import PanelResult
 from django_redis_components.dashboard.panels.snapshot import PanelSnapshot
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Characters of an error's text in a note.
 MAX_NOTE_CHARS = 300
@@ -126,9 +127,9 @@ def _json(result: PanelResult) -> Any:
 
 def _note(result: PanelResult, error: Exception) -> str:
     if error is not result.error:  # that of `read` is logged already
-        logger.error("Panel %r of the dashboard failed.", result.panel.name, exc_info=error)
+        logger.log_exception(error, "Panel %r of the dashboard failed.", result.panel.name)
     if isinstance(error, PanelBudgetExceeded | UnboundedRead):
         title = _("This panel was stopped.")
     else:
         title = outage_of(error, "").title
-    return f"{title} ({str(error)[:MAX_NOTE_CHARS]})"
+    return f"{title} ({safe_text(error)[:MAX_NOTE_CHARS]})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
@@ -18,7 +18,7 @@ from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.budget import Budget, within_budget
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Characters of a parameter that a panel gets.
 MAX_PARAMETER = 200
@@ -93,4 +93,4 @@ def _read_together(alias: str, reads: list[Callable[[], Flow[Any]]], cost: Cost)
 
 def _log(error: Exception | None) -> None:
     if error is not None and not isinstance(error, RedisError | RedisComponentsError):
-        logger.error("A part of the dashboard failed.", exc_info=error)
+        logger.log_exception(error, "A part of the dashboard failed.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, outages, responses, verbs
 from django_redis_components.dashboard.formats import number
@@ -33,7 +33,7 @@ from django_redis_components.taskqueue.store import queues as control
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-logger = logging.getLogger("django_redis_components.dashboard")
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Longest pause with an end, in minutes: a year.
 MAX_PAUSE_MIN = 525_600

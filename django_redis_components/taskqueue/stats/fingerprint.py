@@ -14,8 +14,8 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from django_redis_components.core import serialization
+from django_redis_components.core.exception_text import class_path
 from django_redis_components.taskqueue.exceptions import WorkerLost
-from django_redis_components.taskqueue.failure import class_path
 
 #: Characters of the message that are kept.
 MAX_TEXT = 300

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from django_redis_components.core import serialization
+from django_redis_components.core.exception_text import safe_repr
 from django_redis_components.taskqueue import logs
-from django_redis_components.taskqueue.failure import is_printable, safe_repr
+from django_redis_components.taskqueue.failure import is_printable
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.store.job import Ack, Job

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from django_redis_components.core import serialization
-from django_redis_components.taskqueue.failure import BARE_HEADER, describe, safe_repr
+from django_redis_components.core.exception_text import BARE_HEADER, safe_repr
+from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from tests.taskqueue.hostile.errors import KINDS, AttributesError, EndlessError, NamelessError, make
 
