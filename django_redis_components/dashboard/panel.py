@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.template import TemplateDoesNotExist
@@ -75,6 +76,11 @@ class Panel:
 P = TypeVar("P", bound=Panel)
 
 _panels: dict[str, Panel] = {}
+#: Names of the panels of the package that are not added yet: `panels.views`, which the first page imports, adds them.
+_own_names = {
+    "bloom", "broadcasts", "chats", "cohorts", "events", "files", "indexes", "logs", "mailboxes", "rankings",
+    "retention", "search", "sign-in-calendar", "sign-ins", "sources", "top-pages", "traffic", "visitors",
+}  # fmt: skip
 
 
 def register_panel(panel_class: type[P]) -> type[P]:
@@ -90,27 +96,26 @@ def register_panel(panel_class: type[P]) -> type[P]:
         raise TypeError(f"register_panel({panel_class!r}): expected a subclass of Panel.")
     _check_attributes(panel_class)
     _check_template(panel_class)
-    return add_panel(panel_class)
+    if panel_class.name in _own_names and not panel_class.__module__.startswith(f"{__package__}."):
+        raise _name_is_taken(panel_class, f"{__package__}.panels")
+    registered = _panels.setdefault(panel_class.name, panel_class())
+    if type(registered) is not panel_class:
+        raise _name_is_taken(panel_class, _path(type(registered)))
+    return panel_class
 
 
 def unregister_panel(name: str) -> None:
     """Remove a panel. An unknown name is ignored."""
+    _own_names.discard(name)
     _panels.pop(name, None)
 
 
-def add_panel(panel_class: type[P]) -> type[P]:
-    """Add a panel without checks of its attributes: process start loads no template for those of the package.
-
-    Raises:
-        ValueError: the name is registered by another class.
-    """
-    registered = _panels.setdefault(panel_class.name, panel_class())
-    if type(registered) is not panel_class:
-        raise ValueError(
-            f"Panel name {panel_class.name!r} of {_path(panel_class)} is already registered by "
-            f"{_path(type(registered))}. Choose another name, or call unregister_panel({panel_class.name!r}) first."
-        )
-    return panel_class
+def add_own_panels(panel_classes: Iterable[type[Panel]]) -> None:
+    """Add the panels of the package that the site has not removed. Their templates are not loaded for it."""
+    for panel_class in panel_classes:
+        if panel_class.name in _own_names:
+            _panels[panel_class.name] = panel_class()
+            _own_names.discard(panel_class.name)
 
 
 def panels_of(page: str) -> list[Panel]:
@@ -141,6 +146,13 @@ def _check_template(panel: type[Panel]) -> None:
         get_template(panel.template_name)
     except TemplateDoesNotExist:
         raise ValueError(f"{_path(panel)}.template_name={panel.template_name!r}: expected {expected}.") from None
+
+
+def _name_is_taken(panel: type[Panel], owner: str) -> ValueError:
+    return ValueError(
+        f"Panel name {panel.name!r} of {_path(panel)} is already registered by {owner}. "
+        f"Choose another name, or call unregister_panel({panel.name!r}) first."
+    )
 
 
 def _path(panel: type[Panel]) -> str:

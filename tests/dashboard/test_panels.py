@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -21,10 +23,12 @@ from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from example_project.localserver import free_port
+from tests.architecture.sources import PACKAGE_DIR
 from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
+from tests.support.processes import child_environment
 from tests.support.raising_logs import raising_logs
 from tests.taskqueue.hostile import errors
 
@@ -170,7 +174,7 @@ def test_a_name_belongs_to_one_class(register: Register) -> None:
     assert register_panel(panel) is panel, "the same class again"
     with pytest.raises(ValueError, match=r"Panel name 'sales' of shop\.panels\.Sales is already registered by shop\."):
         register()
-    with pytest.raises(ValueError, match=r"already registered by django_redis_components\.dashboard\.panels\.analyt"):
+    with pytest.raises(ValueError, match=r"already registered by django_redis_components\.dashboard\.panels"):
         register(name="visitors")
 
 
@@ -204,6 +208,49 @@ def test_page_without_permitted_panels_says_so(redis_server: Store) -> None:
         register_panel(SearchPanel)
 
     assert "There is no panel that you may view." in shown
+
+
+NAME_OF_PANEL = re.compile(r'^    name = "([a-z-]+)"$', re.MULTILINE)
+
+#: Runs in a new process, as a site that starts: prints the names of the panels of the analytics page.
+STARTING_SITE = """
+import django
+django.setup()
+from django_redis_components.dashboard import Panel, register_panel, unregister_panel
+unregister_panel("visitors")
+own = lambda name: type("Own", (Panel,), {"name": name, "title": "Own", "page": "analytics", "order": 1})
+register_panel(own("visitors"))
+try:
+    register_panel(own("traffic"))
+except ValueError as exc:
+    print(exc)
+from django_redis_components.dashboard.panel import panels_of
+from django_redis_components.dashboard.panels import views
+print([type(panel).__name__ for panel in panels_of("analytics")][:2])
+"""
+
+
+def test_panels_of_the_package_are_removed_and_replaced_before_they_are_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING_SITE], env=child_environment(), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    error, names = done.stdout.splitlines()
+    assert error == (
+        "Panel name 'traffic' of __main__.Own is already registered by django_redis_components.dashboard.panels. "
+        "Choose another name, or call unregister_panel('traffic') first."
+    )
+    assert names == "['Own', 'TrafficPanel']"
+
+
+def test_every_panel_of_the_package_has_its_name_reserved() -> None:
+    folder = PACKAGE_DIR / "dashboard"
+    defined = {name for path in (folder / "panels").glob("*.py") for name in NAME_OF_PANEL.findall(path.read_text())}
+
+    reserved = (folder / "panel.py").read_text().partition("_own_names = {")[2].partition("}")[0]
+
+    assert set(re.findall(r'"([a-z-]+)"', reserved)) == defined
 
 
 def boom(*_: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest, HttpResponse
 
 from django_redis_components.dashboard import responses
-from django_redis_components.dashboard.panel import Panel, add_panel
+from django_redis_components.dashboard.panel import add_own_panels
 from django_redis_components.dashboard.panels import page, snapshot
 from django_redis_components.dashboard.panels.aggregation import LogsPanel
 from django_redis_components.dashboard.panels.analytics import SignInsPanel, VisitorsPanel
@@ -44,25 +44,25 @@ def panel_page(
     )
 
 
-_PANELS: tuple[type[Panel], ...] = (
-    TrafficPanel,
-    VisitorsPanel,
-    SignInsPanel,
-    TopPagesPanel,
-    SourcesPanel,
-    EventsPanel,
-    RetentionPanel,
-    CalendarPanel,
-    CohortsPanel,
-    RankingsPanel,
-    IndexesPanel,
-    SearchPanel,
-    BloomPanel,
-    ChatsPanel,
-    MailboxesPanel,
-    BroadcastsPanel,
-    FilesPanel,
-    LogsPanel,
+add_own_panels(
+    [
+        TrafficPanel,
+        VisitorsPanel,
+        SignInsPanel,
+        TopPagesPanel,
+        SourcesPanel,
+        EventsPanel,
+        RetentionPanel,
+        CalendarPanel,
+        CohortsPanel,
+        RankingsPanel,
+        IndexesPanel,
+        SearchPanel,
+        BloomPanel,
+        ChatsPanel,
+        MailboxesPanel,
+        BroadcastsPanel,
+        FilesPanel,
+        LogsPanel,
+    ]
 )
-for _panel in _PANELS:
-    add_panel(_panel)
