@@ -35,11 +35,13 @@ class GuardedLogger:
 
     def debug(self, message: str, *args: object, **options: Any) -> None:
         """See `logging.Logger.debug`."""
-        self._log(logging.DEBUG, message, args, options)
+        if self.isEnabledFor(logging.DEBUG):
+            self._log(logging.DEBUG, message, args, options)
 
     def info(self, message: str, *args: object, **options: Any) -> None:
         """See `logging.Logger.info`."""
-        self._log(logging.INFO, message, args, options)
+        if self.isEnabledFor(logging.INFO):
+            self._log(logging.INFO, message, args, options)
 
     def warning(self, message: str, *args: object, **options: Any) -> None:
         """See `logging.Logger.warning`."""

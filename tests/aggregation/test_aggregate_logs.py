@@ -23,6 +23,7 @@ from django_redis_components.core.decompression import zstd_module
 from tests.aggregation.logs import DAYS, plain_count, write_log
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
+from tests.taskqueue.hostile.errors import TextError
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +218,20 @@ def test_error_of_the_key_function_is_reported_with_its_text(
         aggregate(log, "--by", f"{__name__}.failing_key", "--processes", processes)
 
     assert raised.value.returncode == 1
+
+
+def key_with_a_broken_error(entry: LogEntry) -> str:
+    raise TextError
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_error_of_the_key_function_without_a_text_is_reported(
+    processes: int, redis_server: Store, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+
+    with pytest.raises(CommandError, match=r"access\.log: TextError: <no text: SystemExit>"):
+        aggregate(log, "--by", f"{__name__}.key_with_a_broken_error", "--processes", processes)
 
 
 def test_more_jobs_than_a_pipe_holds_are_counted(

@@ -18,7 +18,7 @@ UNBOUNDED = {"KEYS", "FLUSHALL", "FLUSHDB", "SMEMBERS", "MONITOR"}
 #: Modules that name such commands to reject them.
 REFUSES = {"django_redis_components.transactions.connection_commands"}
 
-#: Modules that use Python's loggers. Others log by `core.guarded_logger`: the site's logging changes no outcome.
+#: Modules that use Python's loggers. Others use `core.guarded_logger`: the site's logging must change no outcome.
 MAY_GET_LOGGERS = {
     "django_redis_components.core.guarded_logger",
     "django_redis_components.management.logs",  # it adds handlers, and logs nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.test import Client
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.taskqueue import get_queue, get_result
 from django_redis_components.taskqueue.store.scan import Filters, scan_tasks
 from tests.dashboard.support import (
@@ -31,6 +33,8 @@ from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.dashboard.test_queue_changes import fields_of
 from tests.dashboard.test_queue_page import QUEUES, url_of, write_past
 from tests.support import Store
+from tests.support.raising_logs import raising_logs
+from tests.taskqueue.hostile.errors import AttributesError
 from tests.taskqueue.store.test_control_failed import counts, fail_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
@@ -48,6 +52,8 @@ def mask_users(text: str) -> str:
     """Called by the page as ``DASHBOARD["MASK_ERROR"]``."""
     if "break the mask" in text:
         raise RuntimeError
+    if "exit" in text:
+        raise SystemExit(AttributesError())
     return re.sub(r"user \w+", "user •••", text)
 
 
@@ -275,6 +281,16 @@ def test_site_masks_errors_everywhere_and_a_search_does_not_reveal_them(
     fail_with("break the mask, user Ada")
     assert "Hidden: MASK_ERROR failed." in shown(operator)
     assert "Ada" not in shown(operator)
+
+
+def test_mask_that_exits_in_a_thread_of_the_server_hides_the_error(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"MASK_ERROR": MASK}}
+
+    with raising_logs(SystemExit) as messages, ThreadPoolExecutor(1) as pool:
+        masked = pool.submit(shown_error, "exit").result()
+
+    assert masked == "Hidden: MASK_ERROR failed."
+    assert messages[0].startswith("%s failed, so an error is not shown.")
 
 
 @pytest.mark.contract
