@@ -118,6 +118,7 @@ def test_invalid_queue_name_in_the_index_of_queues_is_not_shown(
     assert [queue["name"] for queue in operator.get(URL, {"format": "json"}).json()["queues"]] == ["mail"]
 
 
+@pytest.mark.unmeasured
 def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Client) -> None:
     """Each value is written into every key that the pages read; each fifth one also changes the type of the key."""
     limit = RateLimit("api", "5/m", penalty=(3, 60))
