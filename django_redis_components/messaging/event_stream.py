@@ -145,15 +145,20 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncG
 async def _watched(events: AsyncGenerator[str, None], request: OpenRequest) -> AsyncIterator[str]:
     """Yield events, and end a response of which the client does not take an event in time.
 
-    A generator cannot run while the server waits for the client, so a timer cancels the task that asks for the events:
-    Django handles that as a disconnect.
+    A generator cannot run while the server waits for the client, so a timer cancels the task that asks for the events.
+    Django handles that as a disconnect; from 6.1 on the server ends the request and closes the connection.
     """
     loop = asyncio.get_running_loop()
+
+    def end(task: asyncio.Task[Any]) -> None:
+        request.close()  # from Django 6.1 on nothing else closes it then, until the generator is collected
+        task.cancel()
+
     with request:
         async with contextlib.aclosing(events):
             async for event in events:
                 task = asyncio.current_task(loop)
-                timer = loop.call_later(WRITE_S, task.cancel) if task else None
+                timer = loop.call_later(WRITE_S, end, task) if task else None
                 try:
                     yield event
                 finally:
