@@ -46,6 +46,9 @@ KILL_AFTER_S = 10.0
 REQUEUE_UNREGISTERED_S = 60.0
 #: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0
+#: Seconds within which another SIGTERM is a copy of the first: `timeout` and process managers send one to the process,
+#: and again to its group.
+COPY_S = 0.5
 
 
 class Supervisor:
@@ -73,7 +76,7 @@ class Supervisor:
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
         self._stops = self._forwarded_stops = 0
-        self._unforwarded_signals: set[int] = set()
+        self._terminated_at = float("-inf")
         self._orphans = OrphanReaper()
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
@@ -113,9 +116,11 @@ class Supervisor:
             self._health.close()
 
     def _on_stop(self, number: int, _: object) -> None:
-        if number not in self._unforwarded_signals:  # `timeout` sends a signal to a process, and again to its group
-            self._unforwarded_signals.add(number)
-            self._stops += 1
+        if number == signal.SIGTERM:
+            before, self._terminated_at = self._terminated_at, time.monotonic()
+            if self._terminated_at - before < COPY_S:
+                return
+        self._stops += 1
 
     def _on_quiet(self, *_: object) -> None:
         self._quiet = True
@@ -167,7 +172,6 @@ class Supervisor:
     def _forward_stop(self, stops: int) -> None:
         """First signal: finish running tasks within the grace period. Second: return them now."""
         self._forwarded_stops = stops
-        self._unforwarded_signals.clear()  # before the message: a signal that follows it counts
         if stops == 1:
             message = "Stopping: running tasks have %.3g s to finish; a second signal returns them to their queues now."
             logger.info(message, self._grace_s)
