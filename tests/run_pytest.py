@@ -42,7 +42,8 @@ def main(arguments: list[str]) -> int:
 
 def _passes_alone(name: str, options: list[str]) -> bool:
     print(f"\n{RERUN}{name}", flush=True)
-    return _run(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, name], is_measured=False) == 0
+    cache = Path(".data").resolve() / "pytest-again"
+    return _run(["-q", "-p", "no:xdist", "-o", f"cache_dir={cache}", *options, name], is_measured=False) == 0
 
 
 def _run(arguments: list[str], *, is_measured: bool) -> int:

@@ -22,7 +22,12 @@ def test_second():
 FAILS_ALWAYS = "def test_third():\n    assert False\n"
 
 
+#: The configuration of this project is strict: an option of a plugin that is switched off is an error.
+CONFIGURATION = "[pytest]\naddopts = --strict-config\ncache_dir = .data/pytest\n"
+
+
 def _run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text(CONFIGURATION)
     command = [sys.executable, "-m", "tests.run_pytest", "-q", "-p", "no:django", *options, "."]
     paths = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True, check=False)
