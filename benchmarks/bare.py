@@ -22,6 +22,7 @@ from benchmarks import bodies
 django.setup()
 
 from benchmarks import tasks  # noqa: E402 - needs the settings
+from django_redis_components.taskqueue.shards import home  # noqa: E402
 from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
 from django_redis_components.taskqueue.store.job import Ack  # noqa: E402
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for  # noqa: E402
@@ -54,7 +55,7 @@ class Held:
 def enqueue(count: int) -> float:
     held = Held()
     message = TaskMessage(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
-    call = call_for(message)
+    call = call_for(home(), message)
     held.execute(call)
     before, after = _around(call.command_args(), message.id)
     started_at = time.perf_counter()
@@ -76,7 +77,7 @@ def drain() -> float:
 
 def _loop(slot: str, done: list[int]) -> None:
     held, count = Held(), 0
-    fetcher.Fetcher(held, "bare", ("default",)).fetch(slot, 1)  # type: ignore[arg-type]
+    fetcher.Fetcher(home(), held, "bare", ("default",)).fetch(slot, 1)  # type: ignore[arg-type]
     words = list(held.call.command_args())
     first = len(words) - len(held.call.args)
     want, request = first + FETCH.args.index("want"), first + FETCH.args.index("request")

@@ -26,6 +26,7 @@ import django
 import redis
 from django.conf import settings
 
+from django_redis_components.taskqueue.shards import Shard, home
 from example_project.localserver import LocalServer
 
 PREFIX = "bench-dashboard"
@@ -111,9 +112,9 @@ def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
 
     names = [f"queue-{number}" for number in range(queues)]
     for name in names:
-        fill_queue(raw, name, tasks // queues)
+        fill_queue(home(), raw, name, tasks // queues)
     for number in range(WORKERS):
-        write_heartbeat(raw, f"host-{number}:a", names)
+        write_heartbeat(home(), raw, f"host-{number}:a", names)
     for ago in range(DAYS):
         day = site_date() - timedelta(days=ago)
         UniqueVisitors("default").add(*range(VISITORS), at=day)
@@ -171,10 +172,10 @@ def write_flow(queue: str) -> str:
 KEEP_ALIVE: list[Any] = []
 
 
-def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
+def fill_queue(shard: Shard, raw: redis.Redis, name: str, count: int) -> None:
     """Fill a queue with ready and scheduled tasks and an hour of minute counters."""
     from django_redis_components.taskqueue import task
-    from django_redis_components.taskqueue.fields import Part, queue_key
+    from django_redis_components.taskqueue.fields import Part
     from django_redis_components.testing import drain
 
     def noop(number: int) -> int:
@@ -187,9 +188,9 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
         made.enqueue(number)
     drain(name)
     minute = int(raw.time()[0]) // 60
-    newest = max(at for at in (minute, minute - 1) if raw.exists(queue_key(name, f"{Part.minute}:{at}")))
+    newest = max(at for at in (minute, minute - 1) if raw.exists(shard.queue(name, f"{Part.minute}:{at}")))
     for ago in range(1, 60):
-        raw.copy(queue_key(name, f"{Part.minute}:{newest}"), queue_key(name, f"{Part.minute}:{newest - ago}"))
+        raw.copy(shard.queue(name, f"{Part.minute}:{newest}"), shard.queue(name, f"{Part.minute}:{newest - ago}"))
     later = failed = count // 7
     send(made, failed)
     fail_all(name)
@@ -212,7 +213,7 @@ def fail_all(queue: str) -> None:
     from django_redis_components.taskqueue.store.job import Ack
     from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
-    fetcher = Fetcher(connections.client(), "benchmark:1", (queue,))
+    fetcher = Fetcher(home(), connections.client(), "benchmark:1", (queue,))
     failure = LookupError("out of order")
     error, note = encode(describe(failure)), f"5 {fingerprint(failure)}"
     while jobs := fetcher.fetch("0", 250):
@@ -221,13 +222,13 @@ def fail_all(queue: str) -> None:
     fetcher.fetch("acks", 0)
 
 
-def write_heartbeat(raw: redis.Redis, worker: str, queues: list[str]) -> None:
+def write_heartbeat(shard: Shard, raw: redis.Redis, worker: str, queues: list[str]) -> None:
     """Write the heartbeat of a worker."""
-    from django_redis_components.taskqueue.fields import Key, tag_key
+    from django_redis_components.taskqueue.fields import Key
 
     payload = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
-    raw.zadd(tag_key(Key.workers), {worker: int(time.time() * 1_000) + 600_000})
-    raw.set(tag_key(Key.worker, worker), json.dumps(payload))
+    raw.zadd(shard.key(Key.workers), {worker: int(time.time() * 1_000) + 600_000})
+    raw.set(shard.key(Key.worker, worker), json.dumps(payload))
 
 
 def empty(raw: redis.Redis) -> None:

@@ -10,6 +10,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.taskqueue.shards import Shard, home
 
 #: Connect timeout in seconds. A longer one delays the page that reports an outage.
 CONNECT_S = 1.0
@@ -31,6 +32,11 @@ def client(alias: str) -> SyncClient:
         if found is None:
             found = _clients[alias] = SyncClient(_with_short_timeouts(connections.endpoint(alias)))
         return found
+
+
+def queue_shard() -> Shard:
+    """Return the shard of the task queue that the dashboard shows."""
+    return home(conf.settings().dashboard.using)
 
 
 def close_all() -> None:

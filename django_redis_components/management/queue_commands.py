@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Sequence
 from typing import TypeVar
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, Read, run
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.management import task_listing as listing
 from django_redis_components.management import task_text
 from django_redis_components.management.base import CommandResult
-from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.result import get_result
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.explain import explain
@@ -29,16 +29,17 @@ class QueueCommands:
     def __init__(self, *, using: str = "default", author: str = "") -> None:
         """Args: author: name recorded with a pause."""
         self._using = using
+        self._shard = home(using)
         self._author = author
 
     def status(self, names: Sequence[str] = ()) -> CommandResult:
         """Return depths and throughput of these queues, or of all, with workers and poller."""
         wanted = [self._queue(name).name for name in names]
-        overview = self._run(stats.read_overview())
+        overview = self._run(stats.read_overview(self._shard))
         queues, done = overview.queues, overview.metrics
         if wanted:
-            queues = self._run(stats.read_depths(*wanted))
-            done = self._run(metrics.read_recent(wanted, stats.OVERVIEW_MINUTES))
+            queues = self._run(stats.read_depths(self._shard, *wanted))
+            done = self._run(metrics.read_recent(self._shard, wanted, stats.OVERVIEW_MINUTES))
         workers = overview.live_count
         data = {
             "at": overview.at,
@@ -141,7 +142,7 @@ class QueueCommands:
 
     def cancel(self, task_id: str, force_after: float | None = None) -> CommandResult:
         """Cancel a pending task, or stop a running one."""
-        done = self._run(control.try_cancel(task_id, force_after))
+        done = self._run(control.try_cancel(self._shard, task_id, force_after))
         data = {"id": task_id, "cancelled": done == 1, "asked": done == 2}
         if done == 2:
             return CommandResult(data, f"Task {task_id} is running; cancellation requested.")
@@ -151,12 +152,12 @@ class QueueCommands:
 
     def run_now(self, task_id: str) -> CommandResult:
         """Make a scheduled task due at once."""
-        self._run(control.reschedule(task_id, ""))
+        self._run(control.reschedule(self._shard, task_id, ""))
         return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
 
     def show(self, task_id: str, *, with_arguments: bool = False) -> CommandResult:
         """Return a task with its runs, its last error, and why it does not run."""
-        result, why = get_result(task_id, using=self._using), self._run(explain(task_id))
+        result, why = get_result(task_id, using=self._using), self._run(explain(self._shard, task_id))
         text = task_text.describe(result, why, with_arguments=with_arguments)
         if result.state == "failed":
             text += f"\nTo retry it: {self._command('retry', result.queue_name, task_id)}"
@@ -176,13 +177,13 @@ class QueueCommands:
         return get_queue(name, using=self._using)
 
     def _run(self, flow: Flow[T]) -> T:
-        return run(connections.client(self._using), flow)
+        return self._shard.run(flow)
 
     def _unknown_names(self, *names: str) -> str:
         """Return a note about names that may be misspelled; "" if all are known."""
         if not names:
             return ""
-        known = connections.client(self._using).execute(Read("ZMSCORE", tag_key(Key.queues), *names))
+        known = self._shard.client().execute(Read("ZMSCORE", self._shard.key(Key.queues), *names))
         return " ".join(
             f"Queue {name!r} has had no task for at least a day."
             for name, score in zip(names, known, strict=True)

@@ -8,6 +8,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.management.base import CommandResult
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.queues import new_op
@@ -31,7 +32,7 @@ def describe(target: str, using: str) -> str:
     Raises:
         WorkerNotFound: no worker or supervisor has this id.
     """
-    found = run(connections.client(using), find_workers(target)).workers
+    found = run(connections.client(using), find_workers(home(using), target)).workers
     if not found:
         raise WorkerNotFound(f'No worker or supervisor has the id "{target}". List them: manage.py workers')
     busy, count = sum(worker.busy for worker in found), len(found)
@@ -41,11 +42,11 @@ def describe(target: str, using: str) -> str:
 def send(target: str, verb: str, author: str, using: str) -> CommandResult:
     """Send a command, and wait a few seconds for its outcome."""
     client = connections.client(using)
-    run(client, command_worker(target, verb, author, new_op()))
+    run(client, command_worker(home(using), target, verb, author, new_op()))
     deadline = time.monotonic() + WAIT_S
     while True:
         time.sleep(LOOK_S)
-        page = run(client, find_workers(target))
+        page = run(client, find_workers(home(using), target))
         if target not in page.waiting:
             return _result(target, verb, _outcome(target, page.workers))
         if time.monotonic() > deadline:

@@ -10,17 +10,17 @@ from typing import Any, Protocol
 from redis.exceptions import RedisError
 
 from django_redis_components.core import serialization
-from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.failure import describe
-from django_redis_components.taskqueue.fields import Field, record_key
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
@@ -96,7 +96,7 @@ class ContextObserver:
         ran_before = job.attempts or job.deliveries
         found = read_record(job, task.connection) if task.takes_context or ran_before else None
         fields, failures = found or (record_from_job(job), [])
-        self._result: TaskResult = TaskResult(task, job.name, job.id, task.connection, fields, failures)
+        self._result: TaskResult = TaskResult(task, job.name, job.id, home(task.connection), fields, failures)
         self._job = job
         self._payload = b""
         self._context: TaskContext | None = None
@@ -151,6 +151,7 @@ class TaskContext:
             metadata: the stored metadata; None if it could not be read.
         """
         self.task_result = task_result
+        self._shard = task_result._shard
         self.attempt = attempt
         self._token = token
         self._metadata = metadata
@@ -164,7 +165,7 @@ class TaskContext:
     def metadata(self) -> dict[str, Any]:
         """The task's metadata. Change it and call `save_metadata()`; the next attempt receives it."""
         if self._metadata is None:
-            self._load(run(self._client(), store.read(self.task_result.id)))
+            self._load(self._shard.run(store.read(self._shard, self.task_result.id)))
         found: dict[str, Any] = self._metadata or {}
         self._metadata = found
         return found
@@ -178,12 +179,12 @@ class TaskContext:
             redis.exceptions.RedisError: Redis did not answer.
         """
         plain = check_metadata(self.metadata)
-        self._set_saved(plain, is_leased=run(self._client(), self._save(plain)))
+        self._set_saved(plain, is_leased=self._shard.run(self._save(plain)))
 
     async def asave_metadata(self) -> None:
         """See `save_metadata`."""
         plain = check_metadata(self.metadata)
-        is_leased = await arun(connections.aclient(self.task_result.using), self._save(plain))
+        is_leased = await self._shard.arun(self._save(plain))
         self._set_saved(plain, is_leased=is_leased)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
@@ -203,7 +204,7 @@ class TaskContext:
         if self._set_progress(check_progress(done, total, note)):
             try:
                 with slot_wait_limit(SLOT_WAIT_S):
-                    is_leased = await arun(connections.aclient(self.task_result.using), self._save())
+                    is_leased = await self._shard.arun(self._save())
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
                 self._log_failed_write(exc)
@@ -221,7 +222,7 @@ class TaskContext:
             return
         try:
             with slot_wait_limit(SLOT_WAIT_S):
-                is_leased = run(self._client(), self._save())
+                is_leased = self._shard.run(self._save())
         except RedisError as exc:
             self._log_failed_write(exc)
         else:
@@ -235,9 +236,9 @@ class TaskContext:
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
         """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
         if self._metadata is None:
-            self._load((yield from store.read(self.task_result.id)))
+            self._load((yield from store.read(self._shard, self.task_result.id)))
         text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
-        return (yield from _save(self.task_result.id, self._token, text))
+        return (yield from _save(self._shard, self.task_result.id, self._token, text))
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
         if not is_leased:
@@ -258,9 +259,6 @@ class TaskContext:
         self.task_result._load(*record)
         self._metadata = self.task_result.metadata
         self._saved = dict(self._metadata)
-
-    def _client(self) -> Any:
-        return connections.client(self.task_result.using)
 
 
 class WriteLimiter:
@@ -292,7 +290,8 @@ def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
 def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None:
     """The record and the failures of a job that is about to run; None if Redis cannot be read."""
     try:
-        return run(connections.client(using), store.read(job.id))
+        shard = home(using)
+        return shard.run(store.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
         text = "The earlier attempts of task %s of %s cannot be read (%s)."
         logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
@@ -313,9 +312,9 @@ def record_from_job(job: Job) -> store.Fields:
     }
 
 
-def _save(task_id: str, token: str, text: bytes) -> Flow[bool]:
+def _save(shard: Shard, task_id: str, token: str, text: bytes) -> Flow[bool]:
     """Write the metadata field if the task is still leased under this token; whether it was."""
-    is_leased = yield SAVE_METADATA(record=record_key(task_id), token=token, metadata=text)
+    is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=text)
     return bool(is_leased)
 
 

@@ -14,10 +14,8 @@ from django.db import connections as databases
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import conf, serialization
-from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import limits, signals, tracing
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
@@ -25,6 +23,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
@@ -88,7 +87,7 @@ def prepare(
         _set_options(message, task, *sent[:2])
         if options.metadata is not None:
             fields[Field.metadata] = encode_metadata(options.metadata)
-    return TaskResult(task, task.name, message.id, task.connection, fields), message
+    return TaskResult(task, task.name, message.id, home(task.connection), fields), message
 
 
 def _id_not_accepted(task_id: str) -> InvalidTask:
@@ -100,11 +99,12 @@ def _id_not_accepted(task_id: str) -> InvalidTask:
 
 def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
+    shard = home(using)
     if message.nonce:
-        reply: Any = run(connections.client(using), store.send(message))
+        reply: Any = shard.run(store.send(shard, message))
     else:
-        call = call_for(message)
-        reply = connections.client(using).execute(call)
+        call = call_for(shard, message)
+        reply = shard.client().execute(call)
         if call.script is ENQUEUE_PLAIN:
             reply = reply[0]
     set_accepted(result, reply)
@@ -115,7 +115,8 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
 
 async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
-    await aset_accepted(result, await arun(connections.aclient(using), store.send(message)))
+    shard = home(using)
+    await aset_accepted(result, await shard.arun(store.send(shard, message)))
     await arun_test_hook()
     return result
 
@@ -129,8 +130,9 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """
     replies: list[store.Reply] = []
     error: Exception | None = None
+    shard = home(using)
     try:
-        run(connections.client(using), store.send_many([message for _, message in prepared], replies))
+        shard.run(store.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):
@@ -145,8 +147,9 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """See `send_many`."""
     replies: list[store.Reply] = []
     error: Exception | None = None
+    shard = home(using)
     try:
-        await arun(connections.aclient(using), store.send_many([message for _, message in prepared], replies))
+        await shard.arun(store.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):

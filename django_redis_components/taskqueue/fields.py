@@ -9,11 +9,6 @@ Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<que
 
 from __future__ import annotations
 
-from django_redis_components.core import keys
-
-#: Hash tag of a connection's queues. Strict order holds within a tag.
-TAG = "default"
-
 
 class Field:
     """Fields of a task's record, a hash at ``<base>:t:<id>``. Values are text unless the comment says int.
@@ -277,33 +272,3 @@ class Ttl:
 
 #: The names by which Lua reads the classes.
 LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField}
-
-
-def base_key() -> str:
-    """Return the common prefix of all keys of the queue; KEYS[1] of its scripts."""
-    return keys.key("taskqueue", TAG)
-
-
-def tag_key(kind: str, *names: str) -> str:
-    """Return the key of this kind (`Key`), of the tag as a whole or of what the names state."""
-    return ":".join([base_key(), kind, *map(str, names)])
-
-
-def record_key(task_id: str) -> str:
-    """Return the key of a task's record."""
-    return tag_key(Key.task, task_id)
-
-
-def flow_key(flow_id: str) -> str:
-    """Return the key of a flow."""
-    return tag_key(Key.flow, flow_id)
-
-
-def queue_key(queue: str, part: str) -> str:
-    """Return the key of a queue's part, such as `Part.ready`."""
-    return tag_key(Key.queue, queue, part)
-
-
-def wakeup_key(name: str) -> str:
-    """Return the wakeup key of this name: "q:<queue>", "s:<supervisor>" or "poller"."""
-    return tag_key(Key.wakeup, name)

@@ -25,11 +25,12 @@ from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.core.protocol import Command, Read, run
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
-from django_redis_components.taskqueue.fields import Key, base_key, tag_key, wakeup_key
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
@@ -59,6 +60,7 @@ class Poller:
 
     def __init__(
         self,
+        shard: Shard,
         client: SyncClient,
         *,
         wake_fd: int | None = None,
@@ -67,19 +69,21 @@ class Poller:
     ) -> None:
         """
         Args:
+            shard: whose tasks it maintains.
+            client: of that shard.
             wake_fd: a file descriptor that ends a wait when it becomes readable.
             schedules: the periodic tasks to send.
             other_keys: other wakeup keys that end a wait.
         """
         settings = conf.settings().taskqueue
         self._client = client
-        self._base = base_key()
+        self._shard = shard
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-        self.scheduler = Scheduler(client, self.id, schedules)
+        self.scheduler = Scheduler(shard, client, self.id, schedules)
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
-        self._wakeups = WakeupListener(client, [wakeup_key("poller"), *other_keys], wake_fd=wake_fd)
+        self._wakeups = WakeupListener(client, [shard.wakeup("poller"), *other_keys], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # At most a third of a lease: after half of one without contact, nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
@@ -123,7 +127,7 @@ class Poller:
         except RedisError as exc:
             self._on_error(exc)
             return False
-        is_own_key = self._wakeups.last_key == wakeup_key("poller")
+        is_own_key = self._wakeups.last_key == self._shard.wakeup("poller")
         if was_woken and is_own_key:
             self.next_round_at = 0.0
         return was_woken and not is_own_key
@@ -132,7 +136,7 @@ class Poller:
         """Release the lease, so that another poller is active at once."""
         self._wakeups.close()
         if self.is_active:
-            key = tag_key(Key.poller)
+            key = self._shard.key(Key.poller)
             with contextlib.suppress(RedisError):
                 if self._client.execute(Read("GET", key)) == self.id.encode():  # else it expired, and another has one
                     self._client.execute(Command("DEL", key, retry=True))
@@ -153,7 +157,7 @@ class Poller:
         until_slot_s = self.scheduler.run_due(now_us, version)
         if prune:
             self.next_prune_at = now + PRUNE_S
-            run(self._client, delete_trash())
+            run(self._client, delete_trash(self._shard))
         return min(round_s, until_due_s, until_slot_s)
 
     def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes], int]:
@@ -170,7 +174,7 @@ class Poller:
         while True:
             active, due_ms, now_us, some, first, busy, version = self._client.execute(
                 MAINTAIN(
-                    base=self._base,
+                    base=self._shard.base,
                     poller=self.id,
                     poller_lease_ms=ACTIVE_LEASE_MS,
                     lease_ms=round(self._lease_s * 1_000),

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import check_queue, check_whole
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
@@ -52,24 +52,28 @@ class Queue:
 
     Attributes:
         name: the queue's name.
-        using: alias of the connection.
     """
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, "queue name")
         check_queue(name)
-        self.using = using
+        self._shard = home(using)
+
+    @property
+    def using(self) -> str:
+        """Alias of the connection."""
+        return self._shard.alias
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
     def depths(self) -> QueueDepth:
         """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
-        return self._run(stats.read_depths(self.name))[0]
+        return self._run(stats.read_depths(self._shard, self.name))[0]
 
     async def adepths(self) -> QueueDepth:
         """See `depths`."""
-        return (await self._arun(stats.read_depths(self.name)))[0]
+        return (await self._arun(stats.read_depths(self._shard, self.name)))[0]
 
     def metrics(self, minutes: int = 60) -> Metrics:
         """Return metrics per minute, for the queue and by task name, in one round trip.
@@ -117,30 +121,30 @@ class Queue:
         Raises:
             ValueError, TypeError: `until` is not a time in the future.
         """
-        self._run(control.pause(self.name, reason, author, until))
+        self._run(control.pause(self._shard, self.name, reason, author, until))
 
     async def apause(self, reason: str = "", *, author: str = "", until: datetime | Seconds | None = None) -> None:
         """See `pause`."""
-        await self._arun(control.pause(self.name, reason, author, until))
+        await self._arun(control.pause(self._shard, self.name, reason, author, until))
 
     def resume(self) -> bool:
         """Let workers fetch its tasks again. Returns whether it was paused."""
-        return self._run(control.resume(self.name))
+        return self._run(control.resume(self._shard, self.name))
 
     async def aresume(self) -> bool:
         """See `resume`."""
-        return await self._arun(control.resume(self.name))
+        return await self._arun(control.resume(self._shard, self.name))
 
     def purge(self) -> Purge:
         """Remove all pending tasks, scheduled ones included, in one step. `restore` reverts it for 24 hours.
 
         Tasks that wait for other tasks of their flows are kept.
         """
-        return Purge(self.name, *self._run(control.purge(self.name)))
+        return Purge(self.name, *self._run(control.purge(self._shard, self.name)))
 
     async def apurge(self) -> Purge:
         """See `purge`."""
-        return Purge(self.name, *await self._arun(control.purge(self.name)))
+        return Purge(self.name, *await self._arun(control.purge(self._shard, self.name)))
 
     def restore(self, purge: Purge | str) -> int:
         """Restore the tasks of a purge, given as a `Purge` or its id, ahead of tasks enqueued since.
@@ -148,35 +152,35 @@ class Queue:
         Returns:
             How many tasks; 0 if they were restored before, if 24 hours have passed, or for another queue's purge.
         """
-        return self._run(control.restore(self.name, _purge_id(purge)))
+        return self._run(control.restore(self._shard, self.name, _purge_id(purge)))
 
     async def arestore(self, purge: Purge | str) -> int:
         """See `restore`."""
-        return await self._arun(control.restore(self.name, _purge_id(purge)))
+        return await self._arun(control.restore(self._shard, self.name, _purge_id(purge)))
 
     def retry_failed(self, ids: Sequence[str] | None = None) -> int:
         """Retry these failed tasks, or all that have failed until now. Returns how many."""
-        return self._run(control.retry_failed(self.name, ids))
+        return self._run(control.retry_failed(self._shard, self.name, ids))
 
     async def aretry_failed(self, ids: Sequence[str] | None = None) -> int:
         """See `retry_failed`."""
-        return await self._arun(control.retry_failed(self.name, ids))
+        return await self._arun(control.retry_failed(self._shard, self.name, ids))
 
     def delete_failed(self, ids: Sequence[str] | None = None) -> int:
         """Delete these failed tasks, or all that have failed until now. Returns how many."""
-        return self._run(control.delete_tasks(self.name, "failed", ids))
+        return self._run(control.delete_tasks(self._shard, self.name, "failed", ids))
 
     async def adelete_failed(self, ids: Sequence[str] | None = None) -> int:
         """See `delete_failed`."""
-        return await self._arun(control.delete_tasks(self.name, "failed", ids))
+        return await self._arun(control.delete_tasks(self._shard, self.name, "failed", ids))
 
     def delete_unregistered(self, ids: Sequence[str] | None = None) -> int:
         """Delete these tasks with unregistered names, or all of them. Returns how many."""
-        return self._run(control.delete_tasks(self.name, "unregistered", ids))
+        return self._run(control.delete_tasks(self._shard, self.name, "unregistered", ids))
 
     async def adelete_unregistered(self, ids: Sequence[str] | None = None) -> int:
         """See `delete_unregistered`."""
-        return await self._arun(control.delete_tasks(self.name, "unregistered", ids))
+        return await self._arun(control.delete_tasks(self._shard, self.name, "unregistered", ids))
 
     def tasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
         """List one page of the tasks in a state, in the order in which they run or have failed.
@@ -197,35 +201,35 @@ class Queue:
 
     def _minutes(self, count: int) -> Flow[Metrics]:
         check_whole("minutes", count, 1, metrics.MAX_MINUTES)
-        return metrics.read_minutes(self.name, count)
+        return metrics.read_minutes(self._shard, self.name, count)
 
     def _hours(self, count: int) -> Flow[Metrics]:
         check_whole("hours", count, 1, metrics.MAX_HOURS)
-        return metrics.read_hours(self.name, count)
+        return metrics.read_hours(self._shard, self.name, count)
 
     def _errors(self, limit: int) -> Flow[list[ErrorGroup]]:
         check_whole("limit", limit, 1, errors.MAX_ERRORS)
-        return errors.read_errors(self.name, limit)
+        return errors.read_errors(self._shard, self.name, limit)
 
     def _page(self, state: str, limit: int, offset: int) -> Flow[list[control.Row]]:
         if state not in control.LISTED:
             raise ValueError(f"state={state!r}: expected one of {', '.join(control.LISTED)}.")
         check_whole("limit", limit, 1, MAX_PAGE)
         check_whole("offset", offset, 0, MAX_OFFSET)
-        return control.list_tasks(self.name, state, limit, offset)
+        return control.list_tasks(self._shard, self.name, state, limit, offset)
 
     def _results(self, rows: list[control.Row]) -> list[TaskResult]:
         results = []
         for task_id, fields, failures in rows:
             name = fields[Field.task_name].decode()
-            results.append(TaskResult(registry.find(name), name, task_id, self.using, fields, failures))
+            results.append(TaskResult(registry.find(name), name, task_id, self._shard, fields, failures))
         return results
 
     def _run(self, flow: Flow[T]) -> T:
-        return run(connections.client(self.using), flow)
+        return self._shard.run(flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
-        return await arun(connections.aclient(self.using), flow)
+        return await self._shard.arun(flow)
 
 
 def get_queue(name: str, *, using: str = "default") -> Queue:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 
@@ -25,25 +25,29 @@ class TaskResult(TaskRecord[R_co]):
         task: the task, or None if its name is not registered in this process.
         name: the task's name.
         id: the task's id.
-        using: alias of the connection.
         is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result.
     """
 
-    __slots__ = ("is_duplicate", "task", "using")
+    __slots__ = ("_shard", "is_duplicate", "task")
 
     def __init__(
         self,
         task: Any,
         name: str,
         task_id: str,
-        using: str,
+        shard: Shard,
         fields: Mapping[str, bytes],
         failures: Sequence[bytes] = (),
     ) -> None:
         super().__init__(name, task_id, fields, failures)
         self.task = task
-        self.using = using
+        self._shard = shard
         self.is_duplicate = False
+
+    @property
+    def using(self) -> str:
+        """Alias of the connection."""
+        return self._shard.alias
 
     def __repr__(self) -> str:
         return f"<TaskResult {self.id} of {self.name}: {self.state}>"
@@ -60,11 +64,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*run(connections.client(self.using), store.read(self.id)))
+        self._load(*self._shard.run(store.read(self._shard, self.id)))
 
     async def arefresh(self) -> None:
         """See `refresh`."""
-        self._load(*await arun(connections.aclient(self.using), store.read(self.id)))
+        self._load(*await self._shard.arun(store.read(self._shard, self.id)))
 
     def get(self, timeout: float | None = None) -> R_co:
         """Wait until the task has finished, and return its return value. The worker wakes the caller; nothing polls.
@@ -77,12 +81,12 @@ class TaskResult(TaskRecord[R_co]):
             TaskFailed: the task failed, was cancelled or expired.
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*run(connections.client(self.using), store.wait(self.id, timeout)))
+        self._load(*self._shard.run(store.wait(self._shard, self.id, timeout)))
         return self.return_value
 
     async def aget(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
-        self._load(*await arun(connections.aclient(self.using), store.wait(self.id, timeout)))
+        self._load(*await self._shard.arun(store.wait(self._shard, self.id, timeout)))
         return self.return_value
 
     def cancel(self, *, force_after: Seconds | None = None) -> bool:
@@ -98,11 +102,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        return run(connections.client(self.using), control.cancel(self.id, force_after))
+        return self._shard.run(control.cancel(self._shard, self.id, force_after))
 
     async def acancel(self, *, force_after: Seconds | None = None) -> bool:
         """See `cancel`."""
-        return await arun(connections.aclient(self.using), control.cancel(self.id, force_after))
+        return await self._shard.arun(control.cancel(self._shard, self.id, force_after))
 
     def reschedule(self, run_after: datetime | Seconds) -> None:
         """Change when a scheduled task, or one that waits for its next attempt, is due.
@@ -114,19 +118,19 @@ class TaskResult(TaskRecord[R_co]):
             NotScheduled: the task is not scheduled.
             InvalidTask: `run_after` is not a valid time.
         """
-        run(connections.client(self.using), control.reschedule(self.id, _due(run_after)))
+        self._shard.run(control.reschedule(self._shard, self.id, _due(run_after)))
 
     async def areschedule(self, run_after: datetime | Seconds) -> None:
         """See `reschedule`."""
-        await arun(connections.aclient(self.using), control.reschedule(self.id, _due(run_after)))
+        await self._shard.arun(control.reschedule(self._shard, self.id, _due(run_after)))
 
     def run_now(self) -> None:
         """Make a scheduled task due at once. See `reschedule`."""
-        run(connections.client(self.using), control.reschedule(self.id, ""))
+        self._shard.run(control.reschedule(self._shard, self.id, ""))
 
     async def arun_now(self) -> None:
         """See `run_now`."""
-        await arun(connections.aclient(self.using), control.reschedule(self.id, ""))
+        await self._shard.arun(control.reschedule(self._shard, self.id, ""))
 
     def _set_accepted(self, reply: store.Reply, options: TaskOptions) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.
@@ -170,18 +174,20 @@ def get_result(task_id: str, *, using: str = "default") -> TaskResult:
     Raises:
         TaskResultDoesNotExist: no task has this id, or its result has expired.
     """
-    return run(connections.client(using), _read(task_id, using))
+    shard = home(using)
+    return shard.run(_read(shard, task_id))
 
 
 async def aget_result(task_id: str, *, using: str = "default") -> TaskResult:
     """See `get_result`."""
-    return await arun(connections.aclient(using), _read(task_id, using))
+    shard = home(using)
+    return await shard.arun(_read(shard, task_id))
 
 
-def _read(task_id: str, using: str) -> Flow[TaskResult]:
-    fields, failures = yield from store.read(task_id)
+def _read(shard: Shard, task_id: str) -> Flow[TaskResult]:
+    fields, failures = yield from store.read(shard, task_id)
     name = fields[Field.task_name].decode()
-    return TaskResult(registry.find(name), name, task_id, using, fields, failures)
+    return TaskResult(registry.find(name), name, task_id, shard, fields, failures)
 
 
 def _due(run_after: datetime | Seconds) -> str:

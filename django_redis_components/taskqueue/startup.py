@@ -16,11 +16,11 @@ from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import forks, registry
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import eviction_policy_of
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
@@ -143,7 +143,7 @@ def run_poller(log: Log, *, using: str = "default") -> int:
     stops, wake_fd = _handle_stop_signals()
     _retry_until_available(lambda: _check_eviction(using), log, stops)
     schedules = schedule.registered(using)
-    poller = Poller(connections.client(using), wake_fd=wake_fd, schedules=schedules)
+    poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
     log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")
     while not stops:
         poller.step()
@@ -198,7 +198,7 @@ def _retry_until_available(
 
 def _check_eviction(using: str) -> None:
     try:
-        info = connections.client(using).execute(Command("INFO", "memory", key=base_key(), retry=True))
+        info = connections.client(using).execute(Command("INFO", "memory", key=home(using).base, retry=True))
     except NoPermissionError:  # the server is available, which is sufficient; its policy stays unknown
         return
     policy = eviction_policy_of(info)

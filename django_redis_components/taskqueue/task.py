@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, 
 from asgiref.sync import async_to_sync, sync_to_async
 
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
-from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.call_signature import signature_of
@@ -26,6 +24,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
@@ -251,11 +250,13 @@ class Task(Generic[P, R, V]):
             TaskResultDoesNotExist: no task has this id, or its result has expired.
             TaskResultMismatch: the id belongs to another task.
         """
-        return self._result_of(task_id, run(connections.client(self.connection), store.read(task_id)))
+        shard = home(self.connection)
+        return self._result_of(task_id, shard.run(store.read(shard, task_id)))
 
     async def aget_result(self, task_id: str) -> TaskResult[V]:
         """See `get_result`."""
-        return self._result_of(task_id, await arun(connections.aclient(self.connection), store.read(task_id)))
+        shard = home(self.connection)
+        return self._result_of(task_id, await shard.arun(store.read(shard, task_id)))
 
     @property
     def _enqueue_func(self) -> Callable[..., Any]:
@@ -282,7 +283,7 @@ class Task(Generic[P, R, V]):
         name = fields[Field.task_name].decode()
         if name != self.name:
             raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
-        return TaskResult(self, name, task_id, self.connection, fields, failures)
+        return TaskResult(self, name, task_id, home(self.connection), fields, failures)
 
     def _prepare_many(
         self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]

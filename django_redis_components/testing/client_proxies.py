@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.protocol import BlockingPop, Call, Command
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing.request_parser import is_taskqueue_request
 
 
@@ -38,7 +39,11 @@ class ClientProxy:
 
     def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
-        reply = self._interceptor.intercept(request, self._using) if is_taskqueue_request(request) else NOT_INTERCEPTED
+        reply = (
+            self._interceptor.intercept(request, self._using)
+            if is_taskqueue_request(home(self._using), request)
+            else NOT_INTERCEPTED
+        )
         return self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply
 
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
@@ -67,7 +72,7 @@ class AsyncClientProxy:
         run_in_the_test = without_stop_iteration(self._interceptor.intercept)
         reply = (
             await sync_to_async(run_in_the_test)(request, self._using)
-            if is_taskqueue_request(request)
+            if is_taskqueue_request(home(self._using), request)
             else NOT_INTERCEPTED
         )
         return await self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply

@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Sequence
 
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
-from django_redis_components.taskqueue.fields import Part, base_key, queue_key
+from django_redis_components.taskqueue.fields import Part
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
@@ -49,19 +49,20 @@ def drain(
         RuntimeError: the limit was reached and tasks are still ready.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    client = connections.client(using)
+    shard = home(using)
+    client = shard.client()
     names = [keys.validate_name(queue, "queue name") for queue in queues] or [
-        depth.name for depth in run(client, stats.read_depths())
+        depth.name for depth in run(client, stats.read_depths(shard))
     ]
-    until_ms = run(client, _advance_until(advance))
-    fetcher = Fetcher(client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
+    until_ms = run(client, _advance_until(shard, advance))
+    fetcher = Fetcher(shard, client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
     ran: dict[str, Job] = {}
     for _ in range(limit):
         jobs = fetcher.fetch("0", 1)
         if not jobs:
-            if run(client, _release_next_scheduled(names, until_ms)):
+            if run(client, _release_next_scheduled(shard, names, until_ms)):
                 continue
-            return run(client, _results(list(ran.values()), using))
+            return run(client, _results(shard, list(ran.values())))
         ran.setdefault(jobs[0].id, jobs[0])
         _run(fetcher, jobs[0], raise_errors)
     fetcher.fetch("acks", 0)
@@ -79,33 +80,33 @@ def _run(fetcher: Fetcher, job: Job, raise_errors: bool) -> None:
         raise raised
 
 
-def _advance_until(advance: Seconds | bool) -> Flow[float]:
+def _advance_until(shard: Shard, advance: Seconds | bool) -> Flow[float]:
     """Return the time until which tasks count as due, in milliseconds since the epoch; 0 means the server's time."""
     if advance is False:
         return 0.0
     if advance is True:
         return float("inf")
-    seconds, micros = yield Read("TIME", key=base_key())
+    seconds, micros = yield Read("TIME", key=shard.base)
     return int(seconds) * 1_000 + int(micros) / 1_000 + to_seconds(advance, "advance", zero=True) * 1_000
 
 
-def _release_next_scheduled(queues: Sequence[str], until_ms: float) -> Flow[bool]:
+def _release_next_scheduled(shard: Shard, queues: Sequence[str], until_ms: float) -> Flow[bool]:
     """Make the first scheduled task that is due by `until_ms` ready; return whether there was one."""
     if not until_ms or not queues:
         return False
-    heads = yield Batch([Read("ZRANGE", queue_key(queue, Part.scheduled), 0, 0, "WITHSCORES") for queue in queues])
+    heads = yield Batch([Read("ZRANGE", shard.queue(queue, Part.scheduled), 0, 0, "WITHSCORES") for queue in queues])
     due = sorted((float(head[1]), head[0].decode()) for head in heads if head)
     if not due or math.ceil(due[0][0]) > until_ms:
         return False
     with contextlib.suppress(NotScheduled):  # another worker has fetched it
-        yield from control.reschedule(due[0][1], "")
+        yield from control.reschedule(shard, due[0][1], "")
     return True
 
 
-def _results(jobs: Sequence[Job], using: str) -> Flow[list[TaskResult]]:
-    found = yield from store.read_many([job.id for job in jobs])
+def _results(shard: Shard, jobs: Sequence[Job]) -> Flow[list[TaskResult]]:
+    found = yield from store.read_many(shard, [job.id for job in jobs])
     return [
-        TaskResult(registry.find(job.name), job.name, job.id, using, *read)
+        TaskResult(registry.find(job.name), job.name, job.id, shard, *read)
         for job, read in zip(jobs, found, strict=True)
         if read is not None
     ]

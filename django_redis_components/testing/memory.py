@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command
-from django_redis_components.taskqueue.fields import Field, Key, record_key, tag_key
+from django_redis_components.taskqueue.fields import Field, Key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
@@ -180,7 +181,7 @@ class MemoryQueue:
             return int(self._records[sent["id"]][Field.enqueued_at_us])
         holder = self._find_unique_holder(sent)
         if holder is not None:
-            return [holder.encode(), self.answer(Command("HGETALL", record_key(holder)))]
+            return [holder.encode(), self.answer(Command("HGETALL", home().record(holder)))]
         self._records[sent["id"]] = request_parser.build_record(sent)
         self.pending.append(sent["id"])
         return int(self._records[sent["id"]][Field.enqueued_at_us])
@@ -252,7 +253,7 @@ class MemoryQueue:
         return 1
 
     def _hash(self, key: str) -> Record:
-        if key.startswith(tag_key(Key.flow, "")):
+        if key.startswith(home().key(Key.flow, "")):
             flow = self._flows.get(request_parser.id_from_key(key))
             return flow.fields() if flow else {}
         return self._records.get(request_parser.id_from_key(key), {})

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
-from django_redis_components.taskqueue.fields import Field, base_key
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 
-def is_taskqueue_request(request: Request) -> bool:
+def is_taskqueue_request(shard: Shard, request: Request) -> bool:
     """Return whether the task queue sent the request."""
     if isinstance(request, Call):
         script: Any = request.script
         return bool(script.component == "taskqueue")
-    return isinstance(request, Command) and str(request.key).startswith(f"{base_key()}:")
+    return isinstance(request, Command) and str(request.key).startswith(f"{shard.base}:")
 
 
 def named_arguments(call: Call) -> dict[str, Any]:

@@ -39,7 +39,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "retry",
         "unique",
     ),
-    ("options", "record", "registry"),
+    ("options", "record", "registry", "shards"),
     ("store",),
     ("context", "enqueue", "log_handler", "logs", "result", "signals", "tracing"),
     ("flows",),

@@ -16,8 +16,8 @@ from django_redis_components.core.client.slot_migration import SlotWaits
 from django_redis_components.core.keys import key
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit, limiter
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import home
 from tests.conftest import components_settings
 from tests.core.slots import moving
 from tests.support import Store, eventually
@@ -58,7 +58,7 @@ def test_worker_logs_the_start_and_the_end_of_its_wait(cluster: Store, caplog: p
     caplog.set_level(logging.INFO, QUEUE_LOG)
     tasks.recorded.clear()
 
-    with moving(cluster, base_key()) as move, running_worker():
+    with moving(cluster, home().base) as move, running_worker():
         tasks.note.enqueue("before")
         eventually(lambda: tasks.recorded == ["before"])
         move.begin()
@@ -71,7 +71,7 @@ def test_worker_logs_the_start_and_the_end_of_its_wait(cluster: Store, caplog: p
 
 
 def test_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
-    with moving(cluster, base_key()) as move:
+    with moving(cluster, home().base) as move:
         with running_worker(threads=2):
             move.begin()
             started_at = time.monotonic()
@@ -79,9 +79,9 @@ def test_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
 
 
 def test_poller_gives_up_leadership_while_the_slot_moves(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
 
-    with moving(cluster, base_key()) as move:
+    with moving(cluster, home().base) as move:
         poller.step()
         assert poller.is_active
         move.begin()

@@ -14,7 +14,7 @@ from django.test import Client
 
 from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -69,7 +69,7 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
         age_s: how long ago the ready tasks were accepted, in seconds.
         states: how many tasks are scheduled, running, failed, unregistered.
     """
-    base, now = base_key(), now_ms(store)
+    base, now = home().base, now_ms(store)
     store.raw.zadd(f"{base}:queues", {name: now})
     for number in range(ready):
         store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
@@ -82,19 +82,19 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
 
 def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: str | None = None, **info: Any) -> None:
     """Write a worker that reported `seen_s` seconds ago, with `raw_info` instead of the JSON of `info`."""
-    base = base_key()
+    base = home().base
     store.raw.zadd(f"{base}:workers", {worker: now_ms(store) - seen_s * 1_000})
     fields = {"host": worker.partition(":")[0], "pid": 7, "queues": ["default"], "threads": 8, "busy": 0, "finished": 0}
     store.raw.set(f"{base}:worker:{worker}", json.dumps(fields | info) if raw_info is None else raw_info, ex=600)
 
 
 def write_poller(store: Store) -> None:
-    store.raw.set(f"{base_key()}:poller", "here:1:abc", ex=60)
+    store.raw.set(f"{home().base}:poller", "here:1:abc", ex=60)
 
 
 def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
     """Write a schedule that has sent a task. Its name consists of the task's name and the times."""
-    base, now = base_key(), now_ms(store)
+    base, now = home().base, now_ms(store)
     task, _, times = name.partition(" ")
     store.raw.zadd(f"{base}:schedules", {name: now})
     fields = {

@@ -16,6 +16,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.taskqueue import get_queue, get_result
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scan import Filters, scan_tasks
 from tests.dashboard.support import (
     URL,
@@ -78,7 +79,7 @@ def text(response: Any) -> str:
 
 
 def failed_of(group: str, queue: str = "default") -> set[str]:
-    found = run(connections.client(), scan_tasks(queue, "failed", Filters(fingerprint=group), limit=2_000))
+    found = run(connections.client(), scan_tasks(home(), queue, "failed", Filters(fingerprint=group), limit=2_000))
     return {task.record.id for task in found.tasks}
 
 

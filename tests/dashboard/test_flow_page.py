@@ -14,6 +14,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS, build_graph
 from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import text_of, work_off_in_a_thread
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
@@ -37,7 +38,7 @@ def operator() -> Client:
 
 
 def states_of(store: Store, flow_id: str) -> dict[str, int]:
-    return run(connections.client(), read_flow(flow_id, 10)).states
+    return run(connections.client(), read_flow(home(), flow_id, 10)).states
 
 
 def member(number: int, *followers: int, name: str = "shop.tasks.send", state: str = "ready") -> FlowMember:
@@ -49,7 +50,7 @@ def test_flow_is_read_with_states_and_failed_tasks(store: Store) -> None:
     flow = group(add.s(1, 1), fail.using(max_attempts=1).s("x"), add.s(2, 2)).enqueue(
         callback=note.s(), on_error=note.s()
     )
-    before = run(connections.client(), read_flow(flow.id, 2))
+    before = run(connections.client(), read_flow(home(), flow.id, 2))
     assert (before.tasks, before.states) == (4, {"ready": 3, "waiting": 1})
     assert [(each.number, each.id, each.followers) for each in before.members] == [
         (number, flow.results[number].id, (3,)) for number in range(2)
@@ -58,13 +59,13 @@ def test_flow_is_read_with_states_and_failed_tasks(store: Store) -> None:
 
     work_off_in_a_thread()
 
-    after = run(connections.client(), read_flow(flow.id, 500))
+    after = run(connections.client(), read_flow(home(), flow.id, 500))
     assert after.states == {"successful": 2, "failed": 1, "not_run": 1}
     assert [(each.number, each.name, each.queue) for each in after.failed] == [(1, fail.name, "default")]
     assert after.on_error is not None
     assert after.on_error.state == "successful"
     with pytest.raises(FlowDoesNotExist):
-        run(connections.client(), read_flow("nowhere", 500))
+        run(connections.client(), read_flow(home(), "nowhere", 500))
 
 
 def test_page_shows_the_graph_and_the_tasks_that_failed_first(redis_server: Store, operator: Client) -> None:

@@ -13,7 +13,7 @@ from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
 from django_redis_components.dashboard.charts import Plot, Point, bar_chart, duration_tick, line_chart
 from django_redis_components.dashboard.formats import axis_duration
 from django_redis_components.dashboard.overview.snapshot import read
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import URL, client_of, now_ms, page_text, settle_tasks, write_queue
 from tests.support import Store
 from tests.taskqueue.tasks import note
@@ -34,7 +34,7 @@ def write_bucket(store: Store, minutes: int, ago: int, *, finished: int, failed:
     numbers = [finished - failed, failed, *[0] * 102]
     numbers[8 + 10] = numbers[56 + run] = finished
     bucket = now_ms(store) // 60_000 // minutes - ago
-    store.raw.set(f"{base_key()}:history:{minutes}:{bucket}", struct.pack(">104I", *numbers), ex=600)
+    store.raw.set(f"{home().base}:history:{minutes}:{bucket}", struct.pack(">104I", *numbers), ex=600)
 
 
 def run_tasks() -> None:
@@ -131,7 +131,7 @@ def test_range_without_finished_tasks_says_so(redis_server: Store, viewer: Clien
 def test_time_that_no_poller_has_added_is_stated(redis_server: Store, viewer: Client) -> None:
     for number in range(100):
         write_queue(redis_server, f"queue-{number}")
-    redis_server.raw.set(f"{base_key()}:rollup", now_ms(redis_server) // 60_000 - 50, ex=600)
+    redis_server.raw.set(f"{home().base}:rollup", now_ms(redis_server) // 60_000 - 50, ex=600)
 
     assert re.search(
         r"Not contained: .*\d\d:00 to .*\d\d:00\. The active poller adds this time within the next minutes\.",
@@ -141,7 +141,7 @@ def test_time_that_no_poller_has_added_is_stated(redis_server: Store, viewer: Cl
 
 
 def test_unreadable_history_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
-    redis_server.raw.rpush(f"{base_key()}:rollup", "not a number")
+    redis_server.raw.rpush(f"{home().base}:rollup", "not a number")
 
     text = page_text(viewer)
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.locks import Lock
-from django_redis_components.taskqueue.fields import record_key
+from django_redis_components.taskqueue.shards import home
 from tests.autocomplete.test_hostile_values import HOSTILE
 from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_overview_page import Page
@@ -133,7 +133,7 @@ RECORDS = [
 @pytest.mark.parametrize("value", RECORDS, ids=range(len(RECORDS)))
 def test_corrupt_records_of_a_task(value: bytes, redis_server: Store, root: Client) -> None:
     known = fill(redis_server)
-    key = record_key(known["failed"])
+    key = home().record(known["failed"])
     fields = redis_server.raw.hkeys(key)
     addresses = [
         address_of(route, query, known)

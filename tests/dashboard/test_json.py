@@ -11,7 +11,7 @@ from django.test import Client
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.taskqueue import get_queue, task
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import URL, client_of, now_ms, write_poller, write_queue, write_worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import new_fetcher
@@ -47,7 +47,7 @@ def test_queue_counts_match_redis_after_random_workload(store: Store, viewer: Cl
 
     shown = {queue["name"]: queue for queue in figures(viewer)["queues"]}
 
-    base = base_key()
+    base = home().base
     for name in QUEUES:
         raw = store.raw
         assert shown[name]["ready"] == raw.llen(f"{base}:q:{name}:ready") + raw.zcard(f"{base}:q:{name}:priority")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from django_redis_components.dashboard.overview import problems as problems_module
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import overview
 from tests.dashboard.support import URL, client_of, page_text, text_of, write_poller, write_queue, write_worker
 from tests.support import Store
@@ -263,7 +263,7 @@ def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, v
 def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (overview, problems_module):
         monkeypatch.setattr(module, "MAX_QUEUES", 200)
-    redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(230)})
+    redis_server.raw.zadd(f"{home().base}:queues", {f"queue-{number}": number for number in range(230)})
     for number in range(260):
         write_worker(redis_server, f"app:{number}.a")
     write_poller(redis_server)
@@ -275,7 +275,7 @@ def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monke
 
 
 def test_all_of_many_queues_are_looked_at(redis_server: Store, viewer: Client) -> None:
-    redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(1_010)})
+    redis_server.raw.zadd(f"{home().base}:queues", {f"queue-{number}": number for number in range(1_010)})
     write_queue(redis_server, "last", ready=1)
     write_queue(redis_server, "failing", failed=3)
     write_poller(redis_server)
@@ -300,8 +300,8 @@ def test_queue_of_workers_beyond_the_latest_ones_is_served(
     for number in range(50):
         write_worker(redis_server, f"mail:{number}.a", seen_s=1, queues=["mail"])
         if is_registered:
-            seen_ms = redis_server.raw.zscore(f"{base_key()}:workers", f"mail:{number}.a")
-            redis_server.raw.zadd(f"{base_key()}:q:mail:workers", {f"mail:{number}.a": seen_ms})
+            seen_ms = redis_server.raw.zscore(f"{home().base}:workers", f"mail:{number}.a")
+            redis_server.raw.zadd(f"{home().base}:q:mail:workers", {f"mail:{number}.a": seen_ms})
     for number in range(300):
         write_worker(redis_server, f"app:{number}.a")
     write_worker(redis_server, "dead:1.a", seen_s=400)
@@ -338,7 +338,7 @@ def test_unreadable_part_does_not_fail_the_page(redis_server: Store, viewer: Cli
 
 
 def test_unreadable_queues_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
-    redis_server.raw.lpush(f"{base_key()}:queues", "no zset")
+    redis_server.raw.lpush(f"{home().base}:queues", "no zset")
 
     text = page_text(viewer)
 

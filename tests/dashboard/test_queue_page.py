@@ -15,7 +15,7 @@ from django.utils import translation
 
 from django_redis_components.dashboard.queues import throughput
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import ROLES, URL, client_of, now_ms, page_text, text_of, write_poller, write_queue
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
@@ -41,7 +41,7 @@ def counters(slots: int = 1, **counts: int) -> bytes:
 
 def write_past(store: Store, name: str) -> None:
     """A queue that has done something: 30 and 3 failed in a minute a while ago, 10 in the one before, of one task."""
-    base, minute = f"{base_key()}:q:{name}", now_ms(store) // 60_000
+    base, minute = f"{home().base}:q:{name}", now_ms(store) // 60_000
     both = counters(2, succeeded=30, failed=3, waited=33, ran=33)
     store.raw.set(f"{base}:minute:{minute - 1}", both, ex=600)
     store.raw.set(f"{base}:minute:{minute - 2}", counters(2, succeeded=10, waited=10, ran=10), ex=600)
@@ -52,7 +52,7 @@ def write_past(store: Store, name: str) -> None:
 
 def write_error(store: Store, name: str, **about: str) -> None:
     """Write an error group as the scripts do, with the fingerprint ``ab…``."""
-    base, now, fingerprint = f"{base_key()}:q:{name}", now_ms(store), "ab" * 8
+    base, now, fingerprint = f"{home().base}:q:{name}", now_ms(store), "ab" * 8
     details = {"class": "builtins.LookupError", "location": "shop.tasks.send", "text": "no user #"} | about
     store.raw.zadd(f"{base}:errors", {fingerprint: now})
     error = {"times": 1_204, "final": 12, "first": now - 90_000, "last": now, "ids": "newest older"}
@@ -117,7 +117,7 @@ def test_queue_page_shows_throughput_and_errors(redis_server: Store, viewer: Cli
 def test_limited_tasks_are_shown(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=1)
     lines = {f"c:shop.tasks.send\t100\t{number}\tid{number}": 0 for number in range(3)}
-    redis_server.raw.zadd(f"{base_key()}:q:mail:limited", lines)
+    redis_server.raw.zadd(f"{home().base}:q:mail:limited", lines)
 
     assert "Scheduled 0 Retrying 0 Limited 3 Waiting 0 Running 0" in page_text_of(viewer, "mail")
 
@@ -148,7 +148,7 @@ def page_text_of(viewer: Client, name: str, **headers: Any) -> str:
 def test_paused_queue_shows_reason_and_author(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     now = now_ms(redis_server)
-    redis_server.raw.hset(f"{base_key()}:paused", "mail", f'0|{now - 5000}|{{"reason":"a look","author":"ada"}}')
+    redis_server.raw.hset(f"{home().base}:paused", "mail", f'0|{now - 5000}|{{"reason":"a look","author":"ada"}}')
 
     text = page_text_of(viewer, "mail")
 
@@ -260,7 +260,7 @@ def test_hostile_names_and_errors_are_escaped(name: str, redis_server: Store, vi
     write_queue(redis_server, "clean")
     clean = Page(viewer.get(url_of("clean")).content.decode())
     write_error(redis_server, queue, **{"class": name, "location": name, "text": name})
-    base, minute = f"{base_key()}:q:{queue}", now_ms(redis_server) // 60_000
+    base, minute = f"{home().base}:q:{queue}", now_ms(redis_server) // 60_000
     for ago in (0, 1):
         redis_server.raw.set(f"{base}:minute:{minute - ago}", counters(2, succeeded=1), ex=600)
         redis_server.raw.hset(f"{base}:task_names:{(minute - ago) // 60}", name, 1)
@@ -330,8 +330,8 @@ def test_quantiles_are_formatted(seconds: float | None, words: str) -> None:
 def test_eta_above_30_days_is_capped(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=3)
     minute = now_ms(redis_server) // 60_000 - 1
-    redis_server.raw.set(f"{base_key()}:q:mail:minute:{minute}", counters(succeeded=1), ex=600)
-    base = f"{base_key()}:q:mail:ready"
+    redis_server.raw.set(f"{home().base}:q:mail:minute:{minute}", counters(succeeded=1), ex=600)
+    base = f"{home().base}:q:mail:ready"
     for _ in range(50):
         redis_server.raw.rpush(base, *["x"] * 1_000)
 

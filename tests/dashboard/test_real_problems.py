@@ -18,6 +18,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.queues.throughput import drain_time
 from django_redis_components.taskqueue import get_queue, task
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import read_overview
 from example_project.localserver import LocalServer
 from tests.dashboard.problem_rows import row_with, rows, set_option, text_at
@@ -174,7 +175,7 @@ class Traffic:
 
 
 def eta() -> str:
-    overview = run(connections.client(), read_overview())
+    overview = run(connections.client(), read_overview(home()))
     [queue] = overview.queues
     return drain_time(queue, overview.metrics[queue.name])
 

@@ -17,6 +17,7 @@ from django_redis_components.dashboard.schedules.change_views import VERBS
 from django_redis_components.taskqueue import ScheduleInfo, Schedules, schedules
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import settle_tasks, text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
@@ -49,7 +50,7 @@ def fill(store: Store) -> None:
     """Two added schedules, of which one has run and failed; and scheduled tasks."""
     Schedules().add("hourly report", note, every=3_600, args=["x"])
     Schedules().add("nightly", note, every=86_400, args=["y"])
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     announced(poller, store, "hourly report", last_ms=int(server_ms(store)) - 2 * HOUR)
     next_round(poller)
     settle_tasks("fail")

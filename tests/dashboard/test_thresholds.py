@@ -11,7 +11,7 @@ from django.test import Client
 
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.server import clock_problem, server_facts, server_problems
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 from tests.dashboard.support import (
@@ -62,7 +62,7 @@ def write_minute(store: Store, queue: str, **events: int) -> None:
     """Write the counters of the last full minute."""
     minute = now_ms(store) // 60_000 - 1
     numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
-    store.raw.set(f"{base_key()}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
+    store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
 
 
 def found_in(**changed: str) -> list[Problem]:
@@ -119,7 +119,7 @@ def test_retries_and_lost_leases_are_problems(redis_server: Store, viewer: Clien
 
 
 def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client, settings) -> None:
-    base, now = base_key(), now_ms(redis_server)
+    base, now = home().base, now_ms(redis_server)
     write_queue(redis_server, "mail", ready=100, age_s=100)
     for number in range(100):  # one each second
         redis_server.raw.hset(f"{base}:t:mail-{number}", "e", str((now - (100 - number) * 1_000) * 1_000))
@@ -138,7 +138,7 @@ def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Stor
 
 
 def test_names_and_modules_of_unregistered_tasks_are_listed(redis_server: Store, viewer: Client) -> None:
-    base = base_key()
+    base = home().base
     write_queue(redis_server, "mail", unregistered=2)
     for number, name in enumerate(["shop.mails.send", "shop.<b>.x"]):
         redis_server.raw.hset(f"{base}:t:unregistered-{number}", mapping={"n": name, "q": "mail", "s": "unregistered"})

@@ -17,7 +17,7 @@ from django_redis_components.dashboard.models import Task
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import URL, fail_with, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import url_of, write_error, write_past
 from tests.dashboard.test_worker_page import WORKERS
@@ -55,7 +55,7 @@ def fill(store: Store) -> None:
     write_schedule(store, "shop.tasks.send every 60 s")
     note.using(id="known", queue_name="mail", concurrency=1, rate="5/m", unique=True).enqueue("x")
     write_poller(store)
-    store.raw.hset(f"{base_key()}:paused", "mail", '0|1000|{"reason": "r", "author": "a"}')
+    store.raw.hset(f"{home().base}:paused", "mail", '0|1000|{"reason": "r", "author": "a"}')
     store.raw.xadd(stream_key(), {"kind": "failed", "name": "shop.pay", "age_us": 0, "left_out": 0})
 
 
@@ -109,7 +109,7 @@ def test_invalid_queue_name_in_the_index_of_queues_is_not_shown(
     redis_server: Store, operator: Client, name: bytes
 ) -> None:
     fill(redis_server)
-    redis_server.raw.zadd(f"{base_key()}:queues", {name: 1})
+    redis_server.raw.zadd(f"{home().base}:queues", {name: 1})
 
     response = operator.get(URL)
 
@@ -152,7 +152,7 @@ def test_texts_that_utf_8_cannot_encode_are_escaped_on_every_page(redis_server: 
     get_queue("mail").pause(SURROGATE, author=SURROGATE)
     write_worker(redis_server, "here:1:abc", host=SURROGATE, version=SURROGATE, queues=[SURROGATE])
     definition = {"task": SURROGATE, "cron": SURROGATE, "args": [SURROGATE], "kwargs": {SURROGATE: SURROGATE}}
-    redis_server.raw.hset(f"{base_key()}:schedules:definitions", "odd", json.dumps(definition))
+    redis_server.raw.hset(f"{home().base}:schedules:definitions", "odd", json.dumps(definition))
     Lock("stock", timeout=60).acquire()
 
     addresses = [*pages(RateLimit("api", "5/m")), f"{TASKS}{failed}/?", f"{TASKS}{waiting.id}/?"]

@@ -12,6 +12,7 @@ from django.test import Client
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.workers.change_views import VERBS
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.workers import read_workers
 from tests.dashboard.support import now_ms, text_of, write_poller, write_worker
 from tests.dashboard.test_bounded_client import dump
@@ -154,7 +155,7 @@ def test_command_is_confirmed_logged_and_sent_once(redis_server: Store, operator
 
 
 def waiting() -> dict[str, str]:
-    found = run(connections.client(), read_workers()).waiting
+    found = run(connections.client(), read_workers(home())).waiting
     return {target: command.verb for target, command in found.items()}
 
 

@@ -11,6 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
+from django_redis_components.taskqueue.shards import home
 from tests.support import Store
 from tests.taskqueue.support import base_key, queue_key
 from tests.taskqueue.tasks import note
@@ -40,7 +41,7 @@ def at(*moments: int, text: str = "at chosen moments", **options: Any) -> Schedu
 
 
 def poller_of(*schedules: Schedule, using: str = "default") -> Poller:
-    return Poller(connections.client(using), schedules=schedules)
+    return Poller(home(using), connections.client(using), schedules=schedules)
 
 
 def scheduler_of(poller: Poller) -> Scheduler:

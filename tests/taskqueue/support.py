@@ -14,9 +14,9 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call, Command, Read
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
@@ -34,7 +34,7 @@ _slots = itertools.count()
 
 
 def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") -> Fetcher:
-    return Fetcher(connections.client(using), worker, queues or ("default",))
+    return Fetcher(home(using), connections.client(using), worker, queues or ("default",))
 
 
 def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
@@ -86,7 +86,13 @@ def renewal(
 ) -> Call:
     """Return a supervisor's heartbeat for one process; with `supervisor` it reads the commands."""
     return RENEW_LEASES(
-        base=tag(), worker=worker, lease_ms=lease_ms, info=info, supervisor=supervisor, executed=executed, leases=leases
+        base=home().base,
+        worker=worker,
+        lease_ms=lease_ms,
+        info=info,
+        supervisor=supervisor,
+        executed=executed,
+        leases=leases,
     )
 
 
@@ -132,7 +138,7 @@ def running_worker(
     """Run a worker in threads of this process; stop it and its threads at the end of the block."""
     stop_read, stop_write = os.pipe()
     options = WorkerOptions(queues or ("default",), threads=threads, burst=burst, async_concurrency=async_concurrency)
-    made = Worker(connections.client(using), worker, options, stop_read)
+    made = Worker(home(using), connections.client(using), worker, options, stop_read)
     made.start()
     try:
         yield made
@@ -161,9 +167,9 @@ def fall_due(
 def let_recovery_begin(using: str = "default") -> None:
     """Store an old contact of supervisors with the server, so that a poller recovers tasks at once."""
     client = connections.client(using)
-    seconds, micros = client.execute(Read("TIME", key=tag()))
+    seconds, micros = client.execute(Read("TIME", key=home().base))
     now_ms = int(seconds) * 1_000 + int(micros) // 1_000
-    client.execute(Command("HSET", f"{tag()}:contact", "last", now_ms, "hold", 0))
+    client.execute(Command("HSET", f"{home().base}:contact", "last", now_ms, "hold", 0))
 
 
 def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str]]:
@@ -171,7 +177,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
     settings = conf.settings().taskqueue
     let_recovery_begin()
     call = MAINTAIN(
-        base=tag(),
+        base=home().base,
         poller="here:poller",
         poller_lease_ms=10_000,
         lease_ms=round(settings.lease_s * 1_000),

@@ -25,7 +25,7 @@ from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.protocol import Command
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
-from django_redis_components.taskqueue.fields import record_key
+from django_redis_components.taskqueue.shards import home
 
 #: What tasks that ran in this process have noted.
 recorded: list[Any] = []
@@ -369,7 +369,9 @@ def _take(context: TaskContext, name: str, *args: Any) -> Any:
         return [found.metadata, found.progress and [found.progress.done, found.progress.total, found.progress.note]]
     if name == "lose":
         new_holder = {"L": "another/worker/1"}
-        connections.client().execute(Command("HSET", record_key(context.task_result.id), *sum(new_holder.items(), ())))
+        connections.client().execute(
+            Command("HSET", home().record(context.task_result.id), *sum(new_holder.items(), ()))
+        )
         return None
     return getattr(context, name)(*args)
 

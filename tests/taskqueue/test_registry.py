@@ -13,7 +13,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import InvalidTask, registry, task
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Store
 from tests.taskqueue.support import work_off
@@ -122,7 +122,7 @@ def test_a_dotted_path_from_redis_is_never_imported(redis_server: Store, module:
     path = module("planted", "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\ndef run(): ...\n")
     for name in ("planted.run", "planted", "os.system", "tests.taskqueue.test_registry.Shop.close"):
         call = ENQUEUE(
-            base=base_key(),
+            base=home().base,
             id=name,
             queue="default",
             due="",

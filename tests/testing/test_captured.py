@@ -21,7 +21,7 @@ from django_redis_components.taskqueue import (
     group,
 )
 from django_redis_components.taskqueue.enqueue import prepare
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing import (
     SentTask,
     assert_enqueued,
@@ -297,7 +297,7 @@ def test_unsupported_command_raises() -> None:
         captured(),
         pytest.raises(RuntimeError, match=r"^ZCARD nowhere:taskqueue:.* is not supported by inline\(\)"),
     ):
-        connections.client().execute(Read("ZCARD", f"{base_key()}:q:default:failed"))
+        connections.client().execute(Read("ZCARD", f"{home().base}:q:default:failed"))
 
 
 def test_exit_restores_the_clients_after_an_error() -> None:

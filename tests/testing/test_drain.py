@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import chain, get_queue, group, task
-from django_redis_components.taskqueue.fields import record_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing import assert_enqueued, captured, drain, inline
 from tests.support import Store
 from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, recorded
@@ -151,7 +151,7 @@ def test_drain_raises_at_the_limit_for_a_task_that_enqueues_itself(redis_server:
 @task
 def forget(task_id: str) -> None:
     """Delete another task's result."""
-    connections.client().execute(Command("DEL", record_key(task_id)))
+    connections.client().execute(Command("DEL", home().record(task_id)))
 
 
 def test_expired_result_is_omitted(redis_server: Store) -> None:

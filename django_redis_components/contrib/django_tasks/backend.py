@@ -11,13 +11,12 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks import checks, json_arguments, options, records
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
 from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
@@ -61,7 +60,8 @@ class QueueBackend:
             redis.exceptions.RedisError: Redis did not answer.
         """
         found, message = self._build_message(task, args, kwargs)
-        reply = run(connections.client(self.connection), store.send(message))
+        shard = home(self.connection)
+        reply = shard.run(store.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
@@ -71,7 +71,8 @@ class QueueBackend:
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """See `enqueue`."""
         found, message = self._build_message(task, args, kwargs)
-        reply = await arun(connections.aclient(self.connection), store.send(message))
+        shard = home(self.connection)
+        reply = await shard.arun(store.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
@@ -87,7 +88,8 @@ class QueueBackend:
             redis.exceptions.RedisError: Redis did not answer.
         """
         try:
-            fields, failures = run(connections.client(self.connection), store.read(result_id))
+            shard = home(self.connection)
+            fields, failures = shard.run(store.read(shard, result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
@@ -95,7 +97,8 @@ class QueueBackend:
     async def aget_result(self, result_id: str) -> Any:
         """See `get_result`."""
         try:
-            fields, failures = await arun(connections.aclient(self.connection), store.read(result_id))
+            shard = home(self.connection)
+            fields, failures = await shard.arun(store.read(shard, result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
@@ -151,7 +154,7 @@ class QueueBackend:
             raise self.framework.no_result(
                 f"Task {result_id} has the name {name!r}, which is not registered as a task in this process."
             )
-        found = TaskResult(entry, name, result_id, self.connection, fields, failures)
+        found = TaskResult(entry, name, result_id, home(self.connection), fields, failures)
         task = records.task_of(entry.source, found.queue_name, records.headers_in(fields[Field.body], self.alias))
         return records.result_of(self.framework, task, found)
 

@@ -15,6 +15,7 @@ from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.context import read_record, record_from_job
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.task import Task
@@ -29,7 +30,7 @@ def _observer_of(
     task = entry._sent(job.queue, headers)
     if job.attempts or job.deliveries:
         fields, failures = read_record(job, connection) or (record_from_job(job), [])
-        found = TaskResult(entry, job.name, job.id, connection, fields, failures)
+        found = TaskResult(entry, job.name, job.id, home(connection), fields, failures)
         result = records.result_of(entry.framework, task, found)
     else:
         result = records.running(entry.framework, task, job, args, kwargs)

@@ -16,6 +16,7 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.stats.totals import QueueTotals, read_totals
 
@@ -67,8 +68,11 @@ class RedisComponentsCollector:
 
     def _read(self) -> tuple[TaskQueueOverview, list[QueueTotals]]:
         alias = self._using or conf.settings().dashboard.using
-        client = BoundedClient(clients.client(alias), self.cost)
-        outcomes = run(client, gather([read_overview(with_metrics=False, with_all_workers=True), read_totals()]))
+        client, shard = BoundedClient(clients.client(alias), self.cost), home(alias)
+        outcomes = run(
+            client,
+            gather([read_overview(shard, with_metrics=False, with_all_workers=True), read_totals(shard)]),
+        )
         for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error

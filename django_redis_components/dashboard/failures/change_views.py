@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import responses, verbs
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.failures import page
 from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGroup, FailureQuery, query_of
 from django_redis_components.dashboard.formats import number
@@ -67,7 +68,9 @@ def back_url(model_admin: ModelAdmin[Any], group: str, queue: str = "") -> str:
 def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, query: FailureQuery) -> Confirmation:
     title = _("Retry failed tasks") if verb is RETRY else _("Delete failed tasks")
     back = back_url(model_admin, query.group, query.queue)
-    listing = run(changes.client(), list_errors([query.queue] if query.queue else [], LIMIT, query.group))
+    listing = run(
+        changes.client(), list_errors(queue_shard(), [query.queue] if query.queue else [], LIMIT, query.group)
+    )
     if not listing.groups:
         gone = _("This error is not kept any more, or not in this queue.")
         return Confirmation(title=title, button=title, back=back, impossible=gone)

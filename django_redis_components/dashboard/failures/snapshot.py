@@ -13,6 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
@@ -163,8 +164,10 @@ def _read(
     query: FailureQuery, *, with_tasks: bool
 ) -> Flow[tuple[list[QueueDepth], ErrorListing, FailureGroup | None, dict[str, TaskScan]]]:
     queues = [query.queue] if query.queue else []
-    chosen = [list_errors(queues, LIMIT, query.group)] if query.group else []
-    depths, listing, *details = yield from _all([read_depths(), list_errors(queues, LIMIT), *chosen])
+    chosen = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
+    depths, listing, *details = yield from _all(
+        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *chosen]
+    )
     groups = details[0].groups if details else listing.groups
     if not groups:
         return depths, listing, None, {}
@@ -172,8 +175,8 @@ def _read(
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
     filters = Filters(fingerprint=newest)
-    scans = [scan_tasks(queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
-    whole = [] if details else [list_errors(queues, LIMIT, newest)]
+    scans = [scan_tasks(queue_shard(), queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
+    whole = [] if details else [list_errors(queue_shard(), queues, LIMIT, newest)]
     found = yield from _all([*scans, *whole])
     if whole:
         parts = found.pop().groups or parts

@@ -10,6 +10,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
@@ -43,7 +44,7 @@ def read(flow_id: str) -> FlowSnapshot:
         client = BoundedClient(clients.client(using), cost)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, address) from exc
-    [outcome] = run(client, gather([read_flow(flow_id, MAX_MEMBERS)]))
+    [outcome] = run(client, gather([read_flow(queue_shard(), flow_id, MAX_MEMBERS)]))
     if isinstance(outcome.error, FlowDoesNotExist):
         raise outcome.error
     if outcome.error is not None:

@@ -20,8 +20,10 @@ from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed
-from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shards import Shard
 
 #: Events that the page lists, and queues in its filter.
 MAX_SHOWN, MAX_QUEUES = 100, 200
@@ -118,7 +120,7 @@ def read(query: LiveQuery) -> LiveSnapshot:
         endpoint = connections.endpoint(settings.dashboard.using)
         address = str(endpoint)
         client = BoundedClient(clients.client(settings.dashboard.using), cost)
-        entries, queues = run(client, _read(query))
+        entries, queues = run(client, _read(queue_shard(), query))
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
     return LiveSnapshot(
@@ -134,10 +136,10 @@ def read(query: LiveQuery) -> LiveSnapshot:
     )
 
 
-def _read(query: LiveQuery) -> Flow[list[list[Any]]]:
+def _read(shard: Shard, query: LiveQuery) -> Flow[list[list[Any]]]:
     oldest = f"({query.after}" if query.after else "-"
     events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
-    replies: list[list[Any]] = yield Batch([events, Read("ZRANGE", tag_key(Key.queues), 0, MAX_QUEUES - 1)])
+    replies: list[list[Any]] = yield Batch([events, Read("ZRANGE", shard.key(Key.queues), 0, MAX_QUEUES - 1)])
     return replies
 
 

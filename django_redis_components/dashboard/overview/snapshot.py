@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 
 from django.utils import timezone
 from redis.exceptions import RedisError
@@ -20,6 +19,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
@@ -84,7 +84,7 @@ def read(
     """
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
-    parts = {**PARTS, "history": PagePart(_dashboard_alias, partial(read_history, range_name))}
+    parts = {**PARTS, "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name))}
     found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
     outcomes = dict(zip(parts, found, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
@@ -139,8 +139,8 @@ def _analytics_alias() -> str:
 
 #: The parts of the page but the history.
 PARTS: dict[str, PagePart] = {
-    "queues": PagePart(_dashboard_alias, read_overview),
-    "schedules": PagePart(_dashboard_alias, status.read_registered),
+    "queues": PagePart(_dashboard_alias, lambda: read_overview(queue_shard())),
+    "schedules": PagePart(_dashboard_alias, lambda: status.read_registered(queue_shard())),
     "visitors": PagePart(_analytics_alias, _visitors),
     "sign_ins": PagePart(_analytics_alias, _sign_ins),
 }

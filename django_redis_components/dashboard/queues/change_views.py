@@ -22,6 +22,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, outages, responses, verbs
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
@@ -308,12 +309,12 @@ def _restore(queue: str, trash: str) -> Outcome:
 
 
 def _pause(queue: str, reason: str, author: str, end_min: int) -> Outcome:
-    run(changes.client(), control.pause(queue, reason, author, end_min * 60 or None))
+    run(changes.client(), control.pause(queue_shard(), queue, reason, author, end_min * 60 or None))
     return Outcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": queue})
 
 
 def _resume(queue: str) -> Outcome:
-    if run(changes.client(), control.resume(queue)):
+    if run(changes.client(), control.resume(queue_shard(), queue)):
         return Outcome("done", _("Resumed: %(name)s") % {"name": queue})
     return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
 

@@ -15,6 +15,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
@@ -81,7 +82,7 @@ def client() -> SyncClient:
 
 def preview_ticked(queue: str, state: str, ids: list[str], url_of: TaskUrl) -> tuple[Preview, dict[str, Any]]:
     """Return what a change of these tasks applies to, and the selection for its ticket."""
-    at_us, tasks = run(client(), read_tasks(queue, state, ids))
+    at_us, tasks = run(client(), read_tasks(queue_shard(), queue, state, ids))
     at = _time(at_us)
     oldest: dict[str, tuple[int, datetime]] = {}
     for task in tasks:
@@ -115,7 +116,7 @@ def _preview(queue: str, query: TaskQuery, scan: TaskScan, url_of: TaskUrl) -> t
 def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
     """Return what a purge of the pending tasks removes."""
     flows = [_count(queue, TaskQuery(state), MAX_COUNTED // 2) for state in ("ready", "scheduled")]
-    *scans, [depth] = run(client(), gather_values([*flows, read_depths(queue)]))
+    *scans, [depth] = run(client(), gather_values([*flows, read_depths(queue_shard(), queue)]))
     at, count = _time(scans[0].at_us), depth.ready + depth.scheduled
     names: dict[str, tuple[int, datetime]] = {}
     for scan in scans:
@@ -145,7 +146,7 @@ def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
 
     def step() -> tuple[int, bool]:
         watermark = (int(selection["until_us"]), int(selection["sequence"]))
-        flow = control.purge_until(selection["queue"], selection["trash"], *watermark, *place)
+        flow = control.purge_until(queue_shard(), selection["queue"], selection["trash"], *watermark, *place)
         moved, *place[:] = run(client(), flow)
         return moved, place[0] > 0
 
@@ -154,12 +155,12 @@ def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
 
 def restore(queue: str, trash: str) -> tuple[int, bool]:
     """Restore the tasks of a purge or a deletion. Return how many, and whether some are left."""
-    return verbs.in_chunks(lambda: run(client(), control.restore_chunk(queue, trash)))
+    return verbs.in_chunks(lambda: run(client(), control.restore_chunk(queue_shard(), queue, trash)))
 
 
 def count_of_trash(queue: str, trash: str) -> control.TrashEntry | None:
     """Return an entry of the trash; None if it has expired, was restored, or belongs to another queue."""
-    found = run(client(), control.read_trash(queue, control.MAX_TRASH))
+    found = run(client(), control.read_trash(queue_shard(), queue, control.MAX_TRASH))
     return next((each for each in found if each.id == trash), None)
 
 
@@ -196,6 +197,7 @@ class _Matching:
         scan = run(
             client(),
             scan_tasks(
+                queue_shard(),
                 self._queue,
                 query.state,
                 query.filters,
@@ -213,9 +215,13 @@ class _Matching:
 def _count(queue: str, query: TaskQuery, budget: int) -> Flow[TaskScan]:
     """Count the tasks that match by name, among the first `budget` tasks in the state; the first ones are a sample."""
     if not query.needs_rows:
-        return (yield from scan_tasks(queue, query.state, query.filters, limit=SAMPLE, budget=budget, mode="names"))
+        return (
+            yield from scan_tasks(
+                queue_shard(), queue, query.state, query.filters, limit=SAMPLE, budget=budget, mode="names"
+            )
+        )
     budget = min(budget, BUDGET)
-    scan = yield from scan_tasks(queue, query.state, query.filters, limit=budget, budget=budget)
+    scan = yield from scan_tasks(queue_shard(), queue, query.state, query.filters, limit=budget, budget=budget)
     tasks = [task for task in scan.tasks if query.accepts(task)]
     names: dict[str, tuple[int, datetime]] = {}
     for task in tasks:
@@ -232,8 +238,8 @@ def _counted(scan: TaskScan) -> int:
 def _apply(verb: Verb, selection: Mapping[str, Any], trash: str, ids: list[str]) -> int:
     queue, until_ms = selection["queue"], selection["until_ms"]
     if verb is RETRY:
-        return run(client(), control.retry_failed(queue, ids, until_ms))
-    return run(client(), control.delete_tasks(queue, selection["state"], ids, until_ms, trash))
+        return run(client(), control.retry_failed(queue_shard(), queue, ids, until_ms))
+    return run(client(), control.delete_tasks(queue_shard(), queue, selection["state"], ids, until_ms, trash))
 
 
 def _counts(names: Mapping[str, tuple[int, datetime]], at: datetime, rest: int = 0) -> list[NameCount]:

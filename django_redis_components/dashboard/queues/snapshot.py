@@ -12,11 +12,13 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
-from django_redis_components.taskqueue.fields import Key, tag_key
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
 from django_redis_components.taskqueue.store import queues
@@ -91,16 +93,18 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, address) from exc
     flows: list[Flow[Any]] = [
-        read_depths(name),
-        metrics.read_minutes(name, MINUTES),
-        metrics.read_hours(name, HOURS),
-        errors.read_errors(name, ERRORS),
-        queues.read_trash(name, TRASH),
-        _read_index(name),
+        read_depths(queue_shard(), name),
+        metrics.read_minutes(queue_shard(), name, MINUTES),
+        metrics.read_hours(queue_shard(), name, HOURS),
+        errors.read_errors(queue_shard(), name, ERRORS),
+        queues.read_trash(queue_shard(), name, TRASH),
+        _read_index(queue_shard(), name),
     ]
     if with_list:
         cursor, direction = query.cursor, query.direction
-        page = scan_tasks(name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE)
+        page = scan_tasks(
+            queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
+        )
         flows.append(page)
     outcomes = run(client, gather(flows))
     for outcome in outcomes:
@@ -123,9 +127,9 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
     )
 
 
-def _read_index(name: str) -> Flow[bool]:
+def _read_index(shard: Shard, name: str) -> Flow[bool]:
     """Return whether the queue is in the index, where it stays for a day after its last task."""
-    score = yield Read("ZSCORE", tag_key(Key.queues), name)
+    score = yield Read("ZSCORE", shard.key(Key.queues), name)
     return score is not None
 
 

@@ -22,6 +22,7 @@ from django_redis_components.dashboard.verbs import Change, Outcome, Verb
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition
+from django_redis_components.taskqueue.shards import home
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -81,7 +82,7 @@ def _read(name: str, using: str) -> dict[str, Any]:
         ScheduleDoesNotExist: none of this name was added.
         ValueError: it is not JSON, or not an object.
     """
-    text = run(connections.client(using), read_definition(name))
+    text = run(connections.client(using), read_definition(home(using), name))
     if text is None:
         raise ScheduleDoesNotExist(name)
     stored = json.loads(text)

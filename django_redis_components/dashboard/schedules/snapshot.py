@@ -13,6 +13,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
@@ -46,7 +47,10 @@ def read() -> SchedulePageData:
     try:
         endpoint = connections.endpoint(using)
         address = str(endpoint)
-        schedules, due = run(BoundedClient(clients.client(using), cost), gather([read_registered(), read_due()]))
+        schedules, due = run(
+            BoundedClient(clients.client(using), cost),
+            gather([read_registered(queue_shard()), read_due(queue_shard())]),
+        )
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
     for outcome in (schedules, due):

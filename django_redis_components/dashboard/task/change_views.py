@@ -21,6 +21,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, responses, verbs
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.queues.change_views import guarded, queue_url, task_url
 from django_redis_components.dashboard.queues.changes import RESTORE, client, undo_until
 from django_redis_components.dashboard.task import changes, page
@@ -53,7 +54,7 @@ def _loaded(view: TaskView) -> Callable[..., HttpResponse]:
     @functools.wraps(view)
     def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, task_id: str) -> HttpResponse:
         try:
-            task = run(client(), explain(task_id))
+            task = run(client(), explain(queue_shard(), task_id))
         except TaskResultDoesNotExist as exc:
             raise Http404(str(exc)) from exc
         return view(model_admin, request, task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.models import Task
 from django_redis_components.dashboard.queues.changes import client
 from django_redis_components.dashboard.verbs import Verb
@@ -28,13 +29,13 @@ def applies(verb: Verb, task: Explanation) -> bool:
 
 def retry(task: Explanation) -> bool:
     """Retry a failed task. Return False if it is not failed any more, or another task has its unique key."""
-    return run(client(), control.retry_failed(task.queue, [task.record.id])) > 0
+    return run(client(), control.retry_failed(queue_shard(), task.queue, [task.record.id])) > 0
 
 
 def reschedule(task_id: str, due: str) -> bool:
     """Change the due time of a task; empty: now. Return False if it is not scheduled any more."""
     try:
-        run(client(), control.reschedule(task_id, due))
+        run(client(), control.reschedule(queue_shard(), task_id, due))
     except (NotScheduled, TaskResultDoesNotExist):
         return False
     return True
@@ -50,13 +51,13 @@ def cancel(task_id: str, *, is_running: bool) -> int:
         1: cancelled; 2: it runs, and was asked to stop; 0: it has finished; -1: it does not exist; -2: it has started
         since, and was left alone.
     """
-    call = control.cancel_call(task_id, control.force_ms(None) if is_running else "")
+    call = control.cancel_call(queue_shard(), task_id, control.force_ms(None) if is_running else "")
     return int(client().execute(call))
 
 
 def delete(queue: str, state: str, task_id: str, until_ms: str, trash: str) -> bool:
     """Move a failed or unregistered task into trash. Return False if it is not in this state since before a moment."""
-    return run(client(), control.delete_tasks(queue, state, [task_id], until_ms, trash)) > 0
+    return run(client(), control.delete_tasks(queue_shard(), queue, state, [task_id], until_ms, trash)) > 0
 
 
 def _is_scheduled(task: Explanation) -> bool:

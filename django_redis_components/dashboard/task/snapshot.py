@@ -10,6 +10,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
@@ -45,7 +46,7 @@ def read(task_id: str) -> TaskSnapshot:
         client = BoundedClient(clients.client(using), cost)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, address) from exc
-    [outcome] = run(client, gather([explain(task_id)]))
+    [outcome] = run(client, gather([explain(queue_shard(), task_id)]))
     if isinstance(outcome.error, TaskResultDoesNotExist):
         raise outcome.error
     if outcome.error is not None:

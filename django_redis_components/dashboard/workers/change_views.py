@@ -17,6 +17,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients, formats, outages, responses, verbs
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import Worker
@@ -56,7 +57,7 @@ def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> 
     if not 0 < len(target) <= MAX_ID:
         return HttpResponseBadRequest(f"Required: id, at most {MAX_ID} characters.", "text/plain")
     try:
-        found = run(clients.client(conf.settings().dashboard.using), find_workers(target)).workers
+        found = run(clients.client(conf.settings().dashboard.using), find_workers(queue_shard(), target)).workers
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
         return responses.outage_response(model_admin, request, outage)
@@ -71,7 +72,7 @@ def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> 
 def _send(target: str, command: str, author: str, op: str) -> Outcome:
     client = clients.client(conf.settings().dashboard.using)
     try:
-        run(client, command_worker(target, command, author, op))
+        run(client, command_worker(queue_shard(), target, command, author, op))
     except WorkerNotFound as exc:
         message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
         return Outcome(f"refused, {exc}", message, is_done=False)

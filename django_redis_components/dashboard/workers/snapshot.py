@@ -13,6 +13,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue.stats.workers import WorkerPage, read_workers
 
@@ -49,7 +50,7 @@ def read(after: str) -> WorkerSnapshot:
     try:
         endpoint = connections.endpoint(using)
         address = str(endpoint)
-        listed = run(BoundedClient(clients.client(using), cost), read_workers(after))
+        listed = run(BoundedClient(clients.client(using), cost), read_workers(queue_shard(), after))
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
     return WorkerSnapshot(listed, after, cost, address, endpoint.kind == "cluster")

@@ -23,6 +23,7 @@ from django_redis_components.management.base import (
 from django_redis_components.management.posix import require_posix
 from django_redis_components.management.top import screen
 from django_redis_components.management.top.snapshot import TopSnapshot, read_top
+from django_redis_components.taskqueue.shards import home
 
 #: Seconds between two refreshes without --interval.
 INTERVAL_S = 2.0
@@ -99,4 +100,4 @@ class Command(OperatorCommand):
 
 
 def _read(using: str) -> TopSnapshot:
-    return run(connections.client(using), read_top())
+    return run(connections.client(using), read_top(home(using)))

@@ -7,8 +7,6 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import run
 from django_redis_components.management import worker_commands, worker_listing
 from django_redis_components.management.base import (
     EXIT_CODES,
@@ -19,6 +17,7 @@ from django_redis_components.management.base import (
     add_yes,
     system_user,
 )
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import MAX_ALL_WORKERS, read_overview
 from django_redis_components.taskqueue.store.workers import VERBS
 
@@ -59,7 +58,8 @@ class Command(OperatorCommand):
 
     def _list(self, using: str) -> CommandResult:
         """List the workers, those with the latest heartbeat first."""
-        overview = run(connections.client(using), read_overview(with_metrics=False, with_all_workers=True))
+        shard = home(using)
+        overview = shard.run(read_overview(shard, with_metrics=False, with_all_workers=True))
         workers = overview.workers
         data = {
             "at": overview.at,

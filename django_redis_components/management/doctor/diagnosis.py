@@ -14,6 +14,7 @@ from django_redis_components.management.doctor.keyspace import check_keys
 from django_redis_components.management.doctor.permissions import check_database, check_redis_user
 from django_redis_components.management.doctor.server import check_server
 from django_redis_components.management.doctor.tasks import check_tasks
+from django_redis_components.taskqueue.shards import home
 
 
 def diagnose(using: str, scan: int) -> Report:
@@ -34,11 +35,12 @@ def diagnose(using: str, scan: int) -> Report:
             report.findings.append(Finding("error", "connection", str(exc), "Correct REDIS_COMPONENTS."))
         return report
     report.facts["address"] = str(client.endpoint)
-    check_server(client, report)
+    shard = home(using)
+    check_server(shard, client, report)
     if not any(finding.code == "server_version" for finding in report.findings):
         check_redis_user(client, report)
-        check_tasks(client, report)
-        check_keys(client, report, scan)
+        check_tasks(shard, client, report)
+        check_keys(shard, client, report, scan)
     check_database(report)
     report.findings.sort(key=lambda finding: finding.severity != "error")
     return report

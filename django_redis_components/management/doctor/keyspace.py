@@ -14,7 +14,8 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.management.doctor.findings import Finding, Report
-from django_redis_components.taskqueue.fields import Field, Key, Part, queue_key, record_key, tag_key
+from django_redis_components.taskqueue.fields import Field, Key, Part
+from django_redis_components.taskqueue.shards import Shard
 
 #: COUNT of one SCAN: it blocks the server for about half a millisecond.
 COUNT = 1_000
@@ -62,7 +63,8 @@ class KeyScan:
         orphans: keys that belong to nothing, at most `limit`.
     """
 
-    def __init__(self, client: SyncClient, limit: int) -> None:
+    def __init__(self, shard: Shard, client: SyncClient, limit: int) -> None:
+        self._shard = shard
         self._client = client
         self._limit = limit
         self._suspects: set[str] = set()
@@ -101,16 +103,16 @@ class KeyScan:
         self.largest = heapq.nlargest(LARGEST, [*self.largest, *measured])
         self.orphans += [key for key in keys if _component(key) not in COMPONENTS]
         self.orphans += self._lost_queues(keys)
-        start = record_key("")
+        start = self._shard.record("")
         records = [key for key in keys if key.startswith(start) and ":" not in key.removeprefix(start)]
         self._suspects.update(self._lost_tasks(records))
 
     def _lost_queues(self, keys: list[str]) -> list[str]:
         """Return keys with tasks of queues that are not in the index: no command and no page shows them."""
-        pattern = re.compile(re.escape(tag_key(Key.queue)) + r":(.+):(\w+)")
+        pattern = re.compile(re.escape(self._shard.key(Key.queue)) + r":(.+):(\w+)")
         found = [(key, match[1]) for key in keys if (match := pattern.fullmatch(key)) and match[2] in _TASK_PARTS]
         declared = conf.settings().taskqueue.queues or ()
-        scores = self._replies([Read("ZSCORE", tag_key(Key.queues), queue) for _, queue in found])
+        scores = self._replies([Read("ZSCORE", self._shard.key(Key.queues), queue) for _, queue in found])
         return [
             key for (key, queue), score in zip(found, scores, strict=True) if score is None and queue not in declared
         ]
@@ -124,7 +126,14 @@ class KeyScan:
             part = _INDEXED.get(fields[1]) if isinstance(fields, list) else None
             if part is not None and fields[0] is not None and ttl_ms == -1:
                 found.append(
-                    (key, Read("ZSCORE", queue_key(fields[0].decode(), part), key.removeprefix(record_key(""))))
+                    (
+                        key,
+                        Read(
+                            "ZSCORE",
+                            self._shard.queue(fields[0].decode(), part),
+                            key.removeprefix(self._shard.record("")),
+                        ),
+                    )
                 )
         scores = self._replies([request for _, request in found])
         return [key for (key, _), score in zip(found, scores, strict=True) if score is None]
@@ -137,12 +146,12 @@ class KeyScan:
         return replies
 
 
-def check_keys(client: SyncClient, report: Report, limit: int) -> None:
+def check_keys(shard: Shard, client: SyncClient, report: Report, limit: int) -> None:
     """Report orphaned and very large keys among the first `limit` keys of the server; 0: none."""
     if not limit:
         report.skipped.append("Orphaned and large keys: --scan 0.")
         return
-    scan = KeyScan(client, limit)
+    scan = KeyScan(shard, client, limit)
     try:
         scan.run()
     except ResponseError as exc:

@@ -14,7 +14,7 @@ from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.management.doctor.findings import Finding, Report
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 
 #: Share of maxmemory above which memory is reported.
 MEMORY_SHARE = 0.8
@@ -25,14 +25,14 @@ CLOCK_OFFSET_S = 1.0
 PACKAGES = ("django-redis-components", "Django", "django-redis", "redis", "hiredis")
 
 
-def check_server(client: SyncClient, report: Report) -> None:
+def check_server(shard: Shard, client: SyncClient, report: Report) -> None:
     """Read the server's state in two round trips and report its problems.
 
     Raises:
         redis.exceptions.ConnectionError: Redis is unavailable.
     """
     report.facts["versions"] = _versions()
-    base = base_key()
+    base = shard.base
     sent_at = time.time()
     try:
         seconds, micros = client.execute(Read("TIME", key=base))

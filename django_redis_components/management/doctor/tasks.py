@@ -15,6 +15,7 @@ from django_redis_components.management.task_listing import age
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.store.queues import list_tasks
 
@@ -24,13 +25,13 @@ MAX_UNREGISTERED = 50
 MAX_QUEUES = 20
 
 
-def check_tasks(client: SyncClient, report: Report) -> None:
+def check_tasks(shard: Shard, client: SyncClient, report: Report) -> None:
     """Report problems of queues, workers and schedules."""
     try:
-        overview = run(client, read_overview())
-        schedules = run(client, status.read_registered())
+        overview = run(client, read_overview(shard))
+        schedules = run(client, status.read_registered(shard))
         names = {
-            queue.name: _unregistered_names(client, queue.name)
+            queue.name: _unregistered_names(shard, client, queue.name)
             for queue in [each for each in overview.queues if each.unregistered][:MAX_QUEUES]
         }
     except ResponseError as exc:
@@ -85,9 +86,9 @@ def _unregistered(queue: QueueDepth, names: dict[str, list[str]]) -> Finding:
     return Finding("warning", "unregistered", text, fix, command)
 
 
-def _unregistered_names(client: SyncClient, queue: str) -> list[str]:
+def _unregistered_names(shard: Shard, client: SyncClient, queue: str) -> list[str]:
     """Return the names of the first unregistered tasks of a queue."""
-    rows = run(client, list_tasks(queue, "unregistered", MAX_UNREGISTERED, 0))
+    rows = run(client, list_tasks(shard, queue, "unregistered", MAX_UNREGISTERED, 0))
     return sorted({fields[Field.task_name].decode() for _, fields, _ in rows if Field.task_name in fields})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.store.queues import Row, list_tasks
 
@@ -51,12 +52,12 @@ class TopSnapshot:
         }
 
 
-def read_top() -> Flow[TopSnapshot]:
+def read_top(shard: Shard) -> Flow[TopSnapshot]:
     """Read queues, workers and running tasks."""
-    overview = yield from read_overview()
+    overview = yield from read_overview(shard)
     busiest = sorted(overview.queues, key=lambda queue: -queue.running)
     names = [queue.name for queue in busiest[:MAX_QUEUES] if queue.running]
-    outcomes = yield from gather([list_tasks(name, "running", MAX_RUNNING, 0) for name in names])
+    outcomes = yield from gather([list_tasks(shard, name, "running", MAX_RUNNING, 0) for name in names])
     tasks = []
     for name, outcome in zip(names, outcomes, strict=True):
         if outcome.error is not None:

@@ -8,18 +8,17 @@ from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core import serialization as arguments
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Call, Flow, arun, run
+from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
@@ -48,7 +47,7 @@ class PreparedFlow:
 
 def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     """Create the results and the calls of a flow."""
-    flow_id = store.new_id()
+    flow_id, shard = store.new_id(), home(graph.using)
     nodes = list(graph.nodes)
     if on_error is not None:
         graph.check(on_error)
@@ -67,10 +66,10 @@ def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
         sent = message.arguments
         parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(sent), *sent))
     links = [node.followers for node in graph.nodes]
-    flow = FlowResult(flow_id, graph.using, results[: len(links)], links, graph.ends)
+    flow = FlowResult(flow_id, shard, results[: len(links)], links, graph.ends)
     flow.on_error_result = results[-1] if on_error is not None else None
     ttls = [node.call.task.options.result_ttl for node in nodes]
-    return PreparedFlow(flow, _calls(flow, parts, ttls), graph.database)
+    return PreparedFlow(flow, _calls(shard, flow, parts, ttls), graph.database)
 
 
 def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
@@ -84,12 +83,12 @@ def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, Task
     return prepared
 
 
-def _calls(flow: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> list[Call]:
+def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> list[Call]:
     ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
     chunks = list(_chunks(parts))
     return [
         ENQUEUE_FLOW(
-            base=base_key(),
+            base=shard.base,
             flow_id=flow.id,
             tasks=len(flow.results),
             last=int(chunk is chunks[-1]),
@@ -130,7 +129,7 @@ def enqueue_flow(prepared: PreparedFlow) -> Flow[None]:
 
 def send(prepared: PreparedFlow) -> None:
     """Enqueue a flow and send the signals of its tasks."""
-    run(connections.client(prepared.result.using), enqueue_flow(prepared))
+    prepared.result._shard.run(enqueue_flow(prepared))
     for result in prepared.results:
         signals.send(signals.task_enqueued, result)
     sending.run_test_hook()
@@ -138,7 +137,7 @@ def send(prepared: PreparedFlow) -> None:
 
 async def asend(prepared: PreparedFlow) -> None:
     """See `send`."""
-    await arun(connections.aclient(prepared.result.using), enqueue_flow(prepared))
+    await prepared.result._shard.arun(enqueue_flow(prepared))
     for result in prepared.results:
         await signals.asend(signals.task_enqueued, result)
     await sending.arun_test_hook()

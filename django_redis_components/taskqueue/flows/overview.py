@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
 
 
@@ -53,7 +53,7 @@ class FlowOverview:
     on_error: FlowMember | None
 
 
-def read_flow(flow_id: str, limit: int) -> Flow[FlowOverview]:
+def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
     """Read a flow.
 
     Args:
@@ -62,7 +62,7 @@ def read_flow(flow_id: str, limit: int) -> Flow[FlowOverview]:
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
     """
-    reply = yield READ_FLOW(base=base_key(), flow_id=flow_id, limit=limit)
+    reply = yield READ_FLOW(base=shard.base, flow_id=flow_id, limit=limit)
     if not reply:
         raise FlowDoesNotExist(flow_id)
     now_us, tasks, states, rows, failed, on_error = reply

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, Union
 
 from django_redis_components.core import serialization as arguments
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, Read, run
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.taskqueue.exceptions import ParentsLost
-from django_redis_components.taskqueue.fields import Field, FlowField, flow_key, record_key
+from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.shards import Shard, home
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
@@ -45,13 +45,14 @@ def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
         ParentsLost: it is no longer in Redis.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    flow = _values(metadata[PARENTS]) if PARENTS in metadata else _failure(metadata[FIRST_ERROR])
-    return run(connections.client(using), flow)
+    shard = home(using)
+    flow = _values(shard, metadata[PARENTS]) if PARENTS in metadata else _failure(shard, metadata[FIRST_ERROR])
+    return shard.run(flow)
 
 
-def _values(parents: Shape[str]) -> Flow[Any]:
+def _values(shard: Shard, parents: Shape[str]) -> Flow[Any]:
     ids = flatten(parents)
-    replies = yield Batch([Read("HGET", record_key(task_id), Field.return_value) for task_id in ids])
+    replies = yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in ids])
     values = dict(zip(ids, replies, strict=True))
     for task_id, value in values.items():
         if value is None:
@@ -62,12 +63,12 @@ def _values(parents: Shape[str]) -> Flow[Any]:
     return map_shape(parents, lambda task_id: unpack(values[task_id]))
 
 
-def _failure(flow_id: str) -> Flow[dict[str, Any]]:
+def _failure(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
     """Return which task failed first, and how."""
-    first_error = yield Read("HGET", flow_key(flow_id), FlowField.first_error)
+    first_error = yield Read("HGET", shard.flow(flow_id), FlowField.first_error)
     if first_error is None:
         raise ParentsLost(f"The first error of flow {flow_id} is no longer in Redis: it was evicted or deleted.")
     task_id, name, reason = first_error.decode().split(" ", 2)
-    errors = yield Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1)
+    errors = yield Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1)
     error = arguments.decode(errors[0]) if errors else None
     return {"task_id": task_id, "task_name": name, "reason": reason, "error": error}

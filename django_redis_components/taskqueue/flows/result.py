@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core import serialization as arguments
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
-from django_redis_components.taskqueue.fields import Field, FlowField, flow_key
+from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.parents import Shape, flatten, map_shape
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 
@@ -27,7 +27,6 @@ class FlowResult:
 
     Attributes:
         id: the flow's id.
-        using: connection alias.
         results: the results of its tasks, in topological order; `refresh` reads them again.
         links: for each task the numbers of the tasks that depend on it.
         ends: numbers of the tasks whose results are the result of the flow: one, or a list.
@@ -35,10 +34,15 @@ class FlowResult:
     """
 
     def __init__(
-        self, flow_id: str, using: str, results: Sequence[TaskResult], links: Sequence[Sequence[int]], ends: Shape[int]
+        self,
+        flow_id: str,
+        shard: Shard,
+        results: Sequence[TaskResult],
+        links: Sequence[Sequence[int]],
+        ends: Shape[int],
     ) -> None:
         self.id = flow_id
-        self.using = using
+        self._shard = shard
         self.results = list(results)
         self.on_error_result: TaskResult | None = None
         self.links = links
@@ -46,6 +50,11 @@ class FlowResult:
 
     def __repr__(self) -> str:
         return f"<FlowResult {self.id} of {len(self.results)} tasks>"
+
+    @property
+    def using(self) -> str:
+        """Alias of the connection."""
+        return self._shard.alias
 
     @property
     def last(self) -> TaskResult:
@@ -68,11 +77,11 @@ class FlowResult:
 
     def refresh(self) -> None:
         """Read the tasks again. Tasks whose records have expired are unchanged."""
-        run(connections.client(self.using), self._refresh())
+        self._shard.run(self._refresh())
 
     async def arefresh(self) -> None:
         """See `refresh`."""
-        await arun(connections.aclient(self.using), self._refresh())
+        await self._shard.arun(self._refresh())
 
     def get(self, timeout: float | None = None) -> Any:
         """Wait for the last task and return its value; for a group without a callback, the list of values.
@@ -85,11 +94,11 @@ class FlowResult:
             TaskFailed: it failed, or did not run because a parent failed.
             TaskResultDoesNotExist: the result has expired.
         """
-        return run(connections.client(self.using), self._wait(timeout))
+        return self._shard.run(self._wait(timeout))
 
     async def aget(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
-        return await arun(connections.aclient(self.using), self._wait(timeout))
+        return await self._shard.arun(self._wait(timeout))
 
     def cancel(self, *, force_after: Seconds | None = None) -> int:
         """Cancel tasks that have not started, the last first, and request running ones to end; see `TaskResult.cancel`.
@@ -99,11 +108,11 @@ class FlowResult:
 
         Returns the number of tasks that were cancelled or requested to end.
         """
-        return run(connections.client(self.using), self._cancel(force_after))
+        return self._shard.run(self._cancel(force_after))
 
     async def acancel(self, *, force_after: Seconds | None = None) -> int:
         """See `cancel`."""
-        return await arun(connections.aclient(self.using), self._cancel(force_after))
+        return await self._shard.arun(self._cancel(force_after))
 
     def _number(self, task_id: str) -> int:
         for number, result in enumerate(self.results):
@@ -113,7 +122,7 @@ class FlowResult:
 
     def _refresh(self) -> Flow[None]:
         results = [*self.results, *([self.on_error_result] if self.on_error_result else [])]
-        found = yield from store.read_many([result.id for result in results])
+        found = yield from store.read_many(self._shard, [result.id for result in results])
         for result, read in zip(results, found, strict=True):
             if read is not None:
                 result._load(*read)
@@ -124,15 +133,15 @@ class FlowResult:
         values = {}
         for number in flatten(self.ends):
             left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
-            self.results[number]._load(*(yield from store.wait(self.results[number].id, left_s)))
+            self.results[number]._load(*(yield from store.wait(self._shard, self.results[number].id, left_s)))
             values[number] = self.results[number].return_value
         return map_shape(self.ends, values.__getitem__)
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
         if self.on_error_result:  # not counted: it has not started unless a task has failed
-            yield control.cancel_call(self.on_error_result.id, "")
+            yield control.cancel_call(self._shard, self.on_error_result.id, "")
         force_ms = control.force_ms(force_after)
-        calls = [control.cancel_call(result.id, force_ms) for result in reversed(self.results)]
+        calls = [control.cancel_call(self._shard, result.id, force_ms) for result in reversed(self.results)]
         cancelled = 0
         for start in range(0, len(calls), CHUNK):
             replies = yield Batch(calls[start : start + CHUNK])
@@ -146,16 +155,18 @@ def get_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
     """
-    return run(connections.client(using), _read(flow_id, using))
+    shard = home(using)
+    return shard.run(_read(shard, flow_id))
 
 
 async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     """See `get_flow`."""
-    return await arun(connections.aclient(using), _read(flow_id, using))
+    shard = home(using)
+    return await shard.arun(_read(shard, flow_id))
 
 
-def _read(flow_id: str, using: str) -> Flow[FlowResult]:
-    key = flow_key(flow_id)
+def _read(shard: Shard, flow_id: str) -> Flow[FlowResult]:
+    key = shard.flow(flow_id)
     tasks, result_of = yield Read("HMGET", key, FlowField.tasks, FlowField.result_of)
     if tasks is None:
         raise FlowDoesNotExist(flow_id)
@@ -164,16 +175,16 @@ def _read(flow_id: str, using: str) -> Flow[FlowResult]:
     for start in range(0, count + 1, CHUNK):
         nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 1)))
     lines = [node.decode().partition(" ") for node in nodes if node is not None]
-    found = yield from store.read_many([task_id for task_id, _, _ in lines])
-    results = [_result(task_id, using, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
+    found = yield from store.read_many(shard, [task_id for task_id, _, _ in lines])
+    results = [_result(task_id, shard, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
     links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
-    flow = FlowResult(flow_id, using, results[:count], links, arguments.decode(result_of))
+    flow = FlowResult(flow_id, shard, results[:count], links, arguments.decode(result_of))
     flow.on_error_result = results[count] if len(results) > count and found[count] else None
     return flow
 
 
-def _result(task_id: str, using: str, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
+def _result(task_id: str, shard: Shard, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
     """Return the result of a task; a deleted task counts as cancelled."""
     fields, failures = found or ({Field.task_name: b"", Field.state: b"cancelled"}, [])
     name = fields[Field.task_name].decode()
-    return TaskResult(registry.find(name), name, task_id, using, fields, failures)
+    return TaskResult(registry.find(name), name, task_id, shard, fields, failures)

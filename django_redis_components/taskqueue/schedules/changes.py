@@ -7,17 +7,16 @@ from datetime import tzinfo
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval
 from django_redis_components.taskqueue.schedules.schedule import Misfire, create
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE, READ_CHANGES
 from django_redis_components.taskqueue.task import Task
@@ -50,6 +49,7 @@ class Schedules:
 
     def __init__(self, *, using: str = "default") -> None:
         self.using = using
+        self._shard = home(using)
 
     def add(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
         """Add a schedule, or replace an added one of this name. It is kept in Redis until it is removed.
@@ -119,7 +119,7 @@ class Schedules:
         return result
 
     def _add(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Flow[None]:
-        code = yield from _change(name, "add", encode_added(self.using, name, task, options))
+        code = yield from _change(self._shard, name, "add", encode_added(self.using, name, task, options))
         if code == -2:
             raise InvalidTask(f"Schedule {name!r} was not added: 1,000 are. Remove those that are not needed.")
 
@@ -128,7 +128,7 @@ class Schedules:
         registry.autodiscover()
         if found := declared.schedules.get((self.using, name)):
             return found
-        text = yield from read_definition(name)
+        text = yield from read_definition(self._shard, name)
         if text is None:
             raise ScheduleDoesNotExist(name)
         try:
@@ -138,16 +138,16 @@ class Schedules:
 
     def _change(self, verb: str, name: str, text: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        code = yield from _change(name, verb, " ".join(text.split())[:MAX_AUTHOR])
+        code = yield from _change(self._shard, name, verb, " ".join(text.split())[:MAX_AUTHOR])
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
 
     def _run(self, flow: Flow[T]) -> T:
-        return run(connections.client(self.using), flow)
+        return self._shard.run(flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
-        return await arun(connections.aclient(self.using), flow)
+        return await self._shard.arun(flow)
 
 
 def encode_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> str:
@@ -162,9 +162,9 @@ def encode_added(using: str, name: str, task: Task[..., Any, Any], options: Adde
         raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
 
 
-def read_definition(name: str) -> Flow[bytes | None]:
+def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
     """Return the stored definition of an added schedule; None if there is none of this name."""
-    _version, _paused, added = yield READ_CHANGES(base=base_key())
+    _version, _paused, added = yield READ_CHANGES(base=shard.base)
     found: bytes | None = dict(zip(added[::2], added[1::2], strict=True)).get(name.encode(errors="replace"))
     return found
 
@@ -188,6 +188,6 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
     return create(task, slots, given)  # type: ignore[arg-type]
 
 
-def _change(name: str, verb: str, text: str) -> Flow[int]:
-    (code,) = yield CHANGE_SCHEDULE(base=base_key(), verb=verb, name=name, text=text, op=new_op())
+def _change(shard: Shard, name: str, verb: str, text: str) -> Flow[int]:
+    (code,) = yield CHANGE_SCHEDULE(base=shard.base, verb=verb, name=name, text=text, op=new_op())
     return int(code)

@@ -17,10 +17,10 @@ from redis.exceptions import RedisError
 from django_redis_components.core import failpoints
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.schedule import Schedule
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, READ_CHANGES, REGISTER_SCHEDULES
 
 #: TTL of a schedule that is no longer in the code, in milliseconds.
@@ -38,8 +38,9 @@ LATE_MS = 10_000
 class Scheduler:
     """The schedules of one poller."""
 
-    def __init__(self, client: SyncClient, poller: str, schedules: Sequence[Schedule]) -> None:
+    def __init__(self, shard: Shard, client: SyncClient, poller: str, schedules: Sequence[Schedule]) -> None:
         """Args: poller: the id of the poller."""
+        self._shard = shard
         self._client = client
         self._poller = poller
         #: Those of the code, and all: with those that were added at run time.
@@ -82,7 +83,7 @@ class Scheduler:
             chunk = self._schedules[start : start + CHUNK]
             rows = [part for schedule in chunk for part in _row(schedule, now_ms)]
             lasts = self._client.execute(
-                REGISTER_SCHEDULES(base=base_key(), poller=self._poller, keep_ms=KEEP_MS, rows=rows)
+                REGISTER_SCHEDULES(base=self._shard.base, poller=self._poller, keep_ms=KEEP_MS, rows=rows)
             )
             for schedule, last_ms in zip(chunk, lasts, strict=False):  # no reply if another poller is active
                 self._last_ms[schedule.name] = last_ms
@@ -90,7 +91,7 @@ class Scheduler:
         self._register_at = time.monotonic() + REGISTER_S
 
     def _read_changes(self) -> None:
-        self._version, paused, added = self._client.execute(READ_CHANGES(base=base_key()))
+        self._version, paused, added = self._client.execute(READ_CHANGES(base=self._shard.base))
         names = {name.decode() for name in paused}
         self._schedules = tuple(
             dataclasses.replace(schedule, is_paused=True) if schedule.name in names else schedule
@@ -140,7 +141,7 @@ class Scheduler:
 
     def _call(self, schedule: Schedule, slot_ms: int, next_ms: int) -> Call:
         return ENQUEUE_SLOT(
-            base=base_key(),
+            base=self._shard.base,
             poller=self._poller,
             name=schedule.name,
             slot_ms=slot_ms,

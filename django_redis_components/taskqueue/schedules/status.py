@@ -7,12 +7,11 @@ import json
 from datetime import datetime
 from typing import Any, Literal
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: Values of `ScheduleInfo.state`.
@@ -78,25 +77,25 @@ class ScheduleSnapshot:
 
 def schedules(*, using: str = "default") -> list[ScheduleInfo]:
     """Return schedules by name: up to 200 that pollers have registered, and those of this process. One round trip."""
-    return run(connections.client(using), read_schedules(using)).schedules
+    return home(using).run(read_schedules(using)).schedules
 
 
 async def aschedules(*, using: str = "default") -> list[ScheduleInfo]:
     """See `schedules`."""
-    return (await arun(connections.aclient(using), read_schedules(using))).schedules
+    return (await home(using).arun(read_schedules(using))).schedules
 
 
 def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
     """Return registered schedules, and those of this process that are not registered."""
-    found = yield from read_registered()
+    found = yield from read_registered(home(using))
     names = {info.name for info in found.schedules}
     mine = [_unregistered(each, found.at) for each in declared.registered(using) if each.name not in names]
     return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]))
 
 
-def read_registered() -> Flow[ScheduleSnapshot]:
+def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:
     """Return registered schedules."""
-    now_us, active, rows, paused, added = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
+    now_us, active, rows, paused, added = yield LIST_SCHEDULES(base=shard.base, limit=MAX_SCHEDULES)
     at = moment_of(now_us)
     pauses, definitions = _pairs(paused), _pairs(added)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]

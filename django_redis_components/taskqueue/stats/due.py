@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
 
@@ -28,14 +28,14 @@ class DueCounts:
     counts: list[int]
 
 
-def read_due() -> Flow[DueCounts]:
+def read_due(shard: Shard) -> Flow[DueCounts]:
     """Read the counts, in one round trip for each 200 queues."""
-    _, first_ms, counts, following = yield _request(0)
+    _, first_ms, counts, following = yield _request(shard, 0)
     while following and following < MAX_QUEUES:
-        _, _, more, following = yield _request(following)
+        _, _, more, following = yield _request(shard, following)
         counts = [one + other for one, other in zip(counts, more, strict=True)]
     return DueCounts(moment_of(first_ms * 1_000), counts)
 
 
-def _request(first: int) -> Call:
-    return DUE_COUNTS(base=base_key(), step_ms=HOUR_MS, count=HOURS, first=first)
+def _request(shard: Shard, first: int) -> Call:
+    return DUE_COUNTS(base=shard.base, step_ms=HOUR_MS, count=HOURS, first=first)

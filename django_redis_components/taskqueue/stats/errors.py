@@ -12,7 +12,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
 #: Most error groups that a queue keeps; the oldest are dropped first.
@@ -87,36 +87,36 @@ class ErrorListing:
     groups: list[ErrorGroup]
 
 
-def read_errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
+def read_errors(shard: Shard, queue: str, limit: int) -> Flow[list[ErrorGroup]]:
     """Read the latest error groups of a queue, newest first."""
-    return (yield from list_errors([queue], limit)).groups
+    return (yield from list_errors(shard, [queue], limit)).groups
 
 
-def list_errors(queues: Sequence[str], limit: int, fingerprint: str = "") -> Flow[ErrorListing]:
+def list_errors(shard: Shard, queues: Sequence[str], limit: int, fingerprint: str = "") -> Flow[ErrorListing]:
     """Read the latest error groups of queues, newest first; of all known queues (at most 5,000) if none is named.
 
     Args:
         fingerprint: only groups with it; then the first sample has its traceback.
     """
-    reply = yield _listing_request(queues, limit, fingerprint, 0)
+    reply = yield _listing_request(shard, queues, limit, fingerprint, 0)
     listing, following = parse_listing(reply), reply[3]
     while following and following < MAX_QUEUES:
-        reply = yield _listing_request(queues, limit, fingerprint, following)
+        reply = yield _listing_request(shard, queues, limit, fingerprint, following)
         more, following = parse_listing(reply), reply[3]
         groups = sorted([*listing.groups, *more.groups], key=lambda group: group.last_at, reverse=True)
         listing = ErrorListing(listing.at, listing.total + more.total, groups[:limit])
     return listing
 
 
-def _listing_request(queues: Sequence[str], limit: int, fingerprint: str, first: int) -> Call:
+def _listing_request(shard: Shard, queues: Sequence[str], limit: int, fingerprint: str, first: int) -> Call:
     return ERROR_GROUPS(
-        base=base_key(), limit=limit, fingerprint=fingerprint, order="latest", first=first, queues=queues
+        base=shard.base, limit=limit, fingerprint=fingerprint, order="latest", first=first, queues=queues
     )
 
 
-def main_error_request(queue: str | bytes) -> Call:
+def main_error_request(shard: Shard, queue: str | bytes) -> Call:
     """Return the request for the error of a queue with most failures in the last hour; see `parse_listing`."""
-    return ERROR_GROUPS(base=base_key(), limit=1, fingerprint="", order="most", first=0, queues=[queue])
+    return ERROR_GROUPS(base=shard.base, limit=1, fingerprint="", order="most", first=0, queues=[queue])
 
 
 def parse_listing(reply: Any) -> ErrorListing:

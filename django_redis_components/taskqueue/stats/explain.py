@@ -11,8 +11,9 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
-from django_redis_components.taskqueue.fields import Field, base_key
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.overview import QueuePause, pause_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
@@ -150,7 +151,7 @@ class Explanation:
         return [] if self.state == "running" or (self.is_finished and not self.is_deleted) else [*_reasons(self)]
 
 
-def explain(task_id: str) -> Flow[Explanation]:
+def explain(shard: Shard, task_id: str) -> Flow[Explanation]:
     """Read a task and why it does not run, in one round trip.
 
     Raises:
@@ -158,7 +159,7 @@ def explain(task_id: str) -> Flow[Explanation]:
     """
     reply = []
     if 0 < len(task_id) <= MAX_ID:
-        reply = yield EXPLAIN(base=base_key(), id=task_id, max_bytes=MAX_BYTES, errors=MAX_ERRORS)
+        reply = yield EXPLAIN(base=shard.base, id=task_id, max_bytes=MAX_BYTES, errors=MAX_ERRORS)
     if not reply:
         raise TaskResultDoesNotExist(task_id)
     now_us, values, sizes, errors, facts, members, workers = reply

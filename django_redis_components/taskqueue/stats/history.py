@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
 from django_redis_components.taskqueue.store.scripts import READ_HISTORY
@@ -79,12 +78,14 @@ def history(range_name: str, *, using: str = "default") -> History:
     Raises:
         ValueError: no such range.
     """
-    return run(connections.client(using), read_history(range_name))
+    shard = home(using)
+    return shard.run(read_history(shard, range_name))
 
 
 async def ahistory(range_name: str, *, using: str = "default") -> History:
     """See `history`."""
-    return await arun(connections.aclient(using), read_history(range_name))
+    shard = home(using)
+    return await shard.arun(read_history(shard, range_name))
 
 
 def check_range(name: str) -> str:
@@ -98,10 +99,10 @@ def check_range(name: str) -> str:
     return name
 
 
-def read_history(name: str) -> Flow[History]:
+def read_history(shard: Shard, name: str) -> Flow[History]:
     """Return a range of the history; see `history`."""
     found = RANGES[check_range(name)]
-    reply = yield READ_HISTORY(base=base_key(), minutes=found.minutes, count=found.count, budget=MAX_LIVE)
+    reply = yield READ_HISTORY(base=shard.base, minutes=found.minutes, count=found.count, budget=MAX_LIVE)
     return _history(name, found, reply)
 
 

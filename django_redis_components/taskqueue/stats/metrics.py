@@ -15,7 +15,8 @@ from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import Part, base_key
+from django_redis_components.taskqueue.fields import Part
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
@@ -145,9 +146,9 @@ def _integers_of(data: bytes, at: int = 0) -> tuple[int, ...]:
     return struct.unpack_from(f">{len(part) // 4}I", part)
 
 
-def read_minutes(queue: str, count: int) -> Flow[Metrics]:
+def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest minutes of a queue, in total and by task name, in one round trip."""
-    base = base_key()
+    base = shard.base
     (now_us, [row]), by_task = yield Batch(
         [
             READ_COUNTERS(base=base, step=Part.minute, count=count, full=count, queues=(queue,)),
@@ -157,20 +158,20 @@ def read_minutes(queue: str, count: int) -> Flow[Metrics]:
     return dataclasses.replace(_metrics(row, now_us, Part.minute, count), tasks=_tasks(by_task))
 
 
-def read_hours(queue: str, count: int) -> Flow[Metrics]:
+def read_hours(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield READ_COUNTERS(base=base_key(), step=Part.hour, count=count, full=count, queues=(queue,))
+    now_us, [row] = yield READ_COUNTERS(base=shard.base, step=Part.hour, count=count, full=count, queues=(queue,))
     return _metrics(row, now_us, Part.hour, count)
 
 
-def read_recent(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
+def read_recent(shard: Shard, queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
     """Read the latest minutes of the first 50 of these queues; not by task name."""
-    return parse_recent((yield recent_request(queues[:MAX_QUEUES], count)), count)
+    return parse_recent((yield recent_request(shard, queues[:MAX_QUEUES], count)), count)
 
 
-def recent_request(queues: Sequence[str | bytes], count: int) -> Call:
+def recent_request(shard: Shard, queues: Sequence[str | bytes], count: int) -> Call:
     """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
-    return READ_COUNTERS(base=base_key(), step=Part.minute, count=count, full=count, queues=queues)
+    return READ_COUNTERS(base=shard.base, step=Part.minute, count=count, full=count, queues=queues)
 
 
 def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:

@@ -15,8 +15,9 @@ from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.units import moment_of, to_ms
-from django_redis_components.taskqueue.fields import Key, base_key, tag_key
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
@@ -120,17 +121,19 @@ class TaskQueueOverview:
         return self.eviction_policy not in (None, "noeviction")
 
 
-def read_depths(*names: str) -> Flow[list[QueueDepth]]:
+def read_depths(shard: Shard, *names: str) -> Flow[list[QueueDepth]]:
     """Read the depths of these queues, or of all known queues (at most 5,000) and those in the settings."""
     if names:
-        now_us, rows, *_ = yield _stats_request("", names)
+        now_us, rows, *_ = yield _stats_request(shard, "", names)
     else:
-        reply = yield _first_request()
-        now_us, rows = reply[0], (yield from _all_rows(reply))
+        reply = yield _first_request(shard)
+        now_us, rows = reply[0], (yield from _all_rows(shard, reply))
     return [_depth(row, now_us) for row in _valid_rows(rows)]
 
 
-def read_overview(*, with_metrics: bool = True, with_all_workers: bool = False) -> Flow[TaskQueueOverview]:
+def read_overview(
+    shard: Shard, *, with_metrics: bool = True, with_all_workers: bool = False
+) -> Flow[TaskQueueOverview]:
     """Read queues, workers and poller in two round trips, and in one more for each further 200 queues.
 
     Args:
@@ -139,10 +142,10 @@ def read_overview(*, with_metrics: bool = True, with_all_workers: bool = False) 
     """
     depths, heartbeats, poller, info = yield Batch(
         [
-            _first_request(),
-            Read("ZREVRANGE", tag_key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
-            Read("GET", tag_key(Key.poller)),
-            Command("INFO", *INFO_SECTIONS, key=base_key(), retry=True),
+            _first_request(shard),
+            Read("ZREVRANGE", shard.key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
+            Read("GET", shard.key(Key.poller)),
+            Command("INFO", *INFO_SECTIONS, key=shard.base, retry=True),
         ],
         return_exceptions=True,
     )
@@ -150,12 +153,12 @@ def read_overview(*, with_metrics: bool = True, with_all_workers: bool = False) 
         if isinstance(reply, RedisError):
             raise reply
     now_us, _, _, worker_count, live_count = depths
-    rows = _valid_rows((yield from _all_rows(depths)))
+    rows = _valid_rows((yield from _all_rows(shard, depths)))
     all_seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
     shown = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
     seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in shown}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
-    reports, recent, names, main_errors = yield from _read_details(seen_ms, measured, unregistered, failing)
+    reports, recent, names, main_errors = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
     found = zip(seen_ms.items(), reports, strict=True)
     workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found}
     return TaskQueueOverview(
@@ -191,22 +194,22 @@ def _selected_queues(rows: list[Any]) -> tuple[list[bytes], list[bytes], list[by
     )
 
 
-def _first_request() -> Call:
+def _first_request(shard: Shard) -> Call:
     """Return the request for the depths of the first queues of the index, the paused ones and those in the settings."""
-    return _stats_request(0, conf.settings().taskqueue.queues or ())
+    return _stats_request(shard, 0, conf.settings().taskqueue.queues or ())
 
 
-def _stats_request(first: int | str, queues: Collection[str] = ()) -> Call:
+def _stats_request(shard: Shard, first: int | str, queues: Collection[str] = ()) -> Call:
     lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
-    return QUEUE_STATS(base=base_key(), first=first, lease_ms=lease_ms, queues=queues)
+    return QUEUE_STATS(base=shard.base, first=first, lease_ms=lease_ms, queues=queues)
 
 
-def _all_rows(reply: Any) -> Flow[list[Any]]:
+def _all_rows(shard: Shard, reply: Any) -> Flow[list[Any]]:
     """Return the rows of the reply to `_first_request`, and those of the further queues, each queue once."""
     _, rows, following, *_ = reply
     found = {row[0]: row for row in rows}
     while following and following < MAX_QUEUES:
-        _, rows, following, *_ = yield _stats_request(following)
+        _, rows, following, *_ = yield _stats_request(shard, following)
         found |= {row[0]: row for row in rows}
     return list(found.values())
 
@@ -236,16 +239,16 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
 
 
 def _read_details(
-    workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
+    shard: Shard, workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
 ) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, errors.ErrorGroup]]]:
     """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors."""
-    requests: list[Call | Command] = [_names_request(queue) for queue in unregistered]
-    requests += [errors.main_error_request(queue) for queue in failing]
+    requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
+    requests += [errors.main_error_request(shard, queue) for queue in failing]
     ids = list(workers)
     chunks = [ids[at : at + MAX_WORKERS] for at in range(0, len(ids), MAX_WORKERS)]
-    requests += [Read("MGET", *[tag_key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
+    requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
     if queues:
-        requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
+        requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
     replies = iter((yield Batch(requests)) if requests else [])
     names = {
         queue.decode(): sorted(name.decode(errors="replace") for name in next(replies)[9][::3])
@@ -257,10 +260,10 @@ def _read_details(
     return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, main_errors
 
 
-def _names_request(queue: bytes) -> Call:
+def _names_request(shard: Shard, queue: bytes) -> Call:
     """Return the request for the names of the newest unregistered tasks of a queue."""
     return SCAN_TASKS(
-        base=base_key(),
+        base=shard.base,
         queue=queue,
         state="unregistered",
         cursor="",

@@ -12,7 +12,7 @@ from typing import Any
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Flow
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
 from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
@@ -29,12 +29,12 @@ class QueueTotals:
     run_time: Histogram
 
 
-def read_totals() -> Flow[list[QueueTotals]]:
+def read_totals(shard: Shard) -> Flow[list[QueueTotals]]:
     """Read the totals of all known queues (at most 5,000) and of those in the settings: 200 in a round trip."""
-    following, rows = yield READ_TOTALS(base=base_key(), first=0, queues=conf.settings().taskqueue.queues or ())
+    following, rows = yield READ_TOTALS(base=shard.base, first=0, queues=conf.settings().taskqueue.queues or ())
     found = {row[0]: row for row in rows}
     while following and following < MAX_QUEUES:
-        following, rows = yield READ_TOTALS(base=base_key(), first=following, queues=())
+        following, rows = yield READ_TOTALS(base=shard.base, first=following, queues=())
         found |= {row[0]: row for row in rows}
     return [_totals(row) for name, row in found.items() if _is_valid(name)]
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of, to_ms
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.overview import MAX_WORKERS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import LIST_WORKERS, TASK_LEASES
@@ -58,7 +58,7 @@ class WorkerPage:
     next: str = ""
 
 
-def read_workers(after: str = "", supervisor: str = "", *, limit: int = MAX_WORKERS) -> Flow[WorkerPage]:
+def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: int = MAX_WORKERS) -> Flow[WorkerPage]:
     """Read a page of workers in one round trip; in two if any of them is lost.
 
     Args:
@@ -67,7 +67,7 @@ def read_workers(after: str = "", supervisor: str = "", *, limit: int = MAX_WORK
     """
     lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
     now_us, poller, total, live, has_more, rows, commands = yield LIST_WORKERS(
-        base=base_key(), after=after, supervisor=supervisor, limit=limit, lease_ms=lease_ms
+        base=shard.base, after=after, supervisor=supervisor, limit=limit, lease_ms=lease_ms
     )
     workers = [
         worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us) for worker, seen_ms, report in rows
@@ -79,17 +79,17 @@ def read_workers(after: str = "", supervisor: str = "", *, limit: int = MAX_WORK
         live=live,
         workers=workers,
         waiting=_waiting(commands),
-        held=(yield from _read_held(workers, now_us)),
+        held=(yield from _read_held(shard, workers, now_us)),
         next=rows[-1][0].decode(errors="replace") if has_more else "",
     )
 
 
-def find_workers(target: str) -> Flow[WorkerPage]:
+def find_workers(shard: Shard, target: str) -> Flow[WorkerPage]:
     """Read a worker, or all workers of a supervisor. The page has no workers if there is none with this id."""
-    page = yield from read_workers(supervisor=target)
+    page = yield from read_workers(shard, supervisor=target)
     if page.workers:
         return page
-    page = yield from read_workers(supervisor=target.rpartition(".")[0] or target)
+    page = yield from read_workers(shard, supervisor=target.rpartition(".")[0] or target)
     return dataclasses.replace(page, workers=[worker for worker in page.workers if worker.id == target])
 
 
@@ -105,12 +105,12 @@ def _waiting(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
     return found
 
 
-def _read_held(workers: Iterable[WorkerInfo], now_us: int) -> Flow[dict[str, HeldTask]]:
+def _read_held(shard: Shard, workers: Iterable[WorkerInfo], now_us: int) -> Flow[dict[str, HeldTask]]:
     """Read the leases of the tasks that lost workers ran."""
     runs = [(run.id, worker.id) for worker in workers if not worker.is_alive for run in worker.runs][:MAX_HELD]
     if not runs:
         return {}
-    rows = yield TASK_LEASES(base=base_key(), ids=[task_id for task_id, _ in runs])
+    rows = yield TASK_LEASES(base=shard.base, ids=[task_id for task_id, _ in runs])
     held = {}
     for (task_id, worker), (state, lease, ends_ms) in zip(runs, rows, strict=True):
         is_held = state == b"running" and lease.decode(errors="replace").partition("/")[0] == worker

@@ -9,7 +9,8 @@ from typing import Any
 from django_redis_components.core import conf, serialization
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.fields import Field, base_key
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 #: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
@@ -90,21 +91,21 @@ def _without_trace(body: bytes) -> list[Any]:
     return [args, kwargs, options]
 
 
-def call_for(message: TaskMessage) -> Call:
+def call_for(shard: Shard, message: TaskMessage) -> Call:
     """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
     if message.is_plain:
-        return Call(ENQUEUE_PLAIN, (base_key(),), (message.queue, message.name, message.id, message.body))
-    return Call(ENQUEUE, (base_key(),), message.arguments)
+        return Call(ENQUEUE_PLAIN, (shard.base,), (message.queue, message.name, message.id, message.body))
+    return Call(ENQUEUE, (shard.base,), message.arguments)
 
 
-def calls_for(messages: Sequence[TaskMessage]) -> Iterator[Call]:
+def calls_for(shard: Shard, messages: Sequence[TaskMessage]) -> Iterator[Call]:
     """What sends many tasks, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
     for some in chunks(messages):
         first = some[0]
         if all(each.is_plain and each.name == first.name and each.queue == first.queue for each in some):
-            yield _plain(some)
+            yield _plain(shard, some)
         else:
-            yield ENQUEUE_MANY(base=base_key(), tasks=_counted(some))
+            yield ENQUEUE_MANY(base=shard.base, tasks=_counted(some))
 
 
 def first_part(messages: Sequence[TaskMessage]) -> int:
@@ -112,10 +113,10 @@ def first_part(messages: Sequence[TaskMessage]) -> int:
     return len(next(chunks(messages), ()))
 
 
-def _plain(messages: Sequence[TaskMessage]) -> Call:
+def _plain(shard: Shard, messages: Sequence[TaskMessage]) -> Call:
     first = messages[0]
     tasks = [part for message in messages for part in (message.id, message.body)]
-    return ENQUEUE_PLAIN(base=base_key(), queue=first.queue, name=first.name, tasks=tasks)
+    return ENQUEUE_PLAIN(base=shard.base, queue=first.queue, name=first.name, tasks=tasks)
 
 
 def _counted(messages: Sequence[TaskMessage]) -> list[Any]:

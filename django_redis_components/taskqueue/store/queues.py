@@ -14,8 +14,9 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
-from django_redis_components.taskqueue.fields import Field, Key, Part, base_key, record_key, tag_key
+from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
     DELETE_TASKS,
@@ -63,7 +64,7 @@ class TrashEntry:
     count: int
 
 
-def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
+def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
     """Pause a queue, with a note for the dashboard."""
     for what, text in (("reason", reason), ("author", author)):
         if not isinstance(text, str):
@@ -72,33 +73,33 @@ def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None
             raise ValueError(f"{what}={text[:40]!r}… has {len(text):,} characters: expected at most {MAX_NOTE:,}.")
     check_moment(until, "until")
     note = json.dumps({"reason": reason, "author": author})
-    paused = yield PAUSE(base=base_key(), queue=queue, ends_at=when(until, "until"), note=note)
+    paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
     if not paused:
         raise ValueError(f"until={until!r}: that moment has passed.")
 
 
-def resume(queue: str) -> Flow[bool]:
+def resume(shard: Shard, queue: str) -> Flow[bool]:
     """Resume a queue. Return whether it was paused."""
-    (was,) = yield RESUME(base=base_key(), queue=queue, op=new_op())
+    (was,) = yield RESUME(base=shard.base, queue=queue, op=new_op())
     return bool(was)
 
 
-def cancel(task_id: str, force_after: Seconds | None = None) -> Flow[bool]:
+def cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -> Flow[bool]:
     """Cancel a pending task, or ask a running one to stop. Return False if it has finished."""
-    return (yield from try_cancel(task_id, force_after)) > 0
+    return (yield from try_cancel(shard, task_id, force_after)) > 0
 
 
-def try_cancel(task_id: str, force_after: Seconds | None = None) -> Flow[int]:
+def try_cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -> Flow[int]:
     """Do `cancel`. Return 1 if the task was pending, 2 if it runs and was asked to stop, 0 if it has finished."""
-    done = yield cancel_call(task_id, force_ms(force_after))
+    done = yield cancel_call(shard, task_id, force_ms(force_after))
     if done == -1:
         raise TaskResultDoesNotExist(task_id)
     return int(done)
 
 
-def cancel_call(task_id: str, force_ms: int | str) -> Call:
+def cancel_call(shard: Shard, task_id: str, force_ms: int | str) -> Call:
     """Return the call that cancels a task; `force_ms` empty: only a pending one."""
-    return CANCEL(base=base_key(), id=task_id, ttl_ms=to_ms(RESULT_TTL_S, "result_ttl"), force_ms=force_ms)
+    return CANCEL(base=shard.base, id=task_id, ttl_ms=to_ms(RESULT_TTL_S, "result_ttl"), force_ms=force_ms)
 
 
 def force_ms(force_after: Seconds | None) -> int:
@@ -107,16 +108,16 @@ def force_ms(force_after: Seconds | None) -> int:
     return to_ms(grace, "force_after", zero=True)
 
 
-def reschedule(task_id: str, due: str) -> Flow[None]:
+def reschedule(shard: Shard, task_id: str, due: str) -> Flow[None]:
     """Change the due time of a scheduled task to a value of `TaskOptions.due`; empty: now."""
-    (moved,) = yield RESCHEDULE(base=base_key(), id=task_id, due=due, op=new_op())
+    (moved,) = yield RESCHEDULE(base=shard.base, id=task_id, due=due, op=new_op())
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
     if moved == 0:
         raise NotScheduled(f"Task {task_id} is not scheduled: it is ready, running, finished or purged.")
 
 
-def retry_failed(queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> Flow[int]:
+def retry_failed(shard: Shard, queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> Flow[int]:
     """Retry failed tasks, in chunks; `ids` None: all. Return how many.
 
     Args:
@@ -124,12 +125,14 @@ def retry_failed(queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> F
     """
 
     def script(skip: int, **named: Any) -> Call:
-        return RETRY_FAILED(base=base_key(), queue=queue, skip=skip, **named)
+        return RETRY_FAILED(base=shard.base, queue=queue, skip=skip, **named)
 
-    return _in_chunks(script, ids, up_to_ms)
+    return _in_chunks(shard, script, ids, up_to_ms)
 
 
-def delete_tasks(queue: str, state: str, ids: Sequence[str] | None, up_to_ms: str = "", trash: str = "") -> Flow[int]:
+def delete_tasks(
+    shard: Shard, queue: str, state: str, ids: Sequence[str] | None, up_to_ms: str = "", trash: str = ""
+) -> Flow[int]:
     """Delete failed or unregistered tasks, in chunks; `ids` None: all. Return how many.
 
     Args:
@@ -138,20 +141,20 @@ def delete_tasks(queue: str, state: str, ids: Sequence[str] | None, up_to_ms: st
     """
 
     def script(skip: int, **named: Any) -> Call:
-        return DELETE_TASKS(base=base_key(), queue=queue, state=state, trash=trash, **named)
+        return DELETE_TASKS(base=shard.base, queue=queue, state=state, trash=trash, **named)
 
-    return _in_chunks(script, ids, up_to_ms)
+    return _in_chunks(shard, script, ids, up_to_ms)
 
 
-def purge(queue: str) -> Flow[tuple[str, int, int]]:
+def purge(shard: Shard, queue: str) -> Flow[tuple[str, int, int]]:
     """Move the pending tasks of a queue into trash. Return its id, their number, and how many wait for other tasks."""
     trash_id = new_op()
-    kept, waiting = yield PURGE(base=base_key(), queue=queue, op=trash_id)
+    kept, waiting = yield PURGE(base=shard.base, queue=queue, op=trash_id)
     return trash_id, kept, waiting
 
 
 def purge_until(
-    queue: str, trash: str, until_us: int, sequence: int, part: int, skip: int
+    shard: Shard, queue: str, trash: str, until_us: int, sequence: int, part: int, skip: int
 ) -> Flow[tuple[int, int, int]]:
     """Move a chunk of the tasks that entered a queue until a moment into trash.
 
@@ -163,7 +166,7 @@ def purge_until(
         How many tasks were moved, and the arguments of the next call: part 0 when all were looked at.
     """
     moved, next_part, next_skip = yield PURGE_UNTIL(
-        base=base_key(),
+        base=shard.base,
         queue=queue,
         trash=trash,
         until_us=until_us,
@@ -176,24 +179,24 @@ def purge_until(
     return moved, next_part, next_skip
 
 
-def restore(queue: str, trash_id: str) -> Flow[int]:
+def restore(shard: Shard, queue: str, trash_id: str) -> Flow[int]:
     """Restore the tasks of a purge or a deletion. Return how many."""
-    return _until_none_is_left(lambda: _restore_call(queue, trash_id))
+    return _until_none_is_left(lambda: _restore_call(shard, queue, trash_id))
 
 
-def restore_chunk(queue: str, trash_id: str) -> Flow[tuple[int, bool]]:
+def restore_chunk(shard: Shard, queue: str, trash_id: str) -> Flow[tuple[int, bool]]:
     """Restore a chunk of the tasks of a purge or a deletion. Return how many, and whether any are left."""
-    done, left = yield _restore_call(queue, trash_id)
+    done, left = yield _restore_call(shard, queue, trash_id)
     return done, bool(left)
 
 
-def _restore_call(queue: str, trash_id: str) -> Call:
-    return RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=new_op())
+def _restore_call(shard: Shard, queue: str, trash_id: str) -> Call:
+    return RESTORE(base=shard.base, queue=queue, trash=trash_id, limit=CHUNK, op=new_op())
 
 
-def read_trash(queue: str, limit: int) -> Flow[list[TrashEntry]]:
+def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     """Read the latest trash of a queue, among the latest 200 of all queues."""
-    index = yield Read("ZREVRANGE", tag_key(Key.trash_index), 0, MAX_TRASH - 1, "WITHSCORES")
+    index = yield Read("ZREVRANGE", shard.key(Key.trash_index), 0, MAX_TRASH - 1, "WITHSCORES")
     start = f"{queue}/".encode()
     found = [
         (name[len(start) :].decode(errors="replace"), float(ms))
@@ -202,7 +205,7 @@ def read_trash(queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ][:limit]
     parts = (*_TRASH_LISTS, *_TRASH_ZSETS)
     reads = [
-        Read("LLEN" if part in _TRASH_LISTS else "ZCARD", tag_key(Key.trash, trash, part))
+        Read("LLEN" if part in _TRASH_LISTS else "ZCARD", shard.key(Key.trash, trash, part))
         for trash, _ in found
         for part in parts
     ]
@@ -213,17 +216,17 @@ def read_trash(queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
 
 
-def delete_trash(keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
+def delete_trash(shard: Shard, keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
     """Delete the tasks of old trash, 500 in a call and at most `calls` of them. Return how many."""
-    return _until_none_is_left(lambda: DELETE_TRASH(base=base_key(), keep_ms=keep_ms, limit=CHUNK), calls)
+    return _until_none_is_left(lambda: DELETE_TRASH(base=shard.base, keep_ms=keep_ms, limit=CHUNK), calls)
 
 
-def list_tasks(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
+def list_tasks(shard: Shard, queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
     """Return a page of the tasks in a state: id, record and last error. Expired and cancelled ones are omitted."""
-    found = yield LIST_TASKS(base=base_key(), queue=queue, state=state, offset=offset, limit=limit)
+    found = yield LIST_TASKS(base=shard.base, queue=queue, state=state, offset=offset, limit=limit)
     ids = [task_id.decode() for task_id in found]
-    reads = [Read("HGETALL", record_key(task_id)) for task_id in ids]
-    reads += [Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1) for task_id in ids]
+    reads = [Read("HGETALL", shard.record(task_id)) for task_id in ids]
+    reads += [Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1) for task_id in ids]
     replies = (yield Batch(reads)) if reads else []
     rows = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
@@ -243,7 +246,7 @@ def _until_none_is_left(call: Callable[[], Call], calls: int | None = None) -> F
     return total
 
 
-def _in_chunks(script: Callable[..., Call], ids: Sequence[str] | None, up_to_ms: str) -> Flow[int]:
+def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | None, up_to_ms: str) -> Flow[int]:
     """Apply a script to these tasks, or to all up to a moment, by default this one; later ones are not touched.
 
     Args:
@@ -251,7 +254,7 @@ def _in_chunks(script: Callable[..., Call], ids: Sequence[str] | None, up_to_ms:
     """
     chunks = None if ids is None else _chunks(ids)
     if not up_to_ms:
-        up_to_ms = (yield from _server_ms()) if chunks is None else "inf"
+        up_to_ms = (yield from _server_ms(shard)) if chunks is None else "inf"
     total = skip = 0
     for some in repeat(()) if chunks is None else chunks:
         done, looked_at, *stayed = yield script(skip, up_to_ms=up_to_ms, limit=CHUNK, op=new_op(), ids=some)
@@ -271,9 +274,9 @@ def _chunks(ids: Sequence[str]) -> list[list[str]]:
     return [each[start : start + CHUNK] for start in range(0, len(each), CHUNK)]
 
 
-def _server_ms() -> Flow[str]:
+def _server_ms(shard: Shard) -> Flow[str]:
     """Return the server's time in milliseconds since the epoch, to the microsecond."""
-    seconds, micros = yield Read("TIME", key=base_key())
+    seconds, micros = yield Read("TIME", key=shard.base)
     return f"{int(seconds) * 1_000 + int(micros) // 1_000}.{int(micros) % 1_000:03}"
 
 

@@ -11,8 +11,9 @@ from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import Field, base_key, queue_key, record_key
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
@@ -122,6 +123,7 @@ class TaskScan:
 
 
 def scan_tasks(
+    shard: Shard,
     queue: str,
     state: str,
     filters: Filters,
@@ -141,7 +143,7 @@ def scan_tasks(
         mode: "rows"; "names": also count by name, within the budget; "ids": tasks have the id only, oldest first.
     """
     reply = yield SCAN_TASKS(
-        base=base_key(),
+        base=shard.base,
         queue=queue,
         state=state,
         cursor=cursor,
@@ -169,11 +171,11 @@ def scan_tasks(
     )
 
 
-def read_tasks(queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:
+def read_tasks(shard: Shard, queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:
     """Return the server's time in microseconds, and those of the tasks that are in a state with an index by time."""
-    reads = [Read("HMGET", record_key(task_id), Field.body, *FIELDS) for task_id in ids]
+    reads = [Read("HMGET", shard.record(task_id), Field.body, *FIELDS) for task_id in ids]
     time, scores, *replies = yield Batch(
-        [Read("TIME", key=base_key()), Read("ZMSCORE", queue_key(queue, state), *ids), *reads]
+        [Read("TIME", key=shard.base), Read("ZMSCORE", shard.queue(queue, state), *ids), *reads]
     )
     found = [
         _task(task_id.encode(), len(body or b""), body or b"", b"", fields)

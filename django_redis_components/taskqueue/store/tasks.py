@@ -13,7 +13,8 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.fields import Field, record_key
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -49,14 +50,14 @@ def new_ids(count: int) -> list[str]:
     return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 
-def send_with_id(message: TaskMessage) -> Flow[Reply]:
+def send_with_id(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     """Send one task under an id that the caller chose, and read the record of that id in the same round trip.
 
     Raises:
         TaskIdConflict: the id belongs to another call.
     """
-    key = record_key(message.id)
-    reply, pairs = yield Batch([call_for(message), Read("HGETALL", key)])
+    key = shard.record(message.id)
+    reply, pairs = yield Batch([call_for(shard, message), Read("HGETALL", key)])
     fields = fields_of(pairs)
     if not isinstance(reply, int) or not fields or fields.get(Field.nonce) == message.nonce.encode():
         accepted: Reply = reply
@@ -66,28 +67,28 @@ def send_with_id(message: TaskMessage) -> Flow[Reply]:
     return [message.id.encode(), pairs]
 
 
-def send(message: TaskMessage) -> Flow[Reply]:
+def send(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     """Send one task."""
     if message.nonce:
-        return (yield from send_with_id(message))
-    reply: Any = yield call_for(message)
+        return (yield from send_with_id(shard, message))
+    reply: Any = yield call_for(shard, message)
     accepted: Reply = reply[0] if message.is_plain else reply
     return accepted
 
 
-def send_many(messages: Sequence[TaskMessage], replies: list[Reply]) -> Flow[None]:
+def send_many(shard: Shard, messages: Sequence[TaskMessage], replies: list[Reply]) -> Flow[None]:
     """Send many calls of a task in parts; each is accepted whole or not at all.
 
     Args:
         replies: gets those of each part as soon as it is accepted, so that the caller has them after an error too.
     """
-    for call in calls_for(messages):
+    for call in calls_for(shard, messages):
         replies += yield call
 
 
-def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
+def read(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
     """The record of a task and its failures."""
-    key = record_key(task_id)
+    key = shard.record(task_id)
     try:
         pairs, failures = yield Batch([Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49)])
     except ResponseError as exc:
@@ -100,11 +101,11 @@ def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
     return fields, failures
 
 
-def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
+def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
     """The records of tasks and their failures, 500 in a round trip; None for those that are not there any more."""
     found: list[tuple[Fields, list[bytes]] | None] = []
     for start in range(0, len(task_ids), CHUNK):
-        keys = [record_key(task_id) for task_id in task_ids[start : start + CHUNK]]
+        keys = [shard.record(task_id) for task_id in task_ids[start : start + CHUNK]]
         reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
         replies = yield Batch(reads)
         for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
@@ -113,20 +114,20 @@ def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] |
     return found
 
 
-def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:
+def wait(shard: Shard, task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
-    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(record=record_key(task_id)))
+    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(record=shard.record(task_id)))
     while seen == 0:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
             raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
-        yield Wait(f"{record_key(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
-        look = Read("HMGET", record_key(task_id), Field.queue, Field.state)
+        yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
+        look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
         seen = 1 if queue is None or state in FINISHED else 0
-    return (yield from read(task_id))
+    return (yield from read(shard, task_id))
 
 
 def fields_of(pairs: Sequence[bytes]) -> Fields:

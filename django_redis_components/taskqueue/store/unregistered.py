@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 
 
 def requeue_unregistered(queues: Sequence[str], using: str) -> None:
     """Requeue the unregistered tasks of these queues whose names are registered now."""
-    client, names = connections.client(using), registry.names()
+    shard, names = home(using), registry.names()
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:
-            call = REQUEUE_UNREGISTERED(base=base_key(), queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
-            seen, stayed, requeued, up_to_ms = client.execute(call)
+            call = REQUEUE_UNREGISTERED(base=shard.base, queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
+            seen, stayed, requeued, up_to_ms = shard.client().execute(call)
             skip, total = skip + stayed, total + requeued
         if total:
             logger.info("Requeued %d tasks of queue %s whose names are registered now.", total, queue)

@@ -8,7 +8,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 
 #: What a command may request.
@@ -47,7 +47,7 @@ class RemoteCommand:
         return cls(op, verb, target, author, int(at_ms))
 
 
-def command_worker(target: str, verb: str, author: str, op: str) -> Flow[None]:
+def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -> Flow[None]:
     """Send a command to a worker process, or to all processes of a supervisor. It is executed within a second or so.
 
     Args:
@@ -65,7 +65,7 @@ def command_worker(target: str, verb: str, author: str, op: str) -> Flow[None]:
     if not 0 < len(target) <= MAX_ID:
         raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
     (stored,) = yield COMMAND_WORKER(
-        base=base_key(),
+        base=shard.base,
         target=target,
         verb=verb,
         op=op,

@@ -21,9 +21,9 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import log_handler
-from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
@@ -310,7 +310,10 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
     """
     control = control or RemoteControl("")
     executed, started = control.executed(), time.perf_counter()
-    calls = [_renewal_of(child, lease_s, control, executed if at == 0 else None) for at, child in enumerate(children)]
+    calls = [
+        _renewal_of(home(using), child, lease_s, control, executed if at == 0 else None)
+        for at, child in enumerate(children)
+    ]
     replies = connections.client(using).execute_many(calls)
     control.round_trip_s = time.perf_counter() - started if children else None
     failed: list[str] = []
@@ -327,9 +330,9 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
     return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
 
 
-def _renewal_of(child: Child, lease_s: float, control: RemoteControl, executed: str | None) -> Call:
+def _renewal_of(shard: Shard, child: Child, lease_s: float, control: RemoteControl, executed: str | None) -> Call:
     return RENEW_LEASES(
-        base=base_key(),
+        base=shard.base,
         worker=child.worker_id,
         lease_ms=round(lease_s * 1_000),
         info=child.info(control.facts(child.worker_id)),

@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import Key, Part, queue_key, tag_key
+from django_redis_components.taskqueue.fields import Key, Part
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
@@ -72,6 +72,7 @@ class Supervisor:
         self._count = processes
         self._with_poller = poller
         self._using = using
+        self._shard = home(using)
         self._lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
@@ -135,10 +136,14 @@ class Supervisor:
             read_fd: readable after a signal.
             wake_fd: readable after a signal or a health request.
         """
-        client = connections.client(self._using)
-        key = wakeup_key_of(self._id)
+        client = self._shard.client()
+        key = wakeup_key_of(self._shard, self._id)
         schedules = schedule.registered(self._using)
-        poller = Poller(client, wake_fd=wake_fd, schedules=schedules, other_keys=[key]) if self._with_poller else None
+        poller = (
+            Poller(self._shard, client, wake_fd=wake_fd, schedules=schedules, other_keys=[key])
+            if self._with_poller
+            else None
+        )
         listener = CancelListener(client, key, wake_fd, poller)
         while self._children or self._restart_at or (self._quiet and not self._stops):
             self._reap()
@@ -349,14 +354,14 @@ class Supervisor:
 
     def _unregister(self, child: Child) -> None:
         """Remove an exited process from the list of workers."""
-        client = connections.client(self._using)
+        client = self._shard.client()
         with contextlib.suppress(RedisError):
             client.execute_many(
                 [
-                    Command("ZREM", tag_key(Key.workers), child.worker_id, retry=True),
-                    Command("DEL", tag_key(Key.worker, child.worker_id), retry=True),
+                    Command("ZREM", self._shard.key(Key.workers), child.worker_id, retry=True),
+                    Command("DEL", self._shard.key(Key.worker, child.worker_id), retry=True),
                     *(
-                        Command("ZREM", queue_key(queue, Part.workers), child.worker_id, retry=True)
+                        Command("ZREM", self._shard.queue(queue, Part.workers), child.worker_id, retry=True)
                         for queue in self._options.queues
                     ),
                 ]

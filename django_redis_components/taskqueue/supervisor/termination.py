@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog
-from django_redis_components.taskqueue.fields import base_key, wakeup_key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
@@ -43,9 +42,9 @@ CHECKS_S = (0.05, 1.2)
 ERROR_PAUSE_S = 0.5
 
 
-def wakeup_key_of(supervisor: str) -> str:
+def wakeup_key_of(shard: Shard, supervisor: str) -> str:
     """Return the key that `cancel` and remote commands write to wake this supervisor."""
-    return wakeup_key(f"s:{supervisor}")
+    return shard.wakeup(f"s:{supervisor}")
 
 
 class CancelListener:
@@ -92,7 +91,7 @@ class Terminator:
 
     def __init__(self, queues: tuple[str, ...], using: str) -> None:
         self._queues = queues
-        self._using = using
+        self._shard = home(using)
         #: Ids of workers that have exited, and what settles their leases; it is repeated after an error.
         self._unsettled: list[tuple[str, Callable[[], None]]] = []
         self._outage = OutageLog(logger.warning, logger.info, "Leases of exited processes: ")
@@ -119,7 +118,7 @@ class Terminator:
 
     def settle_terminated(self, child: Child) -> None:
         """Send the outcomes of the tasks because of which a process has exited, and return its other tasks."""
-        fetcher = Fetcher(connections.client(self._using), child.worker_id, self._queues)
+        fetcher = Fetcher(self._shard, self._shard.client(), child.worker_id, self._queues)
         for ack in child.final_acks.values():
             fetcher.settle(ack)
 
@@ -135,7 +134,7 @@ class Terminator:
         """Return the tasks to their queue that an exited process had not started. Its exit counts no delivery."""
         prefetched = child.prefetched.read()
         if prefetched:
-            fetcher = Fetcher(connections.client(self._using), child.worker_id, ())
+            fetcher = Fetcher(self._shard, self._shard.client(), child.worker_id, ())
             for task_id, token in reversed(prefetched):  # the first one is at the head again
                 fetcher.settle(Ack(task_id, token, "requeue"))
             logger.info(
@@ -175,22 +174,22 @@ class Terminator:
         """Record the outcomes for the dashboard."""
         names = {run.id: (run.name, run.queue) for run in child.heartbeat.runs}
         for ack in child.final_acks.values():
-            send_outcome(self._using, ack, *names.get(ack.id, ("", "")), child.worker_id)
+            send_outcome(self._shard.alias, ack, *names.get(ack.id, ("", "")), child.worker_id)
 
     def _expire_leases(self, worker_id: str, queue: str) -> None:
         examined = CHUNK
         offset = 0
         while examined == CHUNK:
-            call = EXPIRE_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
-            examined = connections.client(self._using).execute(call)
+            call = EXPIRE_LEASES(base=self._shard.base, worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
+            examined = self._shard.client().execute(call)
             offset += examined
 
     def _return_leases(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
         """Return all leases in a queue, the last one first, so that the first accepted task is at the head."""
-        client, leases, offset = connections.client(self._using), [], 0
+        client, leases, offset = self._shard.client(), [], 0
         while True:
             examined, found = client.execute(
-                WORKER_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
+                WORKER_LEASES(base=self._shard.base, worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
             )
             leases += [(int(enqueued_us), task_id.decode(), token.decode()) for task_id, token, enqueued_us in found]
             offset += examined

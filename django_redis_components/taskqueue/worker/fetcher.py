@@ -22,8 +22,9 @@ from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import Key, base_key, tag_key
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
@@ -76,6 +77,7 @@ class Fetcher:
 
     def __init__(
         self,
+        shard: Shard,
         client: SyncClient,
         worker: str,
         queues: Sequence[str],
@@ -85,18 +87,21 @@ class Fetcher:
     ) -> None:
         """
         Args:
+            shard: whose tasks it fetches.
+            client: of that shard.
             worker: the worker's id.
             weights: see `QueueOrder`.
             prefetched: where leases are noted whose task has not started.
         """
         settings = conf.settings().taskqueue
+        self._shard = shard
         self._client = client
         self._worker = worker
         self._pid = forks.process_id()
         self._order = QueueOrder(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
         self._failed_limit = settings.failed_limit
-        self._base = base_key()
+        self._base = shard.base
         self._acks: deque[Ack] = deque()
         self.settle = self._acks.append
         self._rejected = RejectedAcks()
@@ -165,7 +170,7 @@ class Fetcher:
         try:
             while due:
                 # If the server rejects small writes too, the size of the ack is not the reason.
-                self._client.execute(Command("SET", tag_key(Key.reply, "probe"), "1", "PX", 1_000, retry=True))
+                self._client.execute(Command("SET", self._shard.key(Key.reply, "probe"), "1", "PX", 1_000, retry=True))
                 self._settle_alone(due[0], is_reachable=True)
                 due.popleft()
         except BaseException:

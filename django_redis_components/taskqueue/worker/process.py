@@ -24,6 +24,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, log_handler, tracing
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
 from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
@@ -245,7 +246,7 @@ def _run(
     os.set_blocking(heartbeat_fd, False)
     forks.close_in_children(heartbeat_fd)
     policy = RecyclePolicy(options.max_tasks, options.max_memory_mib)
-    worker = Worker(connections.client(using), worker_id, options, stops.stop_fd, prefetched)
+    worker = Worker(home(using), connections.client(using), worker_id, options, stops.stop_fd, prefetched)
     worker.set_max_tasks(policy.max_tasks, stops.end_waits)
     heartbeats = HeartbeatWriter(heartbeat_fd, worker)
     worker.timer.on_hard_limit = heartbeats.repeat

@@ -26,8 +26,8 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import wakeup_key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -90,6 +90,7 @@ class Worker:
 
     def __init__(
         self,
+        shard: Shard,
         client: SyncClient,
         worker_id: str,
         options: WorkerOptions,
@@ -98,12 +99,14 @@ class Worker:
     ) -> None:
         """
         Args:
+            shard: whose tasks it runs.
+            client: of that shard.
             stop_fd: a file descriptor that becomes readable when the worker must stop.
             prefetched: where leases are noted whose task has not started.
         """
         self._options = options
-        self.fetcher = Fetcher(client, worker_id, options.queues, weights=options.weights, prefetched=prefetched)
-        wakeups = WakeupListener(client, [wakeup_key(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
+        self.fetcher = Fetcher(shard, client, worker_id, options.queues, weights=options.weights, prefetched=prefetched)
+        wakeups = WakeupListener(client, [shard.wakeup(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
         #: Slots of the threads that have ended as they should.
@@ -116,7 +119,7 @@ class Worker:
         self.timer = TimeLimitTimer()
         self._freed_at = 0.0
         self._pid = forks.process_id()
-        self._using = client.endpoint.alias
+        self._using = shard.alias
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage

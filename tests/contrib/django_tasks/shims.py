@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django_redis_components.contrib.django_tasks import RedisBackend
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue.fields import record_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
@@ -31,7 +31,7 @@ class RememberingBackend(RedisBackend):
     def clear(self) -> None:
         """Delete what was sent."""
         for task_id in self._ids:
-            connections.client(self.connection).execute(Command("DEL", record_key(task_id)))
+            connections.client(self.connection).execute(Command("DEL", home().record(task_id)))
         self._ids.clear()
         self._shown.clear()
 
@@ -58,7 +58,7 @@ class RememberingBackend(RedisBackend):
         for task_id, result in self._shown.items():
             if result.status == "SUCCESSFUL":
                 fields = ("s", "successful", "r", "null")
-                connections.client(self.connection).execute(Command("HSET", record_key(task_id), *fields))
+                connections.client(self.connection).execute(Command("HSET", home().record(task_id), *fields))
 
 
 class InlineBackend(RedisBackend):
@@ -75,7 +75,9 @@ class InlineBackend(RedisBackend):
         return await self.aget_result(result.id)
 
     def _work(self, result: Any) -> None:
-        fetcher = Fetcher(connections.client(self.connection), f"inline:{result.id}", [result.task.queue_name])
+        fetcher = Fetcher(
+            home(self.connection), connections.client(self.connection), f"inline:{result.id}", [result.task.queue_name]
+        )
         ran: list[str] = []
         while result.id not in ran:
             (job,) = fetcher.fetch("0", 1)

@@ -15,7 +15,7 @@ from django_redis_components.contrib import task_discovery
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.contrib.django_tasks.framework import (
     IMMEDIATE,
@@ -75,7 +75,7 @@ def test_a_name_from_redis_is_never_imported(redis_server: Store, module: Any) -
         body = json.dumps([[], {}, {"django": {}}])
         connections.client().execute(
             ENQUEUE(
-                base=base_key(),
+                base=home().base,
                 id=name,
                 queue="default",
                 due="",

@@ -15,6 +15,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import WorkerLost
 from django_redis_components.taskqueue.logs import TaskFilter
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.contrib.django_tasks.framework import (
     IMMEDIATE,
@@ -222,7 +223,7 @@ def let_a_worker_die(worker: str, store: Store) -> None:
     """Have it take a task and be heard of no more."""
     (job,) = new_fetcher(worker=worker).fetch("0", 1)
     end_lease(store, job.id)
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     let_recovery_begin()
     for _ in range(2):
         poller.next_round_at = 0.0

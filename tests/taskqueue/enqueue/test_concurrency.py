@@ -8,6 +8,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import Concurrency, TaskResult, chain, get_queue, registry, task
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.worker.execution import execute
@@ -363,7 +364,7 @@ def test_deleted_trash_includes_waiting_tasks(store: Store) -> None:
     take(new_fetcher())
     get_queue("default").purge()
 
-    assert run(connections.client(), control.delete_trash(0)) == 2
+    assert run(connections.client(), control.delete_trash(home(), 0)) == 2
 
     assert not [key for key in store.keys() if b":trash" in key]  # noqa: SIM118 - a Store is no dict
 

@@ -13,6 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, group, task
 from django_redis_components.taskqueue.enqueue import prepare
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import messages
 from django_redis_components.taskqueue.store.tasks import new_ids
 from tests.support import Store, run_async, run_together
@@ -172,8 +173,8 @@ def test_enqueue_many_refuses_anything_but_pairs(redis_server: Store, call: Any)
 
 def test_enqueue_many_repeated_after_a_lost_reply_accepts_once(store: Store) -> None:
     sent = [prepare(note, [number], {})[1] for number in range(3)]
-    (first,) = messages.calls_for(sent[:2])
-    (again,) = messages.calls_for(sent)
+    (first,) = messages.calls_for(home(), sent[:2])
+    (again,) = messages.calls_for(home(), sent)
     client = connections.client()
 
     before = client.execute(first)
@@ -188,7 +189,7 @@ def test_enqueue_repeated_after_a_lost_reply_accepts_once(store: Store) -> None:
     message = prepare(note, [1], {})[1]
     client = connections.client()
 
-    replies = [client.execute(messages.call_for(message)) for _ in range(2)]
+    replies = [client.execute(messages.call_for(home(), message)) for _ in range(2)]
 
     assert replies[0] == replies[1]
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode()]

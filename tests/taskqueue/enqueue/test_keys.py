@@ -13,6 +13,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Schedules, TaskResult, chain, get_queue, registry
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.workers import command_worker
@@ -121,12 +122,12 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         running, back = worker.fetch("0", 2)
         settle_now(worker, Ack(back.id, back.token, "requeue"))
         renew(f"runs:{queue}", {running.id: running.token}, LEASE_S * 1_000)
-        TaskResult(note, note.name, running.id, "default", {}).cancel()
+        TaskResult(note, note.name, running.id, home(), {}).cancel()
         note.using(queue_name=queue, run_after=60).enqueue("later")
         fall_due(store, note.using(queue_name=queue, run_after=60).enqueue("due"), queue=queue)
         note.using(queue_name=queue, priority=5, unique=True).enqueue("urgent")
         note.using(queue_name=queue).enqueue("not at all").cancel()
-    run(connections.client(), command_worker("runs:mail", "quiet", "ada", new_op()))
+    run(connections.client(), command_worker(home(), "runs:mail", "quiet", "ada", new_op()))
     note.using(queue_name="old").enqueue("never")
     get_queue("old").purge()
     chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()
@@ -145,7 +146,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     )
     Schedules().add("added", note, every=60, args=["x"])
     Schedules().pause("nightly", author="ada")
-    Poller(connections.client()).step()
+    Poller(home(), connections.client()).step()
     return store
 
 

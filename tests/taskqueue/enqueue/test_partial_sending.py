@@ -11,6 +11,7 @@ from django.db import transaction
 from redis.exceptions import ConnectionError, OutOfMemoryError, RedisError
 
 from django_redis_components.taskqueue import PartiallyEnqueued, TaskResultDoesNotExist, get_queue, signals
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import messages
 from django_redis_components.taskqueue.store import tasks as store
 from tests.support import Proxy, Store, run_async
@@ -135,8 +136,8 @@ def test_refused_later_part_is_not_accepted(
 ) -> None:
     calls_for = store.calls_for
 
-    def full_after_the_first(sent: Any) -> Iterator[Any]:
-        for number, call in enumerate(calls_for(sent)):
+    def full_after_the_first(shard: Shard, sent: Any) -> Iterator[Any]:
+        for number, call in enumerate(calls_for(shard, sent)):
             own_server.raw.config_set("maxmemory", number and 1)
             yield call
 

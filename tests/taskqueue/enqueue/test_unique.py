@@ -19,6 +19,7 @@ from django_redis_components.taskqueue import (
     get_queue,
     registry,
 )
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
@@ -31,7 +32,6 @@ from tests.taskqueue.support import (
     queue_key,
     recover,
     settle_now,
-    tag,
     work_off,
 )
 from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, recorded
@@ -172,7 +172,7 @@ def test_concurrent_enqueues_accept_one_task(store: Store) -> None:
 def test_repeated_request_is_not_a_duplicate_of_itself(proxy: Proxy, redis_server: Store) -> None:
     far = dataclasses.replace(once, connection="proxied")
     far.enqueue("warm")
-    proxy.drop_next_reply(after=tag().encode())
+    proxy.drop_next_reply(after=home().base.encode())
 
     result = far.enqueue(1)
 
@@ -183,7 +183,7 @@ def test_repeated_request_is_not_a_duplicate_of_itself(proxy: Proxy, redis_serve
 
 def test_repeated_request_of_a_finished_task_is_not_a_duplicate(store: Store) -> None:
     """The reply was lost for so long that the task has run, and another waits by now."""
-    args = {"base": tag(), "queue": "default", "due": "", "priority": 0, "unique": "fdigest", "expires": ""}
+    args = {"base": home().base, "queue": "default", "due": "", "priority": 0, "unique": "fdigest", "expires": ""}
     call = ENQUEUE(id="one", fields=("n", note.name, "b", b"[[1],{}]"), **args)
     accepted = connections.client().execute(call)
     work_off()
@@ -387,7 +387,7 @@ def test_deleted_trash_leaves_no_key(store: Store) -> None:
     note.enqueue(2)
     get_queue("default").purge()
 
-    assert run(connections.client(), control.delete_trash(keep_ms=-1)) == 2
+    assert run(connections.client(), control.delete_trash(home(), keep_ms=-1)) == 2
 
     assert unique_keys(store) == []
 

@@ -20,6 +20,7 @@ from django_redis_components.taskqueue import (
     group,
     registry,
 )
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.worker.execution import execute
@@ -61,7 +62,7 @@ def loses_its_workers(store: Store, result: TaskResult) -> str:
 
 def is_deleted_in_a_bin(store: Store, result: TaskResult) -> str:
     get_queue("default").purge()
-    assert run(connections.client(), delete_trash(-1)) == 1
+    assert run(connections.client(), delete_trash(home(), -1)) == 1
     return "was deleted"
 
 
@@ -128,7 +129,7 @@ def test_deleting_a_failed_or_cancelled_task_does_not_fail_the_flow_again(redis_
     purged.results[0].cancel()
 
     assert get_queue("default").delete_failed() == 1
-    run(connections.client(), delete_trash(-1))
+    run(connections.client(), delete_trash(home(), -1))
 
     for each in (flow, purged):
         hash_key = base_key(redis_server, "flow", each.id)

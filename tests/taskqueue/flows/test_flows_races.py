@@ -14,10 +14,11 @@ from django_redis_components.taskqueue import TaskQueueError, TaskResult, chain,
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store
-from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, tag, work_off
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, fail, note, recorded
 from tests.taskqueue.worker.test_lost_replies import fetch_call
 
@@ -31,14 +32,14 @@ def states(flow: FlowResult) -> list[str]:
 
 
 def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
-    return flow_enqueue.prepare(FlowGraph(flow), None)
+    return flow_enqueue.prepare(home(), FlowGraph(flow), None)
 
 
 def test_repeated_enqueue_of_a_flow_creates_one_flow(proxy: Proxy, redis_server: Store) -> None:
     chain(far_note.s("warm")).enqueue()
     work_off()
     recorded.clear()
-    proxy.drop_next_reply(after=tag().encode())
+    proxy.drop_next_reply(after=home().base.encode())
 
     flow = chain(far_note.s("a"), far_note.si("b")).enqueue()
 

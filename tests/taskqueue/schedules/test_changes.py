@@ -21,6 +21,7 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.shards import home
 from tests.support import Store, eventually, run_async
 from tests.taskqueue.schedulers import HOUR, announced, at, next_round, poller_of, scheduler_of, state, waiting
 from tests.taskqueue.support import base_key, server_ms
@@ -45,7 +46,7 @@ def named(name: str) -> ScheduleInfo:
 def test_added_schedule_is_sent_until_it_is_removed(store: Store) -> None:
     Schedules().add("hourly report", note, every=3_600, args=["x"])
     assert (named("hourly report").state, named("hourly report").is_added) == ("new", True)
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     next_round(poller)
     assert (named("hourly report").state, named("hourly report").times) == ("on", "every 3600 s")
 
@@ -107,7 +108,7 @@ def test_poller_that_has_not_read_of_a_change_sends_no_slot(verb: str, redis_ser
     """Its registration is a moment old."""
     now_ms = int(server_ms(redis_server))
     Schedules().add("s", note, every=3_600, args=["x"])
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     announced(poller, redis_server, last_ms=now_ms - 2 * HOUR)
     scheduler = scheduler_of(poller)
     scheduler.run_due((now_ms - 2 * HOUR + 1) * 1_000, 1)
@@ -119,7 +120,7 @@ def test_poller_that_has_not_read_of_a_change_sends_no_slot(verb: str, redis_ser
 
 
 def test_schedule_that_is_added_again_begins_anew(redis_server: Store) -> None:
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     for interval in (60, 3_600, timedelta(minutes=5)):
         Schedules().add("report", add, every=interval, kwargs={"a": 1, "b": 2})
         next_round(poller)

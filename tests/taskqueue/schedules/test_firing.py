@@ -16,10 +16,10 @@ from redis.exceptions import RedisError
 from django_redis_components.core import failpoints
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.schedulers import (
@@ -57,7 +57,7 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def fire(schedule: Schedule, slot_ms: int, poller: str) -> tuple[int, int]:
     rest = schedule.message(slot_ms).arguments
-    call = ENQUEUE_SLOT(base=tag(), poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
+    call = ENQUEUE_SLOT(base=home().base, poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
     code, last_ms = connections.client().execute(call)
     return code, last_ms
 
@@ -211,7 +211,7 @@ def test_standby_poller_enqueues_nothing(store: Store) -> None:
     announced(poller, store, last_ms=slot_ms - 1)
 
     assert fire(schedule, slot_ms, "other:1") == (-2, slot_ms - 1)
-    call = REGISTER_SCHEDULES(base=tag(), poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
+    call = REGISTER_SCHEDULES(base=home().base, poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
     assert connections.client().execute(call) == []
 
     assert waiting(store) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.fields import base_key as tag
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for
 from tests.support import Store, eventually
 from tests.support.processes import Children
@@ -19,7 +19,7 @@ def ticks(store: Store) -> int:
 
 
 def tick_by_hand() -> Call:
-    return call_for(TaskMessage("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
+    return call_for(home(), TaskMessage("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
 
 
 def test_worker_enqueues_due_schedules(redis_server: Store, children: Children) -> None:
@@ -33,7 +33,7 @@ def test_worker_without_a_poller_enqueues_no_schedule(redis_server: Store, child
     children.manage("runworker", "ticks", "--no-poller", env=SITE)
     connections.client().execute(tick_by_hand())
     eventually(lambda: ticks(redis_server) == 1)
-    assert redis_server.raw.exists(f"{tag()}:schedules") == 0
+    assert redis_server.raw.exists(f"{home().base}:schedules") == 0
 
     first = children.manage("runpoller", env=SITE)
     first.wait_for("started with 1 schedule.")

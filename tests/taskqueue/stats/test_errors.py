@@ -11,6 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample, get_queue
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.store.job import Ack
@@ -139,7 +140,7 @@ def test_sample_is_the_whole_message_of_the_newest_task_that_still_has_the_error
     store.raw.delete(base_key(store, "t", newer.id))
     [group] = errors()
     assert group.sample == ErrorSample(old.id, fail.name, "template 'welcome.html'\nnot found")
-    [whole] = run(connections.client(), list_errors(["default"], 5, group.fingerprint)).groups
+    [whole] = run(connections.client(), list_errors(home(), ["default"], 5, group.fingerprint)).groups
     assert whole.sample
     assert whole.sample.traceback.endswith("LookupError: template 'welcome.html'\nnot found\n")
 
@@ -154,13 +155,13 @@ def test_errors_of_all_queues_are_listed_newest_first_and_say_how_many_there_are
         index = queue_key(store, "errors", queue)
         store.raw.zadd(index, {store.raw.zrange(index, 0, 0)[0]: server_ms(store) + moment * 1_000})
 
-    found = run(connections.client(), list_errors([], 2))
+    found = run(connections.client(), list_errors(home(), [], 2))
 
     assert ([group.queue for group in found.groups], found.total) == (["mail", "video"], 3)
-    of_one = run(connections.client(), list_errors([], 5, found.groups[0].fingerprint))
+    of_one = run(connections.client(), list_errors(home(), [], 5, found.groups[0].fingerprint))
     assert ([group.queue for group in of_one.groups], of_one.total) == (["mail", "video", "default"], 3)
     assert [bool(group.sample and group.sample.traceback) for group in of_one.groups] == [True, False, False]
-    assert run(connections.client(), list_errors(["mail", "none"], 5, "0" * 16)).groups == []
+    assert run(connections.client(), list_errors(home(), ["mail", "none"], 5, "0" * 16)).groups == []
 
 
 def test_failures_are_counted_by_minute_for_an_hour(store: Store) -> None:

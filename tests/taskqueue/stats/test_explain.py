@@ -9,6 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, chain, get_queue, group
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
 from django_redis_components.taskqueue.store import queues as control
 from tests.dashboard.support import settle_tasks, write_worker
@@ -19,7 +20,7 @@ from tests.taskqueue.tasks import add, fail, note
 
 
 def why(result: TaskResult) -> Explanation:
-    return run(connections.client(), explain(result.id))
+    return run(connections.client(), explain(home(), result.id))
 
 
 def codes(result: TaskResult) -> list[str]:
@@ -148,7 +149,7 @@ def test_unregistered_deleted_purged_and_expired_tasks(redis_server: Store, work
     assert codes(purged) == ["deleted"]
     redis_server.raw.hset(base_key(redis_server, "t", expired.id), "X", "1000 60000")
     assert codes(expired) == ["expired"]
-    assert run(connections.client(), control.delete_tasks("default", "failed", [failed.id], "", "aa")) == 1
+    assert run(connections.client(), control.delete_tasks(home(), "default", "failed", [failed.id], "", "aa")) == 1
     assert codes(failed) == ["deleted"]
     assert queue.restore("aa") == 1
     redis_server.raw.zrem(queue_key(redis_server, "failed"), failed.id)  # as after its retention
@@ -172,7 +173,7 @@ def test_unknown_id_raises(task_id: str, redis_server: Store) -> None:
     redis_server.raw.rpush(base_key(redis_server, "t", "x:errors"), "{}")
 
     with pytest.raises(TaskResultDoesNotExist):
-        run(connections.client(), explain(task_id))
+        run(connections.client(), explain(home(), task_id))
 
 
 def test_explain_writes_nothing_and_reads_no_long_value(redis_server: Store, worker: None) -> None:

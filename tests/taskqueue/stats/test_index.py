@@ -9,6 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import chain, get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import home
 from tests.support import Store
 from tests.taskqueue.schedulers import next_round, seconds_to_next_round
 from tests.taskqueue.support import (
@@ -167,7 +168,7 @@ def test_one_round_maintains_all_queues(redis_server: Store, others: int) -> Non
     fall_due(redis_server, due, ms_ago=-1_500)
     many_queues(redis_server, others)
     redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     let_recovery_begin()
 
     next_round(poller)
@@ -187,7 +188,7 @@ def test_removing_queues_during_a_round_skips_no_other_queue(redis_server: Store
         base_key(redis_server, "idle_queues"), {f"q{number:04}": long_ago_ms for number in range(0, 1_100, 2)}
     )
     redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
 
     next_round(poller)
 
@@ -208,7 +209,7 @@ def test_minutes_of_all_queues_are_rolled_up_once(redis_server: Store) -> None:
         redis_server.raw.set(base_key(redis_server, mark), minute - 2)
 
     for _ in range(2):
-        poller = Poller(connections.client())
+        poller = Poller(home(), connections.client())
         next_round(poller)
         poller.close()
 
@@ -221,7 +222,7 @@ def test_next_round_starts_at_once_after_two_hundred_expired_leases(redis_server
     results = note.enqueue_many([((number,), {}) for number in range(201)])
     new_fetcher(worker="dies").fetch("0", 201)
     end_lease(redis_server, *[result.id for result in results])
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     let_recovery_begin()
 
     next_round(poller)

@@ -15,6 +15,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, arun, run
 from django_redis_components.taskqueue import get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.due import read_due
 from django_redis_components.taskqueue.stats.errors import list_errors
@@ -42,7 +43,7 @@ QUEUES = ("high", "default", "low")
 
 
 def overview() -> stats.TaskQueueOverview:
-    return run(connections.client(), stats.read_overview())
+    return run(connections.client(), stats.read_overview(home()))
 
 
 def send(store: Store, chance: random.Random, queue: str) -> None:
@@ -153,7 +154,7 @@ def test_async_methods_return_the_same_depths(store: Store) -> None:
     add.enqueue(1, 2)
 
     async def read() -> Any:
-        return await get_queue("default").adepths(), await arun(connections.aclient(), stats.read_overview())
+        return await get_queue("default").adepths(), await arun(connections.aclient(), stats.read_overview(home()))
 
     depth, found = run_async(read)
 
@@ -212,7 +213,7 @@ def test_overview_lists_workers_with_their_reports(store: Store) -> None:
 
 
 def test_overview_names_the_active_poller(store: Store) -> None:
-    poller = Poller(connections.client())
+    poller = Poller(home(), connections.client())
     poller.step()
 
     assert overview().poller == poller.id
@@ -230,7 +231,7 @@ def test_overview_takes_two_round_trips(redis_server: Store) -> None:
             trips.append(len(requests))
             return connections.client().execute_many(requests)
 
-    run(Counting(), stats.read_overview())  # type: ignore[arg-type]
+    run(Counting(), stats.read_overview(home()))  # type: ignore[arg-type]
 
     assert trips == [4, 1]
 
@@ -277,8 +278,8 @@ def test_overview_returns_all_of_many_queues(redis_server: Store, settings: Any)
     get_queue("q449").pause()
 
     assert {depth.name for depth in overview().queues} == set(names)
-    assert len(overview().queues) == len(run(connections.client(), stats.read_depths())) == 450
-    assert len(run(connections.client(), read_totals())) == 450
+    assert len(overview().queues) == len(run(connections.client(), stats.read_depths(home()))) == 450
+    assert len(run(connections.client(), read_totals(home()))) == 450
 
 
 def test_due_tasks_of_all_queues_are_counted(redis_server: Store) -> None:
@@ -287,7 +288,7 @@ def test_due_tasks_of_all_queues_are_counted(redis_server: Store) -> None:
     for name in ("q001", "q449"):
         note.using(queue_name=name, run_after=60).enqueue("later")
 
-    assert sum(run(connections.client(), read_due()).counts) == 2
+    assert sum(run(connections.client(), read_due(home())).counts) == 2
 
 
 def test_errors_of_all_queues_are_listed(redis_server: Store) -> None:
@@ -296,7 +297,7 @@ def test_errors_of_all_queues_are_listed(redis_server: Store) -> None:
         fail.using(queue_name=name).enqueue(name)
         work_off(name)
 
-    found = run(connections.client(), list_errors([], 2))
+    found = run(connections.client(), list_errors(home(), [], 2))
 
     assert ([group.queue for group in found.groups], found.total) == (["q300", "q449"], 3)
 
@@ -339,7 +340,7 @@ def test_configured_queues_are_listed_before_their_first_task(store: Store, sett
     seen = [(row.name, row.ready) for row in overview().queues]
 
     assert sorted(seen) == [("default", 0), ("high", 1), ("low", 1)]
-    assert seen == [(row.name, row.ready) for row in run(connections.client(), stats.read_depths())]
+    assert seen == [(row.name, row.ready) for row in run(connections.client(), stats.read_depths(home()))]
 
 
 def test_reading_statistics_writes_nothing(store: Store) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import Metrics, chain, get_queue, registry
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
@@ -179,7 +180,7 @@ def test_run_time_excludes_round_trips_to_redis(store: Store) -> None:
 
 def test_a_retried_call_after_a_lost_reply_counts_once(proxy: Proxy, redis_server: Store) -> None:
     add.enqueue_many([((1, 2), {})] * 3)
-    worker = Fetcher(connections.client("proxied"), "here:1", ["default"])
+    worker = Fetcher(home("proxied"), connections.client("proxied"), "here:1", ["default"])
     jobs = worker.fetch("0", 3)
     for job in jobs[:2]:
         worker.settle(execute(job))

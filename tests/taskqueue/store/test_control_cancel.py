@@ -16,6 +16,7 @@ from django_redis_components.taskqueue import (
     TaskResultDoesNotExist,
     get_queue,
 )
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, eventually, run_async, run_together
@@ -130,7 +131,7 @@ def test_finished_task_cannot_be_cancelled(store: Store, task: Task[..., Any, An
 
 @pytest.mark.contract
 def test_task_that_was_not_accepted_cannot_be_cancelled(store: Store) -> None:
-    result = TaskResult(note, note.name, "unheard-of", "default", {})
+    result = TaskResult(note, note.name, "unheard-of", home(), {})
 
     with pytest.raises(TaskResultDoesNotExist, match=r"^There is no task 'unheard-of': it was never accepted, or its"):
         result.cancel()
@@ -151,7 +152,7 @@ def test_cancel_wakes_callers_of_get(store: Store) -> None:
     waiter.start()
     eventually(lambda: store.raw.hget(base_key(store, "t", result.id), "W"))
 
-    TaskResult(note, note.name, result.id, "default", {}).cancel()
+    TaskResult(note, note.name, result.id, home(), {}).cancel()
 
     waiter.join(60)
     assert "was cancelled" in str(raised[0])
@@ -276,7 +277,7 @@ def test_task_that_is_not_scheduled_cannot_be_rescheduled(store: Store, kind: An
 @pytest.mark.contract
 def test_task_that_was_not_accepted_cannot_be_rescheduled(store: Store) -> None:
     with pytest.raises(TaskResultDoesNotExist, match="There is no task 'unheard-of'"):
-        TaskResult(note, note.name, "unheard-of", "default", {}).reschedule(5)
+        TaskResult(note, note.name, "unheard-of", home(), {}).reschedule(5)
 
 
 @pytest.mark.parametrize(

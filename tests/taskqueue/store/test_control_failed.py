@@ -11,6 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, get_queue
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.task import Task
@@ -152,9 +153,9 @@ def test_task_that_fails_after_the_call_is_unchanged(store: Store, verb: str, mo
     late = note.enqueue_many([((number,), {}) for number in range(3)])
     leased = new_fetcher(worker="fails:late").fetch("0", 3)
     flow = (
-        control.retry_failed("default", None)
+        control.retry_failed(home(), "default", None)
         if verb == "retry_failed"
-        else control.delete_tasks("default", "failed", None)
+        else control.delete_tasks(home(), "default", "failed", None)
     )
 
     def with_failures_between() -> Any:
@@ -299,7 +300,7 @@ def test_deleted_tasks_are_restored_from_trash_in_order(state: str, store: Store
     before = store.raw.zrange(part, 0, -1, withscores=True)
     (_, seen_ms) = before[-2]
 
-    deleted = run(connections.client(), control.delete_tasks("default", state, None, f"{seen_ms:.3f}", "bin"))
+    deleted = run(connections.client(), control.delete_tasks(home(), "default", state, None, f"{seen_ms:.3f}", "bin"))
 
     assert deleted == store.raw.zcard(base_key(store) + f":trash:bin:{state}")
     assert store.raw.zrange(part, 0, -1) == [each for each, score in before if score > float(f"{seen_ms:.3f}")]
@@ -313,7 +314,7 @@ def test_deleted_unregistered_task_in_trash_frees_its_unique_key(store: Store) -
     stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
     first = stranger.using(unique=True).enqueue("a")
     work_off()
-    run(connections.client(), control.delete_tasks("default", "unregistered", [first.id], trash="bin"))
+    run(connections.client(), control.delete_tasks(home(), "default", "unregistered", [first.id], trash="bin"))
 
     second = stranger.using(unique=True).enqueue("a")
     first.cancel()
@@ -330,6 +331,6 @@ def test_ids_that_fail_again_after_the_watermark_are_not_selected(store: Store) 
     client = connections.client()
 
     early = f"{failed_ms - 1:.3f}"
-    assert run(client, control.retry_failed("default", [result.id], early)) == 0
-    assert run(client, control.delete_tasks("default", "failed", [result.id], early)) == 0
-    assert run(client, control.retry_failed("default", [result.id], f"{failed_ms:.3f}")) == 1
+    assert run(client, control.retry_failed(home(), "default", [result.id], early)) == 0
+    assert run(client, control.delete_tasks(home(), "default", "failed", [result.id], early)) == 0
+    assert run(client, control.retry_failed(home(), "default", [result.id], f"{failed_ms:.3f}")) == 1

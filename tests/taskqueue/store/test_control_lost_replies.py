@@ -11,6 +11,7 @@ import pytest
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.queue import Queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from tests.support import Proxy, Store
 from tests.taskqueue.store.test_control_failed import fail_many, park_many
@@ -48,7 +49,7 @@ def lose_reply(proxy: Proxy, script: LuaScript) -> None:
 
 def far(result: TaskResult) -> TaskResult:
     """The same task, behind the proxy."""
-    return TaskResult(result.task, result.name, result.id, "proxied", {})
+    return TaskResult(result.task, result.name, result.id, home("proxied"), {})
 
 
 def depth() -> Any:

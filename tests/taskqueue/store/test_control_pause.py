@@ -10,6 +10,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import prefetch
@@ -25,7 +26,6 @@ from tests.taskqueue.support import (
     recover,
     running_worker,
     server_ms,
-    tag,
     work_off,
 )
 from tests.taskqueue.tasks import hold, note, recorded
@@ -54,7 +54,7 @@ def maintain() -> list[Any]:
     """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
     settings = {"poller_lease_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
     call = MAINTAIN(
-        base=tag(),
+        base=home().base,
         poller="here:poller",
         contact="",
         lost_error=b"{}",
@@ -118,7 +118,7 @@ def test_queue_paused_before_its_first_task_is_listed(store: Store) -> None:
 
     get_queue("new").pause("not yet")
 
-    shown = run(connections.client(), stats.read_overview()).queues
+    shown = run(connections.client(), stats.read_overview(home())).queues
     assert [(each.name, each.paused is not None) for each in shown] == [("default", True), ("new", True)]
 
 

@@ -10,6 +10,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import NotScheduled, Purge, TaskResult, TaskResultDoesNotExist, get_queue, poller
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store, eventually, run_async, run_together
@@ -48,7 +49,7 @@ def trash_keys(store: Store) -> list[bytes]:
 
 
 def empty(keep_ms: int = 0, **options: Any) -> int:
-    return run(connections.client(), control.delete_trash(keep_ms, **options))
+    return run(connections.client(), control.delete_trash(home(), keep_ms, **options))
 
 
 def test_purge_removes_waiting_tasks_only(store: Store) -> None:
@@ -141,7 +142,7 @@ def test_restore_keeps_the_order_while_workers_fetch_between_chunks(
         except StopIteration as stop:
             return stop.value
 
-    back = run(connections.client(), with_fetches_between(control.restore("default", purge.id)))
+    back = run(connections.client(), with_fetches_between(control.restore(home(), "default", purge.id)))
 
     assert back == 50
     taken += [job.id for job in work_off()]
@@ -302,7 +303,7 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
     settle_now(fetcher, Ack(job.id, job.token, "requeue"))
     note.enqueue("stays")
 
-    TaskResult(note, note.name, job.id, "default", {}).cancel()
+    TaskResult(note, note.name, job.id, home(), {}).cancel()
 
     assert get_queue("default").depths().ready == 1
     work_off()
@@ -325,11 +326,11 @@ def test_trash_is_kept_for_a_day(store: Store) -> None:
     age_ms = server_ms(store) - store.raw.zscore(trash_index, f"default/{purge.id}")
     assert 0 <= age_ms < 60_000
 
-    assert run(connections.client(), control.delete_trash()) == 0
+    assert run(connections.client(), control.delete_trash(home())) == 0
     store.raw.zincrby(trash_index, -(DAY_S - 60) * 1_000, f"default/{purge.id}")
-    assert run(connections.client(), control.delete_trash()) == 0
+    assert run(connections.client(), control.delete_trash(home())) == 0
     store.raw.zincrby(trash_index, -60_001, f"default/{purge.id}")
-    assert run(connections.client(), control.delete_trash()) == len(results)
+    assert run(connections.client(), control.delete_trash(home())) == len(results)
 
     assert get_queue("default").restore(purge) == 0
 
@@ -368,7 +369,7 @@ def test_poller_deletes_old_trash(store: Store) -> None:
     purge = get_queue("default").purge()
     store.raw.zadd(base_key(store, "trash_index"), {f"default/{purge.id}": server_ms(store) - DAY_S * 1_000 - 1})
 
-    poller.Poller(connections.client()).step()
+    poller.Poller(home(), connections.client()).step()
 
     assert trash_keys(store) == []
 

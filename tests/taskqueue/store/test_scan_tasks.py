@@ -9,6 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, read_tasks, scan_tasks
 from tests.support import Store
@@ -22,7 +23,7 @@ def scan(
     state: str, *, name: str = "", text: str = "", error: str = "", fingerprint: str = "", **options: Any
 ) -> TaskScan:
     filters = Filters(name, text, error, fingerprint)
-    return run(connections.client(), scan_tasks("default", state, filters, **options))
+    return run(connections.client(), scan_tasks(home(), "default", state, filters, **options))
 
 
 def seen(found: TaskScan) -> list[str]:
@@ -179,7 +180,7 @@ def test_tasks_are_read_by_id_if_they_are_in_the_state(store: Store) -> None:
     results = fail_many(3)
     get_queue("default").retry_failed([results[1].id])
 
-    at_us, found = run(connections.client(), read_tasks("default", "failed", [*ids(results), "unknown"]))
+    at_us, found = run(connections.client(), read_tasks(home(), "default", "failed", [*ids(results), "unknown"]))
 
     assert [each.record.id for each in found] == [results[0].id, results[2].id]
     assert at_us > 1_700_000_000_000_000
@@ -189,7 +190,7 @@ def test_tasks_are_read_by_id_if_they_are_in_the_state(store: Store) -> None:
 def purge_until(found: TaskScan, trash: str = "bin") -> int:
     total, part, skip = 0, 1, 0
     while part:
-        flow = control.purge_until("default", trash, found.at_us, found.sequence, part, skip)
+        flow = control.purge_until(home(), "default", trash, found.at_us, found.sequence, part, skip)
         moved, part, skip = run(connections.client(), flow)
         total += moved
     return total
@@ -248,13 +249,13 @@ def test_purged_task_frees_its_unique_key_and_leaves_no_tombstone(store: Store) 
 
 def test_trash_is_listed_newest_first(store: Store) -> None:
     fail_many(3)
-    run(connections.client(), control.delete_tasks("default", "failed", None, trash="one"))
+    run(connections.client(), control.delete_tasks(home(), "default", "failed", None, trash="one"))
     store.raw.zincrby(base_key(store, "trash_index"), -1_000, "default/one")  # both may be of one millisecond
     note.enqueue("x")
     purge = get_queue("default").purge()
     note.using(queue_name="other").enqueue("x")
     get_queue("other").purge()
 
-    found = run(connections.client(), control.read_trash("default", 5))
+    found = run(connections.client(), control.read_trash(home(), "default", 5))
 
     assert [(each.id, each.count) for each in found] == [(purge.id, 1), ("one", 3)]

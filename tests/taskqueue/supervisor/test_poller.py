@@ -14,6 +14,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
 from django_redis_components.taskqueue.poller import ACTIVE_LEASE_MS, Poller
+from django_redis_components.taskqueue.shards import home
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.support import (
     base_key,
@@ -42,7 +43,7 @@ def _short_lease(request: pytest.FixtureRequest, settings: Any) -> None:
 
 
 def new_poller(using: str = "default", wake_fd: int | None = None) -> Poller:
-    return Poller(connections.client(using), wake_fd=wake_fd)
+    return Poller(home(using), connections.client(using), wake_fd=wake_fd)
 
 
 def next_round(poller: Poller) -> None:

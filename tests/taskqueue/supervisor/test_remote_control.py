@@ -9,6 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import WorkerPage, find_workers, read_workers
 from django_redis_components.taskqueue.store.queues import new_op
@@ -29,11 +30,11 @@ def _long_lease(redis_server: Store, settings: Any) -> None:
 
 
 def page(**options: Any) -> WorkerPage:
-    return run(connections.client(), read_workers(**options))
+    return run(connections.client(), read_workers(home(), **options))
 
 
 def send(target: str, verb: str, op: str = "", author: str = "m. keller") -> None:
-    run(connections.client(), command_worker(target, verb, author, op or new_op()))
+    run(connections.client(), command_worker(home(), target, verb, author, op or new_op()))
 
 
 def workers(count: int, *states: str) -> list[WorkerInfo]:
@@ -50,7 +51,7 @@ def outcome(target: str, verb: str) -> str:
     """Wait until a command was executed; return its outcome."""
 
     def found() -> list[str]:
-        commands = [each.command for each in run(connections.client(), find_workers(target)).workers]
+        commands = [each.command for each in run(connections.client(), find_workers(home(), target)).workers]
         return [each.outcome for each in commands if each and (each.target, each.verb) == (target, verb)]
 
     return eventually(found)[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.startup import describe_worker
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from example_project.localserver import LocalServer, free_port
@@ -46,7 +46,7 @@ def test_worker_waits_for_a_cluster_that_lacks_a_slot(
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": f"redis+cluster://127.0.0.1:{server.port}"}}}
     try:
         with redis.Redis.from_url(server.url) as raw:
-            lacking = raw.execute_command("CLUSTER", "KEYSLOT", base_key()) + distance
+            lacking = raw.execute_command("CLUSTER", "KEYSLOT", home().base) + distance
             raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, lacking - 1, lacking + 1, LAST_SLOT)
             child = children.manage("runworker", env=SITE)
             child.wait_for(text)

@@ -14,7 +14,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Task, TaskFailed, get_queue
-from django_redis_components.taskqueue.fields import base_key as tag
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
@@ -53,7 +53,7 @@ def short_lease(_long_lease: None, settings: Any) -> None:
 
 
 def workers() -> list[WorkerInfo]:
-    return run(connections.client(), stats.read_overview()).workers
+    return run(connections.client(), stats.read_overview(home())).workers
 
 
 def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: Children) -> None:
@@ -91,12 +91,12 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     held.release()
     assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
-    eventually(lambda: run(connections.client(), stats.read_overview()).poller)
+    eventually(lambda: run(connections.client(), stats.read_overview(home())).poller)
 
     worker.terminate()
     assert worker.wait() == 0
 
-    overview = run(connections.client(), stats.read_overview())
+    overview = run(connections.client(), stats.read_overview(home()))
     assert (overview.workers, overview.poller) == ([], None)
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
     assert redis_server.raw.exists(*(queue_key(redis_server, "workers", queue) for queue in info.queues)) == 0
@@ -497,7 +497,7 @@ def test_expiring_the_leases_of_a_worker_spares_other_workers(store: Store) -> N
     new_fetcher(worker="dead").fetch("0", 2)
     new_fetcher(worker="dead2").fetch("0", 1)
     recover()
-    call = EXPIRE_LEASES(base=tag(), worker="dead", queue="default", offset=0, limit=500)
+    call = EXPIRE_LEASES(base=home().base, worker="dead", queue="default", offset=0, limit=500)
 
     assert connections.client().execute(call) == 3
 

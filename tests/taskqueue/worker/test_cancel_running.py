@@ -14,6 +14,7 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.execution import cancelled, execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -94,7 +95,7 @@ def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: 
     waiting = threading.Thread(target=lambda: failures.append(_failure(result)))
     waiting.start()
     eventually(lambda: store.raw.hget(base_key(store, "t", result.id), "W"))
-    other = TaskResult(note, note.name, result.id, "default", {})
+    other = TaskResult(note, note.name, result.id, home(), {})
     other.cancel()
 
     settle_now(fetcher, Ack(job.id, job.token, outcome, ERROR if outcome == "retry" else b"", 50, 60_000))
@@ -190,7 +191,7 @@ def test_cancel_is_repeated_after_a_lost_reply(redis_server: Store, proxy: Proxy
     fetcher, _ = leased(result)
     proxy.drop_next_reply()
 
-    assert TaskResult(note, note.name, result.id, "proxied", {}).cancel(force_after=3) is True
+    assert TaskResult(note, note.name, result.id, home("proxied"), {}).cancel(force_after=3) is True
 
     assert 0 < asked_to_end(fetcher)[result.id] <= 3_000
 

@@ -8,6 +8,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResult, get_queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -257,7 +258,7 @@ def test_supervisor_returns_only_the_lease_with_its_token(store: Store) -> None:
     recover()
     [again] = new_fetcher(worker="lives").fetch("0", 1)
 
-    settle_now(Fetcher(connections.client(), "dead", ()), Ack(job.id, job.token, "requeue"))
+    settle_now(Fetcher(home(), connections.client(), "dead", ()), Ack(job.id, job.token, "requeue"))
 
     assert store.raw.hget(base_key(store, "t", result.id), "L") == again.token.encode()
     assert store.raw.zcard(queue_key(store, "running")) == 1

@@ -12,13 +12,14 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.enqueue import prepare
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.messages import call_for
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
-from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, tag, work_off
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import add, fail, note, recorded
 
 #: The same tasks, sent through the proxy.
@@ -44,7 +45,7 @@ def without_retries(warm: Proxy, redis_server: Store, settings: Any) -> Proxy:
 
 
 def test_repeated_enqueue_creates_one_task(warm: Proxy, redis_server: Store) -> None:
-    warm.drop_next_reply(after=tag().encode())
+    warm.drop_next_reply(after=home().base.encode())
 
     result = far_add.enqueue(2, 3)
 
@@ -55,7 +56,7 @@ def test_repeated_enqueue_creates_one_task(warm: Proxy, redis_server: Store) -> 
 
 def test_repeated_enqueue_with_priority_or_delay_creates_one_task(warm: Proxy, redis_server: Store) -> None:
     for options in ({"priority": 3}, {"run_after": 60}):
-        warm.drop_next_reply(after=tag().encode())
+        warm.drop_next_reply(after=home().base.encode())
         far_add.using(**options).enqueue(2, 3)
 
     assert warm.dropped == 2
@@ -64,7 +65,7 @@ def test_repeated_enqueue_with_priority_or_delay_creates_one_task(warm: Proxy, r
 
 
 def test_repeated_enqueue_many_creates_each_task_once(warm: Proxy, redis_server: Store) -> None:
-    warm.drop_next_reply(after=tag().encode())
+    warm.drop_next_reply(after=home().base.encode())
 
     results = far_note.enqueue_many([((number,), {}) for number in range(700)])
 
@@ -76,7 +77,7 @@ def test_repeated_enqueue_many_creates_each_task_once(warm: Proxy, redis_server:
 
 
 def test_repeated_aenqueue_creates_one_task(warm: Proxy, redis_server: Store) -> None:
-    warm.drop_next_reply(after=tag().encode())
+    warm.drop_next_reply(after=home().base.encode())
 
     run_async(far_add.aenqueue, 2, 3)
 
@@ -86,7 +87,7 @@ def test_repeated_aenqueue_creates_one_task(warm: Proxy, redis_server: Store) ->
 
 def test_repeated_enqueue_of_a_finished_task_does_not_run_it_again(redis_server: Store) -> None:
     result, message = prepare(add, (2, 3), {})
-    call = call_for(message)
+    call = call_for(home(), message)
     first = connections.client().execute(call)
     work_off()
 
@@ -161,7 +162,7 @@ def test_repeated_ack_is_applied_once(
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:
     rest = ["default", *[part for ack in acks for part in ack]]
     return FETCH(
-        base=tag(),
+        base=home().base,
         worker=worker,
         fetch_slot="acks",
         request=0,

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from django_redis_components.core.client import connections
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -107,7 +108,7 @@ def test_coroutines_are_prefetched_by_the_rate_at_which_they_end(monkeypatch: py
 def test_buffered_job_is_stuck_only_while_it_is_next(redis_server: Store) -> None:
     """Beside computing threads, the one that checks the buffer may run after 40 ms, and find another job."""
     first, second = (Job(name, "w/0/1", "noop", b"", "default", 0, 0, 0, 0, 0) for name in ("first", "second"))
-    buffer = PrefetchBuffer(Fetcher(connections.client(), "here:1", ["default"]), PrefetchAmount())
+    buffer = PrefetchBuffer(Fetcher(home(), connections.client(), "here:1", ["default"]), PrefetchAmount())
     buffer.put([first, second])
     long_ago = time.monotonic() - 2 * MAX_BUFFERED_S
     assert buffer.is_stuck(first, long_ago)

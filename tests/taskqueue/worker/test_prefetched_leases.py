@@ -10,6 +10,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import Terminator
@@ -86,7 +87,7 @@ def test_leases_survive_the_process() -> None:
 def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(4)])
     notes = PrefetchedLeases()
-    fetcher = Fetcher(connections.client(), "w", ("default",), prefetched=notes)
+    fetcher = Fetcher(home(), connections.client(), "w", ("default",), prefetched=notes)
 
     jobs = fetcher.fetch("0", 4)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
@@ -101,7 +102,7 @@ def test_supervisor_returns_prefetched_tasks_of_an_exited_process(
 ) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(5)])
     notes = PrefetchedLeases()
-    fetcher = Fetcher(connections.client(), "host:1", ("default",), prefetched=notes)
+    fetcher = Fetcher(home(), connections.client(), "host:1", ("default",), prefetched=notes)
     jobs = fetcher.fetch("0", 4)
     fetcher.mark_started(jobs[2], 0)
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
@@ -123,7 +124,7 @@ def test_prefetched_tasks_are_returned_after_an_outage(
     monkeypatch.setattr(termination, "RETRY_S", 0.02)
     results = note.enqueue_many([((number,), {}) for number in range(3)])
     notes = PrefetchedLeases()
-    Fetcher(connections.client(), "host:1", ("default",), prefetched=notes).fetch("0", 3)
+    Fetcher(home(), connections.client(), "host:1", ("default",), prefetched=notes).fetch("0", 3)
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
     terminator = Terminator(("default",), "proxied")
     proxy.stop_accepting()

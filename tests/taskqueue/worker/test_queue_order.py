@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django_redis_components.core.client import connections
 from django_redis_components.management.arguments import weights
 from django_redis_components.taskqueue import startup
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.fetcher import Fetcher, QueueOrder
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from tests.support import Proxy, Store, run_together
@@ -59,7 +60,7 @@ def test_threads_share_one_order() -> None:
 
 
 def by_weight(**weighed: int) -> Fetcher:
-    return Fetcher(connections.client(), "w", tuple(weighed), weights=tuple(weighed.values()))
+    return Fetcher(home(), connections.client(), "w", tuple(weighed), weights=tuple(weighed.values()))
 
 
 def send(count: int, *queues: str) -> None:
@@ -103,7 +104,7 @@ def test_strict_order_serves_later_queues_last(store: Store) -> None:
 
 def test_repeated_fetch_returns_the_same_tasks_in_another_order(proxy: Proxy, redis_server: Store) -> None:
     send(4, "high", "low")
-    fetcher = Fetcher(connections.client("proxied"), "w", ("high", "low"), weights=(1, 1))
+    fetcher = Fetcher(home("proxied"), connections.client("proxied"), "w", ("high", "low"), weights=(1, 1))
     [first] = fetcher.fetch("0", 1)
     proxy.drop_next_reply(after=b":taskqueue:")
 

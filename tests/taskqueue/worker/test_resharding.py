@@ -14,7 +14,8 @@ import pytest
 import redis
 
 from django_redis_components.core.client.slot_migration import slot_of
-from django_redis_components.taskqueue.fields import TAG, base_key
+from django_redis_components.taskqueue.fields import TAG
+from django_redis_components.taskqueue.shards import home
 from example_project.localserver import redis_binary, valkey_binary
 from tests.conftest import components_settings
 from tests.core.slots import Move, moving, node_id
@@ -88,7 +89,7 @@ def classic(move: Move) -> None:
 
 
 def test_all_tasks_run_while_the_slot_of_the_queue_moves(cluster: Store) -> None:
-    with moving(cluster, base_key()) as move:
+    with moving(cluster, home().base) as move:
         check_that_all_run_once(lambda: (classic(move), classic(move.back())))
 
     assert cluster.raw.zcard(queue_key(cluster, "running")) == 0
@@ -96,7 +97,7 @@ def test_all_tasks_run_while_the_slot_of_the_queue_moves(cluster: Store) -> None
 
 @pytest.mark.parametrize("cluster", ["cluster"], indirect=True)
 def test_all_tasks_run_while_valkey_moves_the_slot_by_itself(cluster: Store) -> None:
-    with moving(cluster, base_key()) as move:
+    with moving(cluster, home().base) as move:
 
         def migrate(way: Move) -> None:
             slots = ("SLOTSRANGE", way.slot, way.slot)
