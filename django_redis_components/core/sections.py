@@ -129,6 +129,8 @@ class TaskQueueSettings:
     #: Dotted path of a JSON codec for further types, such as
     #: "django_redis_components.taskqueue.json_codec.ExtendedJSON"; None: plain JSON only.
     json_codec: str | None = _option(None, optional(text))
+    #: Dotted paths of subclasses of `taskqueue.Middleware`, the outermost first.
+    middleware: tuple[str, ...] = _option((), strings, tuple)
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

@@ -110,6 +110,7 @@ from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
 from django_redis_components.taskqueue.limits import Concurrency, Rate
+from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, RunOutcome, WorkerDescription
 from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
 from django_redis_components.taskqueue.record import Progress, TaskResultStatus, TaskRun
 from django_redis_components.taskqueue.result import TaskResult, aget_result, get_result
@@ -136,6 +137,8 @@ __all__ = [
     "InvalidTask",
     "LeaseLost",
     "Metrics",
+    "Middleware",
+    "NewTask",
     "NotScheduled",
     "OutcomeRefused",
     "ParentFailed",
@@ -148,6 +151,8 @@ __all__ = [
     "QueuePause",
     "Rate",
     "ResultTooLarge",
+    "RunContext",
+    "RunOutcome",
     "ScheduleDoesNotExist",
     "ScheduleInfo",
     "Schedules",
@@ -171,6 +176,7 @@ __all__ = [
     "Unique",
     "UnknownQueue",
     "WaitTimeout",
+    "WorkerDescription",
     "WorkerLost",
     "aget_flow",
     "aget_result",

@@ -5,11 +5,22 @@ from __future__ import annotations
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core import conf
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.schedules import schedule as declared
+
+
+def check_middleware() -> list[CheckMessage]:
+    """Report middleware that cannot be loaded (drc.E045)."""
+    try:
+        pipeline.load(conf.settings().taskqueue.middleware)
+    except ConfigurationError as exc:
+        return [Error(str(exc), id="drc.E045")]
+    return []
 
 
 def check_periodic() -> list[CheckMessage]:

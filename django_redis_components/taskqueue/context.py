@@ -1,23 +1,20 @@
-"""The context of a run: what a task reports while it runs, and what observes the run in the worker."""
+"""The context of a run: what a task reports while it runs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import serialization
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.protocol import Flow
-from django_redis_components.taskqueue import logs, signals
+from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
-from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
@@ -31,109 +28,6 @@ BURST = 3
 REFILL_S = 0.5
 #: Seconds that a progress write waits for a Cluster slot that is being migrated; the next write includes it.
 SLOT_WAIT_S = 1.0
-
-
-class RunObserver(Protocol):
-    """Takes part in the run of a task, beside its function.
-
-    Attributes:
-        args: positional arguments for the function; a context may be inserted before them.
-        logs_failure: whether `on_finish` logs failures itself.
-    """
-
-    args: list[Any]
-    logs_failure: bool
-
-    def convert(self, value: Any) -> Any:
-        """Return what is stored as the function's return value.
-
-        Raises:
-            TypeError: the value cannot be stored; the task fails.
-        """
-        ...
-
-    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        """Called with the outcome (`store.job.Ack`) before Redis has it; within the except block of an exception."""
-        ...
-
-
-def observer_for(
-    task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]
-) -> RunObserver | None:
-    """Return the observer of a run that is about to start, or None if it needs none.
-
-    Args:
-        options: those that were sent beside the arguments.
-    """
-    if task.run_observer is not None:
-        found: RunObserver | None = task.run_observer(task, job, args, kwargs, options)
-        return found
-    if (
-        task.takes_context
-        or signals.task_started.receivers
-        or signals.task_retrying.receivers
-        or signals.task_finished.receivers
-    ):
-        return ContextObserver(task, job, args)
-    return None
-
-
-class ContextObserver:
-    """Creates the context of a run, and sends the signals around it.
-
-    Attributes:
-        args: positional arguments for the function.
-    """
-
-    __slots__ = ("_context", "_job", "_payload", "_result", "args")
-    logs_failure = False
-
-    def __init__(self, task: Any, job: Job, args: list[Any]) -> None:
-        """
-        Args:
-            task: the registered `task.Task`.
-        """
-        ran_before = job.attempts or job.deliveries
-        found = read_record(job, task.connection) if task.takes_context or ran_before else None
-        fields, failures = found or (record_from_job(job), [])
-        self._result: TaskResult = TaskResult(task, job.name, job.id, home(task.connection), fields, failures)
-        self._job = job
-        self._payload = b""
-        self._context: TaskContext | None = None
-        self.args = args
-        if task.takes_context:
-            metadata = self._result.metadata if found else None
-            self._context = TaskContext(self._result, job.attempts + job.deliveries + 1, job.token, metadata)
-            self.args = [self._context, *args]
-        with logs.about(job):
-            signals.observe(signals.task_started, self._result)
-
-    def convert(self, value: Any) -> Any:
-        """Encode the value for the receivers of `task_finished`; return it unchanged."""
-        if signals.task_finished.receivers:
-            self._payload = serialization.encode(pack(value, "the return value"))
-        return value
-
-    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        """Write pending progress, and send the signal of the outcome."""
-        with logs.about(self._job):
-            if self._context is not None:
-                self._context._flush()
-            if outcome == "ok":
-                self._send_finished(b"successful", self._payload)
-            elif outcome == "fail" and exc is not None:
-                self._send_finished(b"failed", b"", exc)
-            elif outcome == "retry" and signals.task_retrying.receivers:
-                self._result._add_run({Field.state: b"retrying"}, _failures(exc))
-                signals.observe(signals.task_retrying, self._result, exception=exc)
-
-    def _send_finished(self, state: bytes, payload: bytes, exc: BaseException | None = None) -> None:
-        if signals.task_finished.receivers:
-            finished_us = str(time.time_ns() // 1_000).encode()
-            self._result._add_run(
-                {Field.state: state, Field.return_value: payload, Field.finished_at_us: finished_us}, _failures(exc)
-            )
-            signals.observe(signals.task_finished, self._result)
 
 
 class TaskContext:
@@ -287,6 +181,19 @@ def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
     return without
 
 
+def result_of_run(task: Any, job: Job, using: str) -> tuple[TaskResult, TaskContext | None]:
+    """Return the result of a task whose run is about to start, and the context if its function takes one."""
+    takes_context = task.takes_context and task.own_middleware is None
+    ran_before = job.attempts or job.deliveries
+    found = read_record(job, using) if takes_context or ran_before else None
+    fields, failures = found or (record_from_job(job), [])
+    result: TaskResult = TaskResult(task, job.name, job.id, home(using), fields, failures)
+    if not takes_context:
+        return result, None
+    metadata = result.metadata if found else None
+    return result, TaskContext(result, job.attempts + job.deliveries + 1, job.token, metadata)
+
+
 def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None:
     """The record and the failures of a job that is about to run; None if Redis cannot be read."""
     try:
@@ -316,7 +223,3 @@ def _save(shard: Shard, task_id: str, token: str, text: bytes) -> Flow[bool]:
     """Write the metadata field if the task is still leased under this token; whether it was."""
     is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=text)
     return bool(is_leased)
-
-
-def _failures(exc: BaseException | None) -> list[bytes]:
-    return [] if exc is None else [serialization.encode(describe(exc))]

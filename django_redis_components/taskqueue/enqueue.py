@@ -7,19 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db import connections as databases
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import conf, serialization
-from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.taskqueue import limits, signals, tracing
+from django_redis_components.taskqueue import limits, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.middleware import NewTask, pipeline
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
@@ -31,9 +30,6 @@ from django_redis_components.taskqueue.unique import claim_of
 
 if TYPE_CHECKING:
     from django_redis_components.taskqueue.task import Task
-
-#: Set by `testing.inline`: called after tasks were enqueued and the receivers of `task_enqueued` have run.
-test_hook: Callable[[], None] | None = None
 
 #: Results of tasks, each with the message that enqueues it.
 Prepared = Sequence[tuple[TaskResult, TaskMessage]]
@@ -70,12 +66,13 @@ def prepare(
     sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
     message_id = options.id or task_id or store.new_id()
-    if tracing.tracer is not None:
-        extra = {**extra, **tracing.created(task.name, options.queue_name, message_id)}
+    metadata = options.metadata
+    if pipeline.current().before_enqueue:
+        new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
+        extra = {**extra, **pipeline.call_before_enqueue(new)}
+        metadata = new.metadata or metadata
     if task.overrides or extra:
-        merged = options_to_send(options, task.overrides) | dict(extra)
-        if merged:
-            sent.append(merged)
+        sent += filter(None, [options_to_send(options, task.overrides) | dict(extra)])
     body = serialization.encode(sent)
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
@@ -85,9 +82,14 @@ def prepare(
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])
-        if options.metadata is not None:
-            fields[Field.metadata] = encode_metadata(options.metadata)
+    if metadata is not None:
+        _set_metadata(message, fields, encode_metadata(metadata))
     return TaskResult(task, task.name, message.id, home(task.connection), fields), message
+
+
+def _set_metadata(message: TaskMessage, fields: dict[str, bytes], encoded: bytes) -> None:
+    fields[Field.metadata] = encoded
+    message.extra += (Field.metadata, encoded)
 
 
 def _id_not_accepted(task_id: str) -> InvalidTask:
@@ -107,17 +109,17 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
         reply = shard.client().execute(call)
         if call.script is ENQUEUE_PLAIN:
             reply = reply[0]
-    set_accepted(result, reply)
-    if test_hook is not None:
-        test_hook()
+    result._set_accepted(reply, result.task.options)
+    if pipeline.current().after_enqueue or signals.task_enqueued.receivers:
+        pipeline.notify_enqueued([result])
     return result
 
 
 async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
     shard = home(using)
-    await aset_accepted(result, await shard.arun(store.send(shard, message)))
-    await arun_test_hook()
+    result._set_accepted(await shard.arun(store.send(shard, message)), result.task.options)
+    await pipeline.anotify_enqueued([result])
     return result
 
 
@@ -135,11 +137,9 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
         shard.run(store.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
-    for (result, _), reply in zip(prepared, replies, strict=False):
-        set_accepted(result, reply)
+    pipeline.notify_enqueued(_accepted(prepared, replies))
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
-    run_test_hook()
     return [result for result, _ in prepared]
 
 
@@ -152,39 +152,18 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
         await shard.arun(store.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
-    for (result, _), reply in zip(prepared, replies, strict=False):
-        await aset_accepted(result, reply)
+    await pipeline.anotify_enqueued(_accepted(prepared, replies))
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
-    await arun_test_hook()
     return [result for result, _ in prepared]
 
 
-def set_accepted(result: TaskResult, reply: store.Reply) -> None:
-    """Record that Redis accepted a task, and send `task_enqueued`."""
-    result._set_accepted(reply, result.task.options)
-    if signals.task_enqueued.receivers and not result.is_duplicate:
-        signals.send(signals.task_enqueued, result)
-
-
-async def aset_accepted(result: TaskResult, reply: store.Reply) -> None:
-    """See `set_accepted`."""
-    result._set_accepted(reply, result.task.options)
-    if not result.is_duplicate:
-        await signals.asend(signals.task_enqueued, result)
-
-
-def run_test_hook() -> None:
-    """Call the test hook, after the results of all tasks of a call are set."""
-    if test_hook is not None:
-        test_hook()
-
-
-async def arun_test_hook() -> None:
-    """See `run_test_hook`. The hook may run tasks, so it is called in Django's thread for synchronous code."""
-    if test_hook is not None:
-        run_in_the_test = without_stop_iteration(test_hook)
-        await sync_to_async(run_in_the_test)()
+def _accepted(prepared: Prepared, replies: Sequence[store.Reply]) -> list[TaskResult]:
+    """Record that Redis accepted the first tasks, and return their results."""
+    results = [result for result, _ in prepared[: len(replies)]]
+    for result, reply in zip(results, replies, strict=True):
+        result._set_accepted(reply, result.task.options)
+    return results
 
 
 class _CommitHook:
@@ -320,8 +299,6 @@ def _set_options(
     if options.concurrency or options.rate:
         func = task._enqueue_func
         message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
-    if options.metadata is not None:
-        message.extra += (Field.metadata, encode_metadata(options.metadata))
     if options.id is not None:
         message.nonce = store.new_id()
         message.extra += (Field.nonce, message.nonce)

@@ -20,6 +20,7 @@ Tasks of Django's Tasks framework send the signals of the framework instead.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from django.dispatch import Signal
@@ -50,6 +51,17 @@ def observe(signal: Signal, result: Any, **more: Any) -> None:
     try:
         send(signal, result, **more)
     except BaseException:
+        logger.exception("A receiver of a signal of task %s ended the sending.", result.id)
+
+
+async def aobserve(signal: Signal, result: Any, **more: Any) -> None:
+    """See `observe`. Only a cancellation of the run itself is raised, for it concerns the function too."""
+    try:
+        await asend(signal, result, **more)
+    except BaseException as exc:
+        current = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and current is not None and current.cancelling():
+            raise
         logger.exception("A receiver of a signal of task %s ended the sending.", result.id)
 
 

@@ -16,12 +16,13 @@ from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.call_signature import signature_of
-from django_redis_components.taskqueue.context import RunObserver, TaskContext, without_context
+from django_redis_components.taskqueue.context import TaskContext, without_context
 from django_redis_components.taskqueue.enqueue import asend_many, asend_one, prepare, send_many, send_one
 from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.signature import Signature
+from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
@@ -92,8 +93,12 @@ class Task(Generic[P, R, V]):
     overrides: frozenset[str] = frozenset()
     takes_context: bool = False
 
-    #: Creates the observer of each run in a worker, or returns None; see `context.observer_for`.
-    run_observer: ClassVar[Callable[..., RunObserver | None] | None] = None
+    #: Innermost middleware of its runs, in place of the signals; None: the signals.
+    own_middleware: ClassVar[tuple[Middleware, ...] | None] = None
+
+    def _connection_of(self, options: Mapping[str, Any]) -> str:
+        """Alias of the connection that a task was enqueued over, given the options that were sent beside its args."""
+        return self.connection
 
     @property
     def queue_name(self) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from django_redis_components.core.protocol import Call, Command
-from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.middleware import Middleware, pipeline
 from django_redis_components.testing import request_parser
 from django_redis_components.testing.client_proxies import NOT_INTERCEPTED, ClientPatch
 from django_redis_components.testing.enqueued_tasks import SentTask, SentTasks, parse_run_after
@@ -90,20 +91,19 @@ class inline(_TaskCapture):  # noqa: N801 - used as a function is
         super().__init__()
         self._raise_errors = raise_errors
         self._queue = MemoryQueue()
-        self._hooks: list[Callable[[], None] | None] = []
+        self._runner = _RunEnqueued(self)
 
     def __enter__(self) -> Self:
-        self._hooks.append(sending.test_hook)
-        sending.test_hook = self._run_all
+        pipeline.install(self._runner)
         return super().__enter__()
 
     def __exit__(self, *exc_info: object) -> None:
         super().__exit__(*exc_info)
-        sending.test_hook = self._hooks.pop()
+        pipeline.uninstall(self._runner)
 
     def _reply(self, request: Call | Command) -> Any:
         reply = self._queue.answer(request)
-        # Enqueued tasks run later, in the test hook: after the result is updated and task_enqueued is sent.
+        # Enqueued tasks run later, in `_RunEnqueued`: after the result is updated and task_enqueued is sent.
         if not (isinstance(request, Call) and request_parser.parse_enqueued_tasks(request)):
             self._run_all()
         return reply
@@ -115,6 +115,19 @@ class inline(_TaskCapture):  # noqa: N801 - used as a function is
 
     def _copy(self) -> inline:
         return inline(raise_errors=self._raise_errors)
+
+
+class _RunEnqueued(Middleware):
+    """Runs the tasks of an `inline`."""
+
+    raises_after_enqueue = True
+
+    def __init__(self, capture: inline) -> None:
+        self._capture = capture
+
+    def after_enqueue(self, result: TaskResult) -> None:
+        """Run all tasks that are not finished."""
+        self._capture._run_all()
 
 
 class captured(_TaskCapture):  # noqa: N801 - used as a function is

@@ -41,7 +41,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("options", "record", "registry", "shards"),
     ("store",),
-    ("context", "enqueue", "log_handler", "logs", "result", "signals", "tracing"),
+    ("context", "enqueue", "log_handler", "logs", "middleware", "result", "signals"),
     ("flows",),
     ("task",),
     ("stats",),

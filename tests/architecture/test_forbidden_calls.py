@@ -30,8 +30,9 @@ THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
 #: Functions that may: they call the site's own code or its database, never Redis. With the reason.
 MAY_HOP = {
     "_send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
-    "observed_step": "the observer of a coroutine may use the ORM, in the thread of the coroutine's connections",
+    "report": "middleware of a coroutine may use the ORM, in the thread of the coroutine's connections",
     "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
+    "callback": "middleware of the site may use the ORM, on the thread of Django's database connections",
     "called_here": "a task that its caller runs at once, on the thread of Django's database connections",
     "_query": "the permission and the scope of a request are functions of the site, which may use the ORM",
     "fenced_update": "a transaction of the site's database, on the thread of Django's connections",

@@ -26,6 +26,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
 from django_redis_components.taskqueue.shards import home
+from tests.taskqueue.tenants import tenant
 
 #: What tasks that ran in this process have noted.
 recorded: list[Any] = []
@@ -462,3 +463,16 @@ async def holder_of_a_lock_async(name: str) -> list[str]:
         found = (await held.ainspect()).held_by
     with_thread = await sync_to_async(holder_of_a_lock.func)(name)
     return [str(found), *with_thread]
+
+
+@task
+def read_tenant() -> str:
+    """Return the tenant that middleware has set."""
+    return tenant.get()
+
+
+@task
+async def read_tenant_async() -> str:
+    """The same in a coroutine."""
+    await asyncio.sleep(0)
+    return tenant.get()

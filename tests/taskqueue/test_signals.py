@@ -11,11 +11,11 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from django_redis_components.taskqueue import chain, registry, signals
-from django_redis_components.taskqueue.context import observer_for
+from django_redis_components.taskqueue.middleware import pipeline
 from tests.support import Store
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
-from tests.taskqueue.support import new_fetcher, running_worker, work_off, work_until_finished
+from tests.taskqueue.support import running_worker, work_off, work_until_finished
 from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, use_context
 
 pytestmark = pytest.mark.integration
@@ -239,16 +239,14 @@ def test_error_while_sending_a_signal_does_not_change_the_outcome(
     ]
 
 
-def test_run_without_receivers_has_no_observer(redis_server: Store, connect: Callable[..., None]) -> None:
-    add.enqueue(1, 2)
-    [job] = new_fetcher().fetch("0", 1)
-    assert observer_for(add, job, [1, 2], {}, {}) is None
+def test_run_without_receivers_has_no_middleware(connect: Callable[..., None]) -> None:
+    assert pipeline.for_run(add) == ()
 
     connect("task_enqueued", lambda **_: None)
-    assert observer_for(add, job, [1, 2], {}, {}) is None
+    assert pipeline.for_run(add) == ()
     connect("task_retrying", lambda **_: None)
 
-    assert observer_for(add, job, [1, 2], {}, {}) is not None
+    assert len(pipeline.for_run(add)) == 1
 
 
 def test_run_with_receivers_may_have_a_context(redis_server: Store, received: ReceivedSignals) -> None:

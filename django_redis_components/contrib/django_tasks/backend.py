@@ -13,8 +13,8 @@ from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
-from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import tasks as store
@@ -65,7 +65,7 @@ class QueueBackend:
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
-        sending.run_test_hook()
+            pipeline.notify_enqueued([found], sends_signals=False)
         return result
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
@@ -76,7 +76,7 @@ class QueueBackend:
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
-        await sending.arun_test_hook()
+            await pipeline.anotify_enqueued([found], sends_signals=False)
         return result
 
     def get_result(self, result_id: str) -> Any:

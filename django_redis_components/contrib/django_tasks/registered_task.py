@@ -10,36 +10,18 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_redis_components.contrib.django_tasks import options, records
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
-from django_redis_components.contrib.django_tasks.signal_observer import SignalObserver
+from django_redis_components.contrib.django_tasks.framework_signals import SendFrameworkSignals
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.context import read_record, record_from_job
 from django_redis_components.taskqueue.enqueue import prepare
+from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import TaskOptions
-from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.task import Task
 
 
-def _observer_of(
-    entry: RegisteredTask, job: Job, args: list[Any], kwargs: dict[str, Any], body_options: dict[str, Any]
-) -> SignalObserver:
-    """Return the observer of a run. Creating it sends `task_started`."""
-    headers = body_options.get(records.HEADERS_KEY, {})
-    sender, connection = entry._backend(headers.get("backend", DEFAULT_ALIAS))
-    task = entry._sent(job.queue, headers)
-    if job.attempts or job.deliveries:
-        fields, failures = read_record(job, connection) or (record_from_job(job), [])
-        found = TaskResult(entry, job.name, job.id, home(connection), fields, failures)
-        result = records.result_of(entry.framework, task, found)
-    else:
-        result = records.running(entry.framework, task, job, args, kwargs)
-    return SignalObserver(entry.framework, sender, job, result, args)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RegisteredTask(Task[..., Any, Any]):
-    """Enqueued and run as any task of the queue; a `SignalObserver` sends the framework's signals.
+    """Enqueued and run as any task of the queue; `SendFrameworkSignals` sends the framework's signals.
 
     Attributes:
         source: the framework's task as it was defined.
@@ -55,7 +37,7 @@ class RegisteredTask(Task[..., Any, Any]):
     headers: records.Headers = dataclasses.field(default_factory=dict, compare=False)
     defaults: Any = dataclasses.field(default=None, compare=False)
 
-    run_observer: ClassVar[Callable[..., SignalObserver]] = staticmethod(_observer_of)
+    own_middleware: ClassVar[tuple[Middleware, ...]] = (SendFrameworkSignals(),)
 
     @property
     def _enqueue_func(self) -> Callable[..., Any]:
@@ -64,6 +46,9 @@ class RegisteredTask(Task[..., Any, Any]):
     @property
     def _body_options(self) -> Mapping[str, Any]:
         return {records.HEADERS_KEY: self.headers}
+
+    def _connection_of(self, options: Mapping[str, Any]) -> str:
+        return self.backend(options.get(records.HEADERS_KEY, {}).get("backend", DEFAULT_ALIAS))[1]
 
     def matches(self, task: Any, defaults: Any) -> bool:
         """Return whether `task` is the defined task with the same OPTIONS, so that this entry can enqueue it."""
@@ -91,13 +76,13 @@ class RegisteredTask(Task[..., Any, Any]):
         """Return the names of the options that differ from the registered ones and must be sent with the task."""
         return frozenset(name for name in options.NAMES if getattr(chosen, name) != getattr(self.options, name))
 
-    def _sent(self, queue_name: str, headers: records.Headers) -> Any:
+    def sent(self, queue_name: str, headers: records.Headers) -> Any:
         """Return the framework's task as it was enqueued."""
         if headers == self.headers and queue_name == self.source.queue_name:
             return self.source
         return records.task_of(self.source, queue_name, headers)
 
-    def _backend(self, alias: str) -> tuple[type[Any], str]:
+    def backend(self, alias: str) -> tuple[type[Any], str]:
         """Return class and connection of the backend that enqueued the task; by default those of this entry."""
         try:
             backend = self.framework.handler[alias]

@@ -14,9 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from django_redis_components.core.exceptions import missing_extra
-from django_redis_components.taskqueue import tracing
+from django_redis_components.taskqueue.middleware import Middleware, pipeline
 
 __all__ = ["instrument", "uninstrument"]
+
+#: The middleware that traces this process, if any.
+_installed: list[Middleware] = []
 
 
 def instrument(tracer_provider: Any = None) -> None:
@@ -29,14 +32,17 @@ def instrument(tracer_provider: Any = None) -> None:
         ImportError: ``opentelemetry-api`` is not installed.
     """
     try:
-        from django_redis_components.contrib.opentelemetry.spans import SpanTracer
+        from django_redis_components.contrib.opentelemetry.spans import TraceTasks
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] != "opentelemetry":
             raise
         raise missing_extra("instrument()", "opentelemetry-api", "opentelemetry") from exc
-    tracing.tracer = SpanTracer(tracer_provider)
+    uninstrument()
+    _installed.append(TraceTasks(tracer_provider))
+    pipeline.install(_installed[0])
 
 
 def uninstrument() -> None:
     """Trace no further tasks."""
-    tracing.tracer = None
+    while _installed:
+        pipeline.uninstall(_installed.pop())

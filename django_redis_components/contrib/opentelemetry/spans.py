@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
 from typing import Any
 
 from opentelemetry import trace
@@ -14,8 +15,11 @@ import django_redis_components
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.taskqueue.exceptions import TaskCancelled
-from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, WorkerDescription
 
+#: Header with the context of the trace, as the propagators of the site encode it.
+TRACE_KEY = "trace"
 #: `messaging.system` of all spans.
 SYSTEM = "django_redis_components"
 #: Longest wait for the exporter when a worker process exits, in milliseconds.
@@ -24,39 +28,85 @@ FLUSH_MS = 5_000
 _NO_ERRORS: dict[type[BaseException], str] = {TryLater: "put_off", TaskCancelled: "cancelled"}
 
 
-class SpanTracer:
-    """Creates the spans; see `taskqueue.tracing.Tracer`."""
+class TraceTasks(Middleware):
+    """Creates the spans. Errors of OpenTelemetry are logged, and change neither a task nor its run."""
 
     def __init__(self, tracer_provider: Any = None) -> None:
         version = django_redis_components.__version__
         self._provider = tracer_provider
         self._tracer = trace.get_tracer("django_redis_components", version, tracer_provider)
 
-    def create(self, name: str, queue: str, task_id: str) -> dict[str, str]:
-        """Record a span of kind PRODUCER; return its context, as the propagators of the site encode it."""
-        carrier: dict[str, str] = {}
-        attributes = _attributes("create", name, queue, task_id)
-        with self._tracer.start_as_current_span(f"create {queue}", kind=SpanKind.PRODUCER, attributes=attributes):
-            inject(carrier)
-        return carrier
+    def before_enqueue(self, task: NewTask) -> None:
+        """Record a span of kind PRODUCER, whose context travels with the task."""
+        try:
+            carrier: dict[str, str] = {}
+            attributes = _attributes("create", task.name, task.queue_name, task.id)
+            name = f"create {task.queue_name}"
+            with self._tracer.start_as_current_span(name, kind=SpanKind.PRODUCER, attributes=attributes):
+                inject(carrier)
+            if carrier:
+                task.headers[TRACE_KEY] = carrier
+        except Exception:
+            logger.exception("The creation of task %s could not be traced.", task.id)
 
-    def process(self, job: Job, carrier: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Start a span of kind CONSUMER: a child of the "create" span with a link to it, one for each run."""
-        parent = extract(carrier)
-        created = trace.get_current_span(parent).get_span_context()
-        attributes = _attributes("process", job.name, job.queue, job.id)
-        attributes["redis_components.task.attempt"] = job.attempts + job.deliveries + 1
-        links = [Link(created)] if created.is_valid else []
-        span = self._tracer.start_span(
-            f"process {job.queue}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
-        )
-        return _running(span)
+    def around_run(self, run: RunContext, call_next: Callable[[], Any]) -> Any:
+        """Surround the run with a span of kind CONSUMER, a child of the "create" span with a link to it."""
+        with self._span_of(run):
+            return call_next()
 
-    def flush(self) -> None:
+    async def aaround_run(self, run: RunContext, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        """See `around_run`."""
+        with self._span_of(run):
+            return await call_next()
+
+    def on_process_stop(self, process: WorkerDescription) -> None:
         """Export the spans that have ended, within some seconds."""
         flush = getattr(self._provider or trace.get_tracer_provider(), "force_flush", None)
         if flush is not None:
             flush(FLUSH_MS)
+
+    def _span_of(self, run: RunContext) -> AbstractContextManager[None]:
+        try:
+            return _GuardedSpan(self._start_span(run), run.id)
+        except BaseException:
+            logger.exception("The run of task %s could not be traced.", run.id)
+            return nullcontext()
+
+    def _start_span(self, run: RunContext) -> AbstractContextManager[None]:
+        carrier = run.headers.get(TRACE_KEY)
+        parent = extract(carrier if isinstance(carrier, dict) else {})
+        created = trace.get_current_span(parent).get_span_context()
+        attributes = _attributes("process", run.name, run.queue_name, run.id)
+        attributes["redis_components.task.attempt"] = run._job.attempts + run._job.deliveries + 1
+        links = [Link(created)] if created.is_valid else []
+        span = self._tracer.start_span(
+            f"process {run.queue_name}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        )
+        return _running(span)
+
+
+class _GuardedSpan(AbstractContextManager[None]):
+    """A span whose errors are logged: the outcome of the run is that of the task's function."""
+
+    def __init__(self, span: AbstractContextManager[None], task_id: str) -> None:
+        self._span = span
+        self._task_id = task_id
+
+    def __enter__(self) -> None:
+        try:
+            self._span.__enter__()
+        except BaseException:
+            self._span = nullcontext()
+            logger.exception("The run of task %s could not be traced.", self._task_id)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._span.__exit__(kind, exc, trace)
+        except BaseException as error:
+            if error is not exc:
+                logger.exception("The run of task %s could not be traced.", self._task_id)
 
 
 @contextmanager

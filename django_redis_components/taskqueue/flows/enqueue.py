@@ -11,11 +11,11 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import enqueue as sending
-from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
 from django_redis_components.taskqueue.flows.result import FlowResult
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
@@ -130,14 +130,10 @@ def enqueue_flow(prepared: PreparedFlow) -> Flow[None]:
 def send(prepared: PreparedFlow) -> None:
     """Enqueue a flow and send the signals of its tasks."""
     prepared.result._shard.run(enqueue_flow(prepared))
-    for result in prepared.results:
-        signals.send(signals.task_enqueued, result)
-    sending.run_test_hook()
+    pipeline.notify_enqueued(prepared.results)
 
 
 async def asend(prepared: PreparedFlow) -> None:
     """See `send`."""
     await prepared.result._shard.arun(enqueue_flow(prepared))
-    for result in prepared.results:
-        await signals.asend(signals.task_enqueued, result)
-    await sending.arun_test_hook()
+    await pipeline.anotify_enqueued(prepared.results)

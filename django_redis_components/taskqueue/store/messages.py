@@ -17,8 +17,8 @@ from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MAN
 #: the server does nothing else while it accepts them.
 CHUNK, CHUNK_BYTES = 500, 1_048_576
 
-#: Key of the trace context among the options that travel with the arguments.
-TRACE_KEY = "trace"
+#: Key of the headers among the options that travel with the arguments: what middleware adds to a task.
+HEADERS_KEY = "headers"
 
 
 @dataclasses.dataclass(slots=True)
@@ -81,13 +81,13 @@ def check_size(name: str, body: bytes) -> None:
 
 
 def is_same_call(body: bytes, other: bytes) -> bool:
-    """Return whether two bodies have the same arguments and options; each call has its own trace context."""
-    return body == other or _without_trace(body) == _without_trace(other)
+    """Return whether two bodies have the same arguments and options; each call has headers of its own."""
+    return body == other or _without_headers(body) == _without_headers(other)
 
 
-def _without_trace(body: bytes) -> list[Any]:
+def _without_headers(body: bytes) -> list[Any]:
     args, kwargs, *rest = serialization.decode(body)
-    options = {name: value for name, value in (rest[0] if rest else {}).items() if name != TRACE_KEY}
+    options = {name: value for name, value in (rest[0] if rest else {}).items() if name != HEADERS_KEY}
     return [args, kwargs, options]
 
 

@@ -24,6 +24,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key, Part
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shards import home
@@ -106,6 +107,8 @@ class Supervisor:
         if stops:
             return 0
         forks.set_signal_handler(signal.SIGCHLD, lambda *_: None)
+        worker = WorkerDescription(self._id, self._options.queues, self._using)
+        pipeline.notify("on_worker_start", worker)
         for _ in range(self._count):
             self._start_child()
         if quiets:
@@ -115,6 +118,7 @@ class Supervisor:
                 return self._loop(read_fd, self._health.watch(read_fd))
         finally:
             self._health.close()
+            pipeline.notify("on_worker_stop", worker)
 
     def _on_stop(self, number: int, _: object) -> None:
         if number == signal.SIGTERM:

@@ -39,8 +39,8 @@ class _ThreadState(threading.local):
     checked_at = 0.0
     collected_at = 0.0
     last_opened: object = None
-    #: Databases whose transaction was open before the task: that of a test, for example.
-    kept: frozenset[str] = frozenset()
+    #: In a thread that is not a worker's: databases whose transaction was open before the task, such as a test's.
+    kept: frozenset[str] | None = None
 
 
 thread_state = _ThreadState()
@@ -68,11 +68,13 @@ def close_stale(job: Job | None = None) -> None:
     for connection in thread_state.connections:
         if connection.connection is None and not connection.in_atomic_block and not connection.queries_log:
             continue  # it was not opened
+        if thread_state.kept is not None and connection.alias in thread_state.kept:
+            continue
         try:
             if job is not None and (connection.in_atomic_block or not connection.autocommit):
                 _end_transaction(connection, job)
             connection.close_if_unusable_or_obsolete()
-            if job is not None and connection.queries_log:
+            if job is not None and connection.queries_log and thread_state.kept is None:
                 connection.queries_log.clear()
         except BaseException:  # it must not change the outcome; the next task raises its own error
             logger.exception("Cannot close a database connection %s.", _when(job))
@@ -82,6 +84,8 @@ def close_stale(job: Job | None = None) -> None:
 def close_all(job: Job) -> None:
     """Close all connections of this thread, whatever their state, after a task. Errors are logged."""
     for connection in connections.all(initialized_only=True):
+        if connection.alias in (thread_state.kept or ()):
+            continue
         try:
             _end_transaction(connection, job)
             connection.close()
@@ -95,7 +99,7 @@ def _end_transaction(connection: Any, job: Job) -> None:
     Django keeps a connection that was closed within `atomic` as closed: every later query of the thread would fail.
     """
     is_managed = not connection.autocommit and connection.connection and connection.settings_dict["AUTOCOMMIT"]
-    if not (connection.in_atomic_block or is_managed) or connection.alias in thread_state.kept:
+    if not (connection.in_atomic_block or is_managed):
         return
     message = 'Task %s[%s] left a transaction open on the database "%s": it is rolled back, and the connection closed.'
     logger.warning(message, job.name, job.id, connection.alias, extra=logs.facts(job))
@@ -117,7 +121,7 @@ def _when(job: Job | None) -> str:
 
 @contextmanager
 def keep_transactions() -> Iterator[None]:
-    """Leave the transactions open that are open before the block, in a thread that is not a worker's."""
+    """Leave open transactions and the log of queries as they are, in a thread that is not a worker's."""
     outer = thread_state.kept
     thread_state.kept = frozenset(each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block)
     try:

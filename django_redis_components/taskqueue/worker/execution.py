@@ -7,8 +7,7 @@ import decimal
 import inspect
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import copy_context
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -20,8 +19,8 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, failpoints, serialization
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.taskqueue import logs, registry, retry, tracing
-from django_redis_components.taskqueue.context import RunObserver, observer_for
+from django_redis_components.taskqueue import logs, registry, retry
+from django_redis_components.taskqueue.context import TaskContext, result_of_run
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
     SoftTimeLimitExceeded,
@@ -33,21 +32,19 @@ from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
+from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
+from django_redis_components.taskqueue.worker.run_events import KINDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Delay of a task that raised `TryLater` without one, in seconds.
 TRY_LATER_S = 1.0
-
-#: Set by `testing` only, while a task runs in the thread of a test. Called with the id of a task that has finally
-#: failed and the exception. Database connections stay open then: closing them would end the test's transaction.
-failure_hook: Callable[[str, BaseException], None] | None = None
 
 
 class _RedisUnavailableError(BaseException):
@@ -97,25 +94,22 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
         with db_connections.keep_transactions():
             return context.run(execute, job, ThreadRun(job))
     ack = _run(Execution(job, task), run)
-    if failure_hook is None:
-        if run.interrupted:  # the interruption may have left a connection in the middle of a reply
-            db_connections.close_all(job)
-        else:
-            db_connections.close_stale(job)
+    if run.interrupted:  # the interruption may have left a connection in the middle of a reply
+        db_connections.close_all(job)
+    else:
+        db_connections.close_stale(job)
     return ack
 
 
 def _run(execution: Execution, run: ThreadRun) -> Ack:
     try:
-        if failure_hook is None:
-            db_connections.close_stale_before_task()
+        db_connections.close_stale_before_task()
         execution.start()
         func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
-        if tracing.tracer is None:
+        if execution.context is None:
             ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
         else:
-            with execution.span():
-                ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
+            ack = execution.success(execution.call_in_middleware(execution.context, func, run))
     except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
         return execution.finish(execution.failure(exc), exc)
     return execution.finish(ack)
@@ -138,9 +132,11 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """
     async with db_connections.CoroutineThread(execution.job):
         try:
-            with execution.span():
+            if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
-                ack = await execution.success_on_loop(value)
+            else:
+                value = await execution.acall_in_middleware(execution.context, run)
+            ack = execution.success(value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
             return await execution.finish_on_loop(execution.failure(exc), exc)
         return await execution.finish_on_loop(ack)
@@ -157,12 +153,15 @@ class Execution:
     Attributes:
         job: the job.
         limits: time limits of the run; None without any.
+        context: of the run, for middleware; None without any.
     """
 
     limits: TimeLimits | None = None
     args: list[Any]
     kwargs: dict[str, Any]
-    _observer: RunObserver | None = None
+    context: RunContext | None = None
+    _middleware: tuple[Middleware, ...] = ()
+    _task_context: TaskContext | None = None
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, job: Job, task: Any) -> None:
@@ -172,7 +171,7 @@ class Execution:
         self.func: Callable[..., Any] = task.func
 
     def start(self) -> None:
-        """Decode the message, and notify the observer of the run."""
+        """Decode the message, and find the middleware of the run."""
         self.job.began = self._started_at
         if logger.isEnabledFor(logging.DEBUG):
             values, extra = (self.job.name, self.job.id), logs.facts(self.job)
@@ -182,10 +181,9 @@ class Execution:
             self._options = options
             if parents.has_inputs(options):
                 self.args.insert(0, _parent_results(self._task, options))
-        observer = observer_for(self._task, self.job, self.args, self.kwargs, options)
-        if observer is not None:
-            self._observer = observer
-            self.args = observer.args
+        middleware = pipeline.for_run(self._task)
+        if middleware or self._task.takes_context:
+            self._create_contexts(middleware, options)
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None:
             limits = time_limits_of(timeout)
@@ -193,17 +191,33 @@ class Execution:
         if failpoints.hook is not None:
             failpoints.reach("before_run")
 
-    def span(self) -> AbstractContextManager[None]:
-        """Return the span of the run; it does nothing unless tracing is on."""
-        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self.job, self._options)
+    def call_in_middleware(self, context: RunContext, func: Callable[..., Any], run: ThreadRun) -> Any:
+        """Call the function within the middleware, and return its value. Only the function can be interrupted."""
+
+        def call_next() -> Any:
+            return run.call(func, context.args, context.kwargs, self.limits)
+
+        for each in reversed(self._middleware):
+            call_next = partial(each.around_run, context, call_next)
+        with logs.about(self.job):
+            return call_next()
+
+    async def acall_in_middleware(self, context: RunContext, run: CoroutineRun) -> Any:
+        """See `call_in_middleware`."""
+
+        def call_next() -> Awaitable[Any]:
+            return run.call(self.func, context.args, context.kwargs, self.limits)
+
+        for each in reversed(self._middleware):
+            call_next = partial(each.aaround_run, context, call_next)
+        with logs.about(self.job):
+            return await call_next()
 
     def success(self, value: Any) -> Ack:
         """Return the outcome of a function that returned a value, with the duration of the run."""
         if failpoints.hook is not None:
             failpoints.reach("after_run")
         job, options = self.job, self._options
-        if self._observer is not None:
-            value = self._observer.convert(value)
         settings = conf.settings().taskqueue
         if settings.json_codec is None:
             plain = serialization.normalize(value, "the return value")
@@ -217,15 +231,6 @@ class Execution:
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
         return Ack(job.id, job.token, "ok", payload, 0, ttl_ms, str(job.ran_us))
 
-    async def success_on_loop(self, value: Any) -> Ack:
-        """See `success`; an observer converts the value in the coroutine's synchronous thread."""
-        if self._observer is None:
-            return self.success(value)
-        try:
-            return await self._call_observer(self.success, value)
-        except asyncio.CancelledError:  # the function has returned: a later cancellation changes nothing
-            return self.success(value)
-
     def failure(self, exc: BaseException) -> Ack:
         """Return the outcome of a function that raised, or whose return value cannot be stored. It never raises."""
         try:
@@ -238,8 +243,8 @@ class Execution:
             return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
-        """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
-        if exc is None and self._observer is None:
+        """Log the outcome and notify the middleware, which cannot change it; return it with the duration of the run."""
+        if exc is None and self.context is None:
             try:
                 log_success(self.job)
             except BaseException:
@@ -250,19 +255,22 @@ class Execution:
         return ack
 
     async def finish_on_loop(self, ack: Ack, exc: BaseException | None = None) -> Ack:
-        """See `finish`; an observer is notified in the coroutine's synchronous thread."""
-        if self._observer is None:
+        """See `finish`; middleware is notified in the coroutine's synchronous thread, and may use the ORM."""
+        if self.context is None:
             return self.finish(ack, exc)
-        ack = self._after(ack)
+        ack, report = self._after(ack), self._report
         try:
-            await self._call_observer(self._report, ack, exc)
-        except BaseException:  # a cancellation ends the wait; the observer continues
-            logger.exception("An observer of task %s was not waited for (%s).", ack.id, ack.outcome)
+            await sync_to_async(report)(ack, exc)
+        except BaseException:  # a cancellation ends the wait; the middleware continues
+            logger.exception("The middleware of task %s was not waited for (%s).", ack.id, ack.outcome)
         return ack
 
-    async def _call_observer(self, observed_step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a step that calls the observer, in the coroutine's synchronous thread: it may use the ORM."""
-        return await sync_to_async(observed_step)(*args, **kwargs)
+    def _create_contexts(self, middleware: tuple[Middleware, ...], options: dict[str, Any]) -> None:
+        result, self._task_context = result_of_run(self._task, self.job, self._task._connection_of(options))
+        if self._task_context is not None:
+            self.args.insert(0, self._task_context)
+        self._middleware = middleware
+        self.context = RunContext(result, self.job, self.args, self.kwargs, options)
 
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome != "ok":
@@ -271,20 +279,23 @@ class Execution:
         return ack
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
-        """Log the outcome and notify the observer. Whatever they raise, the outcome has been decided."""
-        observer = self._observer
+        """Log the outcome and notify the middleware. Whatever they raise, the outcome has been decided."""
         try:
             if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
-                observer_logs = observer is not None and observer.logs_failure
-                run_log.log_outcome(self.job, ack, exc, allowed, observer_logs=observer_logs)
+                is_logged = any(each.logs_failures for each in self._middleware)
+                run_log.log_outcome(self.job, ack, exc, allowed, is_logged=is_logged)
         except BaseException:
             logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
-            if observer is not None:
-                observer.on_finish(ack.outcome, exc)
+            if self._task_context is not None:
+                with logs.about(self.job):
+                    self._task_context._flush()
         except BaseException:
-            logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
+            logger.exception("The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
+        if self.context is not None:
+            outcome = RunOutcome(KINDS[ack.outcome], exc, self.job.ran_us / 1e6, ack.payload)
+            pipeline.notify_outcome(self._middleware, self.context, outcome)
 
     def _failure(self, exc: BaseException) -> Ack:
         job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
@@ -312,8 +323,6 @@ class Execution:
         if job.attempts + 1 < allowed and _may_retry(type(exc)):
             delay_s = _delay_s(job, self._options.get("backoff", self._task.options.backoff), exc)
         if delay_s is None:
-            if failure_hook is not None:
-                failure_hook(job.id, exc)
             return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
         delay_ms = to_ms(delay_s, "backoff", zero=True)
         return Ack(job.id, job.token, "retry", payload, delay_ms, ttl_ms, fingerprint(exc))

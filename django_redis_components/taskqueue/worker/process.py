@@ -21,9 +21,10 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import forks, log_handler, tracing
+from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
+from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
@@ -129,10 +130,18 @@ def run_and_exit(
         logger.exception("A worker process exits with an error.")
     finally:
         _terminate_daemonic_processes()
-        tracing.flush()
+        _stop_middleware(options, using, worker_id)
         _flush_events()
         logging.shutdown()
         os._exit(code)
+
+
+def _stop_middleware(options: WorkerOptions, using: str, worker_id: str) -> None:
+    """Notify the middleware, which may export what it has collected: `os._exit` skips exit handlers."""
+    try:
+        pipeline.notify("on_process_stop", WorkerDescription(worker_id, options.queues, using))
+    except BaseException:
+        logger.exception("The middleware cannot be notified of the end of the process.")
 
 
 def _flush_events() -> None:
@@ -250,6 +259,7 @@ def _run(
     worker.set_max_tasks(policy.max_tasks, stops.end_waits)
     heartbeats = HeartbeatWriter(heartbeat_fd, worker)
     worker.timer.on_hard_limit = heartbeats.repeat
+    pipeline.notify("on_process_start", WorkerDescription(worker_id, options.queues, using))
     worker.start()
     lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
     interval_s = min(HEARTBEAT_S, lease_s / 6)

@@ -13,13 +13,13 @@ from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.store.job import Ack, Job
 
 
-def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, observer_logs: bool) -> None:
+def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, is_logged: bool) -> None:
     """Log an outcome.
 
     Args:
         exc: the exception that ended the run.
         allowed: attempts of the task at most.
-        observer_logs: the observer of the run logs the failure with its traceback. One error is reported once.
+        is_logged: whether middleware logs the failure with its traceback. One error is reported once.
     """
     if ack.outcome == "ok":
         log_success(job)
@@ -36,7 +36,7 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
     elif ack.outcome == "retry" and exc is not None:
         _log_retry(job, ack, exc, allowed)
     elif exc is not None:
-        _log_failure(job, ack, exc, allowed, observer_logs=observer_logs)
+        _log_failure(job, ack, exc, allowed, is_logged=is_logged)
 
 
 def _log_retry(job: Job, ack: Ack, exc: BaseException, allowed: int) -> None:
@@ -46,10 +46,10 @@ def _log_retry(job: Job, ack: Ack, exc: BaseException, allowed: int) -> None:
     logger.warning(message, *values, extra=extra)
 
 
-def _log_failure(job: Job, ack: Ack, exc: BaseException, allowed: int, *, observer_logs: bool) -> None:
+def _log_failure(job: Job, ack: Ack, exc: BaseException, allowed: int, *, is_logged: bool) -> None:
     message, extra = "Task %s[%s] failed (attempt %d of %d) after %.3f s.", logs.facts(job, "failed")
     values: tuple[object, ...] = (job.name, job.id, job.attempts + 1, allowed, extra["duration"])
-    if observer_logs:
+    if is_logged:
         logger.info(message, *values, extra=extra)
     elif is_printable(ack.payload):
         logger.log(logging.ERROR, message, *values, exc_info=exc, extra=extra)

@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from django_redis_components.contrib.opentelemetry import instrument, uninstrument
-from django_redis_components.taskqueue import chain, tracing
+from django_redis_components.taskqueue import chain
 from django_redis_components.taskqueue.exceptions import TaskIdConflict
+from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from tests.architecture.sources import ROOT
 from tests.support import Store, eventually, run_async, skip_missing
 from tests.taskqueue.support import base_key, running_worker, work_off, work_until_finished
@@ -134,8 +136,9 @@ def test_a_task_carries_a_context_only_while_tracing_is_on(redis_server: Store, 
     uninstrument()
     plain = body_of(redis_server, add.enqueue(1, 2).id)
 
-    assert list(traced[2]) == ["trace"]
-    assert set(traced[2]["trace"]) == {"traceparent"}
+    assert list(traced[2]) == ["headers"]
+    assert list(traced[2]["headers"]) == ["trace"]
+    assert set(traced[2]["headers"]["trace"]) == {"traceparent"}
     assert plain == [[1, 2], {}]
     work_off()
     assert traces.named("process default") == []
@@ -160,13 +163,35 @@ def test_an_error_of_the_tracer_is_logged_and_the_task_runs(
     assert "could not be traced" in caplog.text
 
 
+@pytest.mark.parametrize("at", ["begin", "end"])
+def test_span_that_raises_changes_no_outcome(
+    redis_server: Store, traces: Traces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at: str
+) -> None:
+    @contextmanager
+    def broken(span: Any, **_: Any) -> Iterator[None]:
+        if at == "begin":
+            raise SystemExit("begin")
+        try:
+            yield
+        finally:
+            raise SystemExit("end")
+
+    result, failed = add.enqueue(1, 2), fail.enqueue("mine")
+    monkeypatch.setattr("opentelemetry.trace.use_span", broken)
+    work_off()
+
+    failed.refresh()
+    assert (result.get(0), failed.errors[0].message) == (3, "mine")
+    assert f"The run of task {result.id} could not be traced." in caplog.text
+
+
 def test_spans_that_wait_for_export_are_exported_when_a_worker_process_exits(redis_server: Store) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=600_000))
     instrument(provider)
     try:
         add.enqueue(1, 2)
-        tracing.flush()
+        pipeline.notify("on_process_stop", WorkerDescription("host:1", ("default",), "default"))
     finally:
         uninstrument()
         provider.shutdown()

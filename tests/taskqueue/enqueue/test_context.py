@@ -20,9 +20,10 @@ from django_redis_components.taskqueue import (
     context,
     task,
 )
-from django_redis_components.taskqueue.context import observer_for
+from django_redis_components.taskqueue.context import result_of_run
 from django_redis_components.taskqueue.record import MAX_METADATA_BYTES, check_progress
 from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.worker.execution import Execution
 from tests.support import Proxy, Store, eventually
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
@@ -171,11 +172,18 @@ def test_save_metadata_raises_when_the_lease_is_lost(store: Store) -> None:
     assert str(LeaseLost("x")) == "The run of task x has lost its lease; the task may be running on another worker."
 
 
+def context_of(task: Any, job: Job) -> TaskContext:
+    """The context that the run of a job gets."""
+    _, context = result_of_run(task, job, task.connection)
+    assert context is not None
+    return context
+
+
 def test_earlier_run_of_the_same_worker_cannot_overwrite_metadata(redis_server: Store) -> None:
     result = use_context.enqueue()
     fetcher = new_fetcher()
     [first] = fetcher.fetch("0", 1)
-    late = observer_for(use_context, first, [], {}, {}).args[0]
+    late = context_of(use_context, first)
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     late.metadata["late"] = True
@@ -192,7 +200,7 @@ def test_save_metadata_raises_after_the_run(redis_server: Store) -> None:
     result = use_context.enqueue()
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    kept = observer_for(use_context, job, [], {}, {}).args[0]
+    kept = context_of(use_context, job)
     settle_now(fetcher, ok(job))
 
     with pytest.raises(LeaseLost):
@@ -208,7 +216,7 @@ def ok(job: Job) -> Ack:
 def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = use_context.enqueue()
     [job] = new_fetcher().fetch("0", 1)
-    late = observer_for(use_context, job, [], {}, {}).args[0]
+    late = context_of(use_context, job)
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     for number in range(5):
@@ -225,19 +233,20 @@ def test_progress_is_written_after_an_outage(
     proxied = through_the_proxy()
     result = proxied.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
-    attempt = observer_for(proxied, job, [], {}, {})
+    execution = Execution(job, proxied)
+    execution.start()
+    attempt = execution.args[0]
 
     proxy.stop_accepting()
     proxy.cut()
-    attempt.args[0].progress(1, 2)
-    run_async(attempt.args[0].aprogress, 2, 2)
+    attempt.progress(1, 2)
+    run_async(attempt.aprogress, 2, 2)
     proxy.accept_again()
-    attempt.on_finish("retry", LookupError("x"))
+    error = LookupError("x")
+    execution.finish(execution.failure(error), error)
 
-    assert [f"The progress of task {result.id} could not be written (" in r.getMessage() for r in caplog.records] == [
-        True,
-        True,
-    ]
+    texts = [record.getMessage() for record in caplog.records]
+    assert sum(f"The progress of task {result.id} could not be written (" in text for text in texts) == 2
     result.refresh()
     assert result.progress == Progress(2, 2)
 
@@ -248,8 +257,8 @@ def test_metadata_that_could_not_be_read_is_not_overwritten(redis_server: Store,
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     proxy.stop_accepting()
     proxy.cut()
-    given = observer_for(proxied, job, [], {}, {}).args[0]
-    again = observer_for(proxied, job, [], {}, {}).args[0]
+    given = context_of(proxied, job)
+    again = context_of(proxied, job)
     with pytest.raises(redis.exceptions.RedisError):
         print(given.metadata)
 
@@ -375,10 +384,3 @@ def test_invalid_progress_is_refused(args: tuple[Any, ...], text: str) -> None:
 
 def test_a_long_note_is_cut() -> None:
     assert len(check_progress(1, None, "x" * 1_000).note) == 500
-
-
-def test_plain_task_has_no_observer(redis_server: Store) -> None:
-    add.enqueue(1, 2)
-    [job] = new_fetcher().fetch("0", 1)
-
-    assert observer_for(add, job, [1, 2], {}, {}) is None

@@ -6,13 +6,14 @@ import asyncio
 import errno
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from django_redis_components.core.live_events import RECORDER
-from django_redis_components.taskqueue import signals, tracing
+from django_redis_components.taskqueue import Middleware, RunContext, RunOutcome, WorkerDescription, signals
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
@@ -116,34 +117,21 @@ def test_receiver_that_raises_changes_no_outcome(redis_server: Store, name: str,
     assert runs_of(redis_server, "return_once") == 1
 
 
-class BrokenTracer:
-    """Its spans raise at their begin or their end."""
+class BrokenAround(Middleware):
+    """Raises what ends threads, around the run or after it."""
 
     def __init__(self, at: str) -> None:
         self._at = at
 
-    def create(self, name: str, queue: str, task_id: str) -> dict[str, str]:
-        return {"trace": task_id}
+    def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:
+        raise SystemExit(self._at)
 
-    def process(self, job: Job, carrier: Any) -> AbstractContextManager[None]:
-        return self._span()
-
-    @contextmanager
-    def _span(self) -> Iterator[None]:
-        if self._at == "begin":
-            raise SystemExit("begin")
-        try:
-            yield
-        finally:
-            raise SystemExit("end")
-
-    def flush(self) -> None: ...
+    def on_process_start(self, process: WorkerDescription) -> None:
+        raise LookupError(self._at)
 
 
-@pytest.mark.parametrize("at", ["begin", "end"])
-def test_span_that_raises_changes_no_outcome(redis_server: Store, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    monkeypatch.setattr(tracing, "tracer", BrokenTracer(at))
-    with running_worker(*QUEUES, threads=2) as worker:
+def test_middleware_that_raises_after_the_run_changes_no_outcome(redis_server: Store) -> None:
+    with pipeline.installed(BrokenAround("outcome")), running_worker(*QUEUES, threads=2) as worker:
         assert return_once.enqueue().get(60) == "returned"
         failing = fail_thrice.enqueue("mine")
         eventually(lambda: (failing.refresh(), failing.is_finished)[1])

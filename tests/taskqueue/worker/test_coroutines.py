@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import sys
 import threading
 from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import Task, get_queue, registry
-from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -256,45 +253,6 @@ def test_each_coroutine_has_a_separate_database_thread(redis_server: Store) -> N
         assert same_connection
     assert "event-loop" not in {name for name, _, _ in used}
     eventually(lambda: not {name for name, _, _ in used} & {thread.name for thread in threading.enumerate()})
-
-
-@dataclasses.dataclass
-class Witness:
-    """Takes part in a run, and notes where it is asked, and inside which exception."""
-
-    args: list[Any]
-    logs_failure: bool = False
-
-    def convert(self, value: Any) -> Any:
-        recorded.append(("returned", threading.current_thread().name == "event-loop"))
-        return ["kept", value]
-
-    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        recorded.append((outcome, threading.current_thread().name == "event-loop", sys.exc_info()[1] is exc))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WitnessedTask(Task[Any, Any, Any]):
-    """A task whose runs have a witness."""
-
-    @staticmethod
-    def run_observer(task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
-        return Witness(args)
-
-
-def test_observer_of_a_coroutine_may_block(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for task in (add_async, raise_async):
-        fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
-        monkeypatch.setitem(registry.tasks, task.name, WitnessedTask(**fields))
-
-    with running_worker():
-        assert add_async.enqueue(2, 3).get(60) == ["kept", 5]
-        assert recorded == [("returned", False), ("ok", False, True)]
-        recorded.clear()
-        result = raise_async.enqueue("LookupError")
-        eventually(lambda: result.refresh() or result.is_finished)
-
-    assert recorded == [("fail", False, True)]
 
 
 def test_error_on_close_does_not_change_the_outcome(
