@@ -13,7 +13,7 @@ from tests.browser.test_dashboard import ready_site, sign_in, violations
 from tests.dashboard.support import settle_tasks
 from tests.dashboard.test_queue_page import url_of
 from tests.support import Store, eventually
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")

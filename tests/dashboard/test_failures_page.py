@@ -35,7 +35,7 @@ from tests.dashboard.test_queue_page import QUEUES, url_of, write_past
 from tests.support import Store
 from tests.support.raising_logs import raising_logs
 from tests.taskqueue.hostile.errors import AttributesError
-from tests.taskqueue.store.test_control_failed import counts, fail_many
+from tests.taskqueue.store.support import counts, fail_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
 

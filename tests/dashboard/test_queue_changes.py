@@ -18,7 +18,7 @@ from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import Page
 from tests.dashboard.test_queue_page import QUEUES, url_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import counts, fail_many, ids
+from tests.taskqueue.store.support import counts, fail_many, ids
 from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import note
 

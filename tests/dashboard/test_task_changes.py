@@ -19,7 +19,7 @@ from tests.dashboard.test_queue_changes import verb_url as queue_verb_url
 from tests.dashboard.test_queue_page import url_of as queue_url
 from tests.dashboard.test_task_page import TASKS, text, url_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import counts, fail_many, park_many
+from tests.taskqueue.store.support import counts, fail_many, park_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
 

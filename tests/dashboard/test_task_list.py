@@ -16,7 +16,7 @@ from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.dashboard.test_queue_page import url_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import fail_thrice, note
 

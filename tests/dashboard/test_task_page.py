@@ -18,7 +18,7 @@ from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.dashboard.test_queue_page import url_of as queue_url
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import base_key, new_fetcher
 from tests.taskqueue.tasks import add, echo, note
 
