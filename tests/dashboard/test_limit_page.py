@@ -17,7 +17,7 @@ from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.ratelimits.test_hit_counts import count_hits, send_counts_by_hand
+from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
