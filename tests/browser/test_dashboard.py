@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from tests.browser.conftest import Complaints
 from tests.browser.support import REFRESH_S, ready_site, sign_in, violations
+from tests.dashboard.queue_pages import write_error, write_past
 from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
-from tests.dashboard.test_queue_page import write_error, write_past
 from tests.support import Store, eventually
 
 

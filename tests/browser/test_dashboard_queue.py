@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
 from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
-from tests.dashboard.test_queue_page import url_of
 from tests.support import Store, eventually
 from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.tasks import note

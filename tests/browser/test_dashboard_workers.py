@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import write_worker
-from tests.dashboard.test_worker_page import REPORT, WORKERS, fill, waiting
+from tests.dashboard.worker_pages import REPORT, WORKERS, fill, waiting
 from tests.support import Store
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.autocomplete.test_hostile_values import HOSTILE
+from tests.autocomplete.hostile_values import HOSTILE
 from tests.support import eventually, run_together
 from tests.support.demo import Demo, Reply, demo_environment
 

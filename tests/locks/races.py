@@ -8,8 +8,6 @@ from tests.support import Proxy, Store
 from tests.support.processes import Children
 
 SECONDS = float(os.environ.get("RACE_SECONDS", "2"))
-
-
 #: Share of replies that are lost.
 LOSS = 0.05
 
