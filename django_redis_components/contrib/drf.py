@@ -1,5 +1,7 @@
 """A throttle for Django REST framework that counts in Redis, atomically, with the package's rate limits.
 
+In the settings of a site::
+
     REST_FRAMEWORK = {
         "DEFAULT_THROTTLE_CLASSES": ["django_redis_components.contrib.drf.RedisRateThrottle"],
         "DEFAULT_THROTTLE_RATES": {"api": "100/m"},

@@ -4,43 +4,70 @@ Core imports no component. A component writes each operation once, as a generato
 the two drivers `run` and `arun` make its sync and its async method. Importing core reads no setting and opens no
 connection.
 
-==================  ================================================================================
-exceptions          the root `RedisComponentsError`, and errors that need no client
-units, rates        durations in seconds to milliseconds; rates such as "10/m"
-names, keys         validation of names; names to keys
-conf, sections      `REDIS_COMPONENTS`: one frozen dataclass per section
-text                folding of text for search
-serialization       JSON for arguments and return values
-protocol            `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
-scripts             `LuaScript`: one file per operation
-client/             see below
-leasing/            leases, FIFO waiting and renewal for locks and semaphores
-decorators          decorators that run a function inside a context manager
-name_templates      names of decorated calls, as templates over their arguments
-registry            the names that decorators use, for the dashboard
-discovery           what is called after the `tasks` modules were imported
-circuit_breaker     skipping Redis after failures
-outage_log          log messages about an outage
-flushing            data for the dashboard that a thread sends once a second
-live_events         events for the dashboard's page Live
-client_address      a visitor's address behind proxies
-failpoints          named points at which crash tests end the process
-==================  ================================================================================
+Modules, by what they are for:
+
+========================  ==========================================================================
+exceptions                the root `RedisComponentsError`, and errors that need no client
+exception_text            exceptions as text, whatever their class does
+guarded_logger            loggers whose errors never reach the code that logs
+units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
+names, keys               validation of names; names to Redis keys
+secrets                   passwords that neither errors nor recorded variables show
+conf                      `REDIS_COMPONENTS`: read on first use, dropped when it changes
+sections, setting_checks  one frozen dataclass for each section; the checks of values
+serialization             JSON for arguments and return values
+text                      folding of text for search
+protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
+scripts                   `LuaScript`: one file for each operation
+client/                   from an alias to the socket: see below
+leasing/                  leases of locks and semaphores: see below
+circuit_breaker           skipping Redis after failures
+outage_log                log messages about an outage
+decorators                decorators that run a function inside a context manager
+name_templates            names of decorated calls, as templates over their arguments
+registry, instances       names and live objects of this process, for the dashboard
+discovery                 what is called after the `tasks` modules were imported
+model_changes             following the changes of a model's objects
+flushing                  data for the dashboard that a thread sends once a second
+live_events               events for the dashboard's page Live
+client_address            a visitor's address behind proxies
+decompression             gzip and zstd streams, block by block
+regular_files             opening files that must be regular ones
+polling, forks            what platforms lack: `select.poll`; callbacks after a fork
+failpoints                named points at which crash tests end the process
+========================  ==========================================================================
 
 The client, from the alias to the socket:
 
-==================  ================================================================================
-connections         alias -> client, made on first use, safe after a fork
-endpoint            where and how to connect; made by `urls` and `caches`
-_async, _sync       client and pool; `_sync` is generated from `_async` (`make sync`)
-topology            which node serves a key: standalone, Sentinel, Cluster
-exceptions          errors of connections, which are also redis-py's
-retry               what is sent again after an error
-slot_migration      Cluster slots that are being moved
-server              the server's version
-transport           sockets, encoding of commands
-wakeup_listener     waiting for wakeup keys with a local timer
-==================  ================================================================================
+========================  ==========================================================================
+connections               alias -> client, made on first use, safe after a fork
+page_clients, budget      clients for what a page can omit; the time that a page waits in total
+endpoint, urls, caches    where and how to connect, from a URL or from Django's `CACHES`
+_async, _sync             client and pool; `_sync` is generated from `_async` (`make sync`)
+topology                  which node serves a key: standalone, Sentinel, Cluster
+retry                     what is sent again after an error
+slot_migration            Cluster slots that are being moved
+server                    the server's version
+exceptions                errors of connections, which are also redis-py's
+transport                 connections to one node, with and without an event loop
+encoding                  commands as bytes
+kernel_timeout            timeouts that the kernel keeps
+event_loops               waits and closing on an event loop
+wakeup_listener           waiting for wakeup keys with a local timer
+========================  ==========================================================================
+
+Leases, from the object to the scripts:
+
+========================  ==========================================================================
+leased, context_managers  the methods of locks and semaphores; `with` and `async with`
+flows                     their operations, as flows
+owner, lease              who owns a lease, and what the owner knows about it
+wait_queue                FIFO waiting
+calls                     script calls, repeated by token
+renewal, background       the thread that renews leases and reports lost ones
+holder                    the description of a holder, for operators
+forced_release            the release by an operator
+========================  ==========================================================================
 
 Keys, besides those of the components:
 

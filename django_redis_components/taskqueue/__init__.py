@@ -14,6 +14,33 @@ Guarantees, with crashes and concurrent calls:
   keep their position, and nothing is polled.
 * The client repeats `enqueue` after a lost reply: the id of the task makes the call idempotent.
 
+Modules; this package re-exports what a site uses:
+
+==========================  ============================================================================
+task, options               `@task` and `Task`; the options and their validation
+retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
+registry                    tasks by name; a name from Redis is looked up here and never imported
+call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
+enqueue                     a call becomes a message, which is sent at once or on commit
+result, record, failure     `TaskResult`; the record it was read from; stored exceptions
+context                     what a task knows and reports while it runs
+queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
+fields                      the legend of stored data, for Python and Lua: fields, keys, states
+store/                      the scripts, and the flows that call them: messages, records, queues
+flows/                      chains and groups
+schedules/                  periodic tasks: decorators, due times, the scheduler of the poller
+stats/                      what the dashboard reads: counters, histograms, errors, workers
+worker/                     a worker process: fetcher, threads, event loop, runs, time limits
+supervisor/                 the process that forks workers, renews their leases, kills and replaces them
+poller                      recovers leases, wakes workers for due tasks, sends periodic tasks, prunes
+startup                     starts a worker or a poller, for the commands
+signals, tracing            what observes a task: Django's signals; spans
+logs, log_handler           the current task in log records; the handler of `runworker`
+guarded_logger, forks       no error of the site's logging, and no fork of a task, acts on a worker
+checks, exceptions          system checks; errors
+lua/                        one script for each operation, shared parts in lua/shared
+==========================  ============================================================================
+
 Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 
 ============================  ======  =======================================================  =====================

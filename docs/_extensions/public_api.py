@@ -9,10 +9,14 @@ import argparse
 import dataclasses
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic
+
+from django.dispatch import Signal
+from sphinx.pycode import ModuleAnalyzer
 
 PAGE = Path(__file__).resolve().parents[1] / "api.md"
 PACKAGE = "django_redis_components"
@@ -22,6 +26,7 @@ MODULES = {
     "locks": "Locks",
     "semaphores": "Semaphores",
     "ratelimits": "Rate limits",
+    "ratelimits.signals": "Rate limits: signals",
     "transactions": "Transactions",
     "expiry": "Expiry",
     "expiry.cache": "Expiry: cache backend",
@@ -29,12 +34,15 @@ MODULES = {
     "taskqueue.signals": "Task queue: signals",
     "taskqueue.logs": "Task queue: logs",
     "autocomplete": "Autocomplete",
+    "autocomplete.admin": "Autocomplete: admin",
     "search": "Search",
     "analytics": "Analytics",
     "bloom": "Bloom filters",
     "files": "File channels",
     "aggregation": "Aggregation",
     "messaging": "Messaging",
+    "dashboard": "Dashboard",
+    "dashboard.admin": "Dashboard: other admin sites",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
     "contrib.opentelemetry": "OpenTelemetry",
@@ -42,6 +50,12 @@ MODULES = {
     "contrib.django_tasks": "Django's Tasks framework",
     "core.exceptions": "Base exceptions",
 }
+
+#: The public names of modules that have no `__all__`, and whose other names are not public.
+NAMES = {"dashboard.admin": ("register",)}
+
+#: A line "name, name: text" of the section Attributes of a docstring.
+_ATTRIBUTES = re.compile(r"^    (\w+(?:, \w+)*): ", re.M)
 
 
 def render() -> str:
@@ -53,20 +67,46 @@ def render() -> str:
             "Every public name on one page. A method with an async twin is marked with the twin's name.",
             "",
             *(line for module, title in MODULES.items() for line in _module_lines(module, title)),
+            *_tag_lines(),
+            *_url_lines(),
         ]
     )
 
 
 def _module_lines(name: str, title: str) -> Iterator[str]:
     module = importlib.import_module(f"{PACKAGE}.{name}")
-    public = getattr(module, "__all__", None) or [key for key, value in vars(module).items() if _is_own(value, module)]
+    own = [key for key, value in vars(module).items() if _is_own(value, module)]
+    public = NAMES.get(name) or getattr(module, "__all__", None) or own
     yield from (f"## {title}", "", f"`from {PACKAGE}.{name} import …`", "", "```text")
     for key in sorted(public, key=_kind_of(module)):
         yield from _name_lines(key, getattr(module, key))
     yield from ("```", "")
 
 
+def _tag_lines() -> Iterator[str]:
+    module = importlib.import_module(f"{PACKAGE}.templatetags.redis_components")
+    yield from ("## Template tags", "", "`{% load redis_components %}`", "", "```text")
+    for kind, names in (("tag", module.register.tags), ("filter", module.register.filters)):
+        for name in sorted(names):
+            function = inspect.unwrap(getattr(module, name))
+            yield f"{kind} {name}{_signature(function, without=('context',))}"
+    yield from ("```", "")
+
+
+def _url_lines() -> Iterator[str]:
+    """Yield the URLs that a site includes. `async_urls` has the same with async views."""
+    module = importlib.import_module(f"{PACKAGE}.urls")
+    include = f'`include("{PACKAGE}.urls")`, under ASGI `include("{PACKAGE}.async_urls")`'
+    yield from ("## URLs and views", "", include, "", "```text")
+    for pattern in module.urlpatterns:
+        view = inspect.unwrap(pattern.callback)
+        yield f"{module.app_name}:{pattern.name}  {pattern.pattern}  {view.__module__}.{view.__name__}"
+    yield from ("```", "")
+
+
 def _is_own(value: Any, module: Any) -> bool:
+    if isinstance(value, Signal):
+        return True
     return inspect.isclass(value) and value.__module__ == module.__name__ and not value.__name__.startswith("_")
 
 
@@ -82,13 +122,30 @@ def _kind_of(module: Any) -> Any:
 def _name_lines(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value) and issubclass(value, BaseException):
         yield f"{name}({', '.join(base.__name__ for base in value.__bases__)})"
+    elif isinstance(value, Signal):
+        yield f"{name}: Signal"
+    elif _is_named_tuple(value):
+        yield f"{name}({', '.join(_tuple_fields(value))})"
+        yield from _member_lines(value, shown=set(value._fields))
     elif inspect.isclass(value):
-        yield f"{name}{_signature(value) if _has_own_constructor(value) else ''}"
-        yield from _member_lines(value)
+        is_made = _has_own_constructor(value)
+        yield f"{name}{_signature(value) if is_made else ''}"
+        yield from _member_lines(value, shown=_parameters(value) if is_made else set())
     elif callable(value) and not name.isupper():
         yield f"{name}{_signature(value)}"
     else:
         yield f"{name} = {value!r}" if name.isupper() else name
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def _tuple_fields(kind: Any) -> Iterator[str]:
+    for name in kind._fields:
+        annotation = _Text.of(kind.__annotations__.get(name, "Any"))
+        default = f" = {kind._field_defaults[name]!r}" if name in kind._field_defaults else ""
+        yield f"{name}: {annotation!r}{default}"
 
 
 def _has_own_constructor(kind: type) -> bool:
@@ -97,23 +154,47 @@ def _has_own_constructor(kind: type) -> bool:
         return all(base.__module__.startswith(PACKAGE) or base in (object, Generic) for base in kind.__mro__)
     makers = (vars(base).get(name) for base in kind.__mro__ for name in ("__new__", "__init__"))
     first = next((maker for maker in makers if maker is not None), None)
-    return str(getattr(first, "__module__", "")).startswith(PACKAGE)
+    return str(getattr(getattr(first, "__func__", first), "__module__", "")).startswith(PACKAGE)
 
 
-def _member_lines(kind: type) -> Iterator[str]:
-    members = {
-        name: member
-        for base in reversed(kind.__mro__)
-        if base.__module__.startswith(PACKAGE)
-        for name, member in vars(base).items()
-        if not name.startswith("_")
-    }
+def _member_lines(kind: type, *, shown: set[str]) -> Iterator[str]:
+    """Yield the members of a class, those of the package's base classes first.
+
+    Args:
+        shown: names that the line of the class has shown.
+    """
+    bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith(PACKAGE)]
+    members = {name: member for base in bases for name, member in vars(base).items() if not name.startswith("_")}
+    for base in bases:
+        for name in _attributes(base):
+            if name not in members and name not in shown:
+                yield f"    .{name}{_type_of(base, name)}"
+                shown = shown | {name}
     for name, member in members.items():
         is_twin = name.startswith("a") and callable(members.get(name[1:]))
-        if is_twin or name in _parameters(kind):
+        if is_twin or name in shown:
             continue
         twin = f"  · a{name}" if callable(member) and f"a{name}" in members else ""
         yield f"    {_member(name, member)}{twin}"
+
+
+def _attributes(kind: type) -> list[str]:
+    """Return the attributes that a class describes: in its docstring, or in a comment above an annotation."""
+    if kind.__module__.startswith(f"{PACKAGE}.core."):
+        return []  # private
+    section = inspect.cleandoc(kind.__doc__ or "").partition("\nAttributes:\n")[2]
+    described = [name for names in _ATTRIBUTES.findall(section.partition("\n\n")[0]) for name in names.split(", ")]
+    comments = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs() if _annotations(kind) else {}
+    return described + [name for name in _annotations(kind) if (kind.__name__, name) in comments]
+
+
+def _annotations(kind: type) -> dict[str, Any]:
+    return {name: type_ for name, type_ in vars(kind).get("__annotations__", {}).items() if not name.startswith("_")}
+
+
+def _type_of(kind: type, name: str) -> str:
+    annotation = _annotations(kind).get(name)
+    return f": {_Text.of(annotation)!r}" if annotation else ""
 
 
 def _parameters(kind: type) -> set[str]:
@@ -131,15 +212,13 @@ def _member(name: str, member: Any) -> str:
     return f".{name}{_signature(function)}" if inspect.isfunction(function) else f".{name}"
 
 
-def _signature(value: Any) -> str:
+def _signature(value: Any, *, without: tuple[str, ...] = ("self", "cls")) -> str:
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return "(…)"
-    kept = [_readable(item) for item in signature.parameters.values() if item.name not in ("self", "cls")]
-    returns = signature.return_annotation
-    if returns in (None, "None") and inspect.isclass(value):
-        returns = inspect.Signature.empty
+    kept = [_readable(item) for item in signature.parameters.values() if item.name not in without]
+    returns = inspect.Signature.empty if inspect.isclass(value) else signature.return_annotation
     return str(signature.replace(parameters=kept, return_annotation=_Text.of(returns)))
 
 
@@ -164,6 +243,7 @@ class _Text:
         """Show an annotation as written in the source."""
         if annotation is inspect.Parameter.empty:
             return annotation
+        annotation = getattr(annotation, "__forward_arg__", annotation)
         text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
         return cls(text.strip("\"'").replace(f"{PACKAGE}.", ""))
 
@@ -189,6 +269,7 @@ if __name__ == "__main__":
     import django
     from django.conf import settings
 
-    settings.configure(INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", PACKAGE], USE_TZ=True)
+    apps = [f"django.contrib.{name}" for name in ("admin", "auth", "contenttypes", "messages", "sessions")]
+    settings.configure(INSTALLED_APPS=[*apps, PACKAGE], USE_TZ=True)
     django.setup()
     sys.exit(main())

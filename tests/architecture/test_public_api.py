@@ -1,13 +1,24 @@
-"""docs/api.md is current."""
+"""docs/api.md is current and whole."""
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 
-from tests.architecture.sources import ROOT
+import pytest
+from django.dispatch import Signal
 
+from django_redis_components.templatetags import redis_components
+from django_redis_components.urls import urlpatterns
+from tests.architecture.sources import ENTRY_POINTS, LAYERS, PACKAGE, ROOT, modules
+
+PAGE = ROOT / "docs" / "api.md"
 GENERATOR = ROOT / "docs" / "_extensions" / "public_api.py"
+
+#: Components whose names sites import.
+PUBLIC = [name for name, layer in LAYERS.items() if 0 < layer < ENTRY_POINTS and name != "contrib"]
 
 
 def test_the_page_of_the_public_api_is_current() -> None:
@@ -16,3 +27,39 @@ def test_the_page_of_the_public_api_is_current() -> None:
     )
 
     assert done.returncode == 0, f"docs/api.md is out of date; run `make docs`. {done.stderr}"
+
+
+@pytest.mark.parametrize("component", PUBLIC)
+def test_page_lists_every_public_name_of_a_component(component: str) -> None:
+    public = importlib.import_module(f"{PACKAGE}.{component}").__all__
+
+    assert set(public) - listed() == set()
+
+
+def test_page_lists_the_fields_of_named_tuples_and_of_numbers() -> None:
+    text = PAGE.read_text()
+
+    assert re.search(r"^LogEntry\(day: date, address: str, ", text, re.M)
+    assert re.search(r"^Estimate\(value: int, \*, error: float = ", text, re.M)
+
+
+def test_page_lists_every_signal() -> None:
+    sources = [importlib.import_module(module.name) for module in modules() if module.name.endswith(".signals")]
+    signals = {name for source in sources for name, value in vars(source).items() if isinstance(value, Signal)}
+
+    assert signals
+    assert {name for name in signals if f"\n{name}: Signal\n" not in PAGE.read_text()} == set()
+
+
+def test_page_lists_every_template_tag_filter_and_url() -> None:
+    text = PAGE.read_text()
+
+    register = redis_components.register
+    assert [name for name in register.tags if f"\ntag {name}(" not in text] == []
+    assert [name for name in register.filters if f"\nfilter {name}(" not in text] == []
+    assert [pattern.name for pattern in urlpatterns if f"\n{PACKAGE}:{pattern.name}  " not in text] == []
+
+
+def listed() -> set[str]:
+    """Return the names at the beginning of the page's lines."""
+    return set(re.findall(r"^(\w+)", PAGE.read_text(), re.M))

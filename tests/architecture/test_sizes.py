@@ -9,11 +9,17 @@ from tests.architecture.sources import modules
 #: Lines. Most are far shorter.
 FILE_LIMIT, FUNCTION_LIMIT = 400, 50
 
+#: Files that are longer, each with the reason why it is one noun that stays whole.
+LONG_FILES: dict[str, str] = {}
 
-def test_no_file_is_longer_than_the_limit() -> None:
-    lengths = {module.name: module.text.count("\n") for module in modules()}
 
-    assert {name: lines for name, lines in lengths.items() if lines > FILE_LIMIT} == {}
+def test_every_file_above_the_limit_is_named_with_its_reason() -> None:
+    long = {module.name for module in modules() if module.text.count("\n") > FILE_LIMIT}
+
+    assert long == set(LONG_FILES), (
+        "Look for the second noun in a file of more than 400 lines. If there is none, do not split it: add it to"
+        " LONG_FILES with the reason. Remove those that have become shorter."
+    )
 
 
 def test_no_function_is_longer_than_the_limit() -> None:

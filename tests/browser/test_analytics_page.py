@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import Events, Ranking, SignIns, roll_up_cohorts, roll_up_retention
 from django_redis_components.analytics.dates import site_date
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Complaints
-from tests.browser.test_market import fits, sign_in
+from tests.browser.market import fits, sign_in
 from tests.support import eventually
 from tests.support.demo import Demo, demo_environment
 from tests.support.processes import Children

@@ -6,35 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.contrib.auth.models import User
-from django.test import Client
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.dashboard import responses
 from tests.browser.conftest import Complaints
-from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
-from tests.dashboard.test_queue_page import write_error, write_past
-from tests.support import Store, eventually, skip_missing
-from tests.support.axe import AXE_SCRIPT, install_axe
-
-#: Markup of Django's admin, of which axe reports that links look like the text around them.
-NOT_OURS = [[".breadcrumbs"], ["#header"]]
-
-#: Seconds between two refreshes here, instead of five.
-REFRESH_S = 0.1
+from tests.browser.support import REFRESH_S, ready_site, sign_in, violations
+from tests.dashboard.queue_pages import write_error, write_past
+from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
+from tests.support import Store, eventually
 
 
 @pytest.fixture
 def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
     return ready_site(live_server, monkeypatch)
-
-
-def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(responses, "REFRESH_S", REFRESH_S)
-    User.objects.create_superuser("admin", password="secret")
-    return live_server.url
 
 
 def fill(store: Store) -> None:
@@ -47,25 +31,6 @@ def fill(store: Store) -> None:
     write_schedule(store, "shop.tasks.refresh every 300 s", late_s=90)
     UniqueVisitors("default").add(*range(50))
     SignIns("default").sign_in(7)
-
-
-def sign_in(page: Page, site: str) -> None:
-    """Open the dashboard as the superuser, with the session cookie of a test client."""
-    client = Client()
-    client.force_login(User.objects.get(username="admin"))
-    name = settings.SESSION_COOKIE_NAME
-    page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    page.goto(f"{site}{URL}")
-    page.wait_for_selector("[data-drc-dashboard]")
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe-core reports about the page, of any impact."""
-    if problem := install_axe():
-        skip_missing(f"accessibility cannot be checked: {problem}")
-    page.evaluate(AXE_SCRIPT.read_text() + ";0")
-    found = page.evaluate("(exclude) => axe.run({ exclude }).then((results) => results.violations)", NOT_OURS)
-    return [f"{one['id']}: {[node['html'] for node in one['nodes']]}" for one in found]
 
 
 #: Columns of the table of queues, counted behind their names.

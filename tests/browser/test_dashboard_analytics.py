@@ -22,7 +22,7 @@ from django_redis_components.analytics import (
 )
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.bloom import BloomFilter
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
 from tests.support import Store
 
 ANALYTICS = "/admin/django_redis_components/analytics/"

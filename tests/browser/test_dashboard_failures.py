@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.failure_pages import DELETE, FAILURES
 from tests.dashboard.support import fail_with, group_of
-from tests.dashboard.test_failures_page import DELETE, FAILURES
 from tests.support import Store
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import URL, now_ms, write_poller, write_queue
 from tests.support import Store
 from tests.taskqueue.support import base_key

@@ -17,14 +17,13 @@ from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import Schedules, chain, group
 from tests.browser.conftest import Complaints
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.action_pages import ACTIONS, write_entries
+from tests.dashboard.addresses import LIMITS, SCHEDULES
+from tests.dashboard.flow_pages import url_of as flow_url
+from tests.dashboard.lock_pages import LOCKS, wait_in_line
 from tests.dashboard.support import work_off_in_a_thread
-from tests.dashboard.test_actions_page import ACTIONS, write_entries
-from tests.dashboard.test_flow_page import url_of as flow_url
-from tests.dashboard.test_limit_page import LIMITS
-from tests.dashboard.test_lock_page import LOCKS, wait_in_line
-from tests.dashboard.test_schedule_page import SCHEDULES
-from tests.ratelimits.test_hit_counts import count_hits
+from tests.ratelimits.support import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
 

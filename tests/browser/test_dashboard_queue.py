@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
-from tests.dashboard.test_queue_page import url_of
 from tests.support import Store, eventually
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")

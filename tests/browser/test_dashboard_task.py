@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import TaskResult
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import URL, settle_tasks, write_worker
-from tests.dashboard.test_task_page import url_of
+from tests.dashboard.task_pages import url_of
 from tests.support import Store
 from tests.taskqueue.tasks import echo
 

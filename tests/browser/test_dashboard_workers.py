@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import write_worker
-from tests.dashboard.test_worker_page import REPORT, WORKERS, fill, waiting
+from tests.dashboard.worker_pages import REPORT, WORKERS, fill, waiting
 from tests.support import Store
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.browser.market import fits, sign_in
 from tests.support import eventually
-from tests.support.demo import PASSWORD, Demo
 
 #: Seconds within which a rush must be over.
 RUSH_S = 90
@@ -16,19 +16,6 @@ RUSH_S = 90
 #: Pages that everybody may see, and pages for members.
 OPEN_PAGES = ["/", "/rush/", "/places/?by=city", "/search/?q=a", "/?show=sold", "/items/1/", "/login/", "/mails/"]
 MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/", "/chats/"]
-
-
-def sign_in(page: Page, demo: Demo, username: str) -> None:
-    page.goto(f"{demo.base}/login/")
-    page.get_by_label("Username").fill(username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{demo.base}/")
-
-
-def fits(page: Page) -> bool:
-    """Return whether the page does not scroll sideways."""
-    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
 def test_a_visitor_buys_an_item_and_the_mail_appears(page, demo):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import struct
 import threading
 import time
+from html.parser import HTMLParser
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -16,6 +18,7 @@ from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
@@ -174,3 +177,59 @@ def raised(text: str) -> Exception:
 def group_of(text: str) -> str:
     """Return the fingerprint of tasks that `fail_with` lets fail with a text."""
     return fingerprint(raised(text)).partition(" ")[0]
+
+
+#: Names that an attacker might choose.
+HOSTILE = [
+    "<b>bold</b>",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7|add:7 }}",
+    "a&amp;b",
+    "\u202eevil",
+]
+
+
+SIGN_INS_OFF = {"ANALYTICS": {"SIGN_IN_ON_LOGIN": False}}
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def dump(store: Store) -> dict[bytes, tuple[bytes, bool]]:
+    """Every key with its content, and whether it has a TTL."""
+    found = store.keys()
+    return {key: (store.raw.dump(key), store.raw.pttl(key) > 0) for key in found}
+
+
+def browser(*permissions: str) -> Client:
+    """Return a client of a staff user with these permissions."""
+    user = User.objects.create_user("-".join(permissions) or "nobody", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def fields_of(response: Any) -> dict[str, str]:
+    """Return the hidden fields of a confirmation."""
+    return {each["name"]: each["value"] for each in Page(response.content.decode()).all("input") if each.get("value")}
+
+
+def write_minute(store: Store, queue: str, **events: int) -> None:
+    """Write the counters of the last full minute."""
+    minute = now_ms(store) // 60_000 - 1
+    numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
+    store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)

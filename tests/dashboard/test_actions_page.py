@@ -6,38 +6,24 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
-from django_redis_components.dashboard.models import Lock, Queues
+from django_redis_components.dashboard.models import Lock
 from django_redis_components.taskqueue import get_queue
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.dashboard.test_queue_changes import fields_of, verb_url
-from tests.dashboard.test_queue_page import url_of
+from tests.dashboard.action_pages import ACTIONS, write_entries
+from tests.dashboard.queue_pages import url_of, verb_url
+from tests.dashboard.support import HOSTILE, Page, browser, fields_of, text_of
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
 
-ACTIONS = "/admin/django_redis_components/action/"
-
 
 @pytest.fixture
 def operator() -> Client:
     return browser("view_overview", "view_action", "purge_queue", "restore_task")
-
-
-def write_entries(count: int, model: type = Queues, name: str = "mail", message: str = "Pause: done.") -> None:
-    user, _ = User.objects.get_or_create(username="ada")
-    content_type = ContentType.objects.get_for_model(model)
-    LogEntry.objects.bulk_create(
-        LogEntry(user=user, content_type=content_type, object_id=name, action_flag=CHANGE, change_message=message)
-        for _ in range(count)
-    )
 
 
 def test_purge_is_listed_and_undone_from_the_page(redis_server: Store, operator: Client) -> None:

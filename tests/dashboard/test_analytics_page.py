@@ -15,10 +15,7 @@ from django_redis_components.analytics import OTHER, Events, PageViews, SignIns,
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.ranking import registered_rankings
 from django_redis_components.bloom.filter import registered_filters
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, SIGN_INS_OFF, Page
+from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, dump, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -14,10 +14,7 @@ from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
 from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.bloom import BloomFilter
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

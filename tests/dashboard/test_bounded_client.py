@@ -22,7 +22,7 @@ from django_redis_components.dashboard.bounded_client import (
 )
 from django_redis_components.dashboard.overview.snapshot import read
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
-from tests.dashboard.support import write_poller, write_queue, write_worker
+from tests.dashboard.support import dump, write_poller, write_queue, write_worker
 from tests.support import Store
 
 
@@ -153,9 +153,3 @@ def fill(store: Store) -> None:
     write_poller(store)
     UniqueVisitors("default").add("a", "b")
     SignIns("default").sign_in(7)
-
-
-def dump(store: Store) -> dict[bytes, tuple[bytes, bool]]:
-    """Every key with its content, and whether it has a TTL."""
-    found = store.keys()
-    return {key: (store.raw.dump(key), store.raw.pttl(key) > 0) for key in found}

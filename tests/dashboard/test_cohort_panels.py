@@ -24,10 +24,7 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.ranking import registered_rankings
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.support import Store, run_async
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,7 @@ from django.test import Client
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.dashboard.admin import ADMINS
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, dump
 from tests.dashboard.urls_of_pages import PAGES, VERBS, Route, confirmations, everything, fill, pages, routes
 from tests.support import Store
 

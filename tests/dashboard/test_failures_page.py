@@ -18,44 +18,33 @@ from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.taskqueue import get_queue, get_result
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scan import Filters, scan_tasks
+from tests.dashboard.failure_pages import DELETE, FAILURES, MASK, RETRY
+from tests.dashboard.queue_pages import QUEUES, url_of, write_past
 from tests.dashboard.support import (
+    HOSTILE,
     URL,
+    Page,
+    browser,
     client_of,
+    dump,
     enqueue_to_fail,
     fail_jobs,
     fail_with,
+    fields_of,
     group_of,
     settle_tasks,
     text_of,
 )
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.dashboard.test_queue_changes import fields_of
-from tests.dashboard.test_queue_page import QUEUES, url_of, write_past
 from tests.support import Store
 from tests.support.raising_logs import raising_logs
-from tests.taskqueue.hostile.errors import AttributesError
-from tests.taskqueue.store.test_control_failed import counts, fail_many
+from tests.taskqueue.store.support import counts, fail_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
 
-FAILURES = "/admin/django_redis_components/failure/"
-RETRY, DELETE = f"{FAILURES}retry_error/", f"{FAILURES}delete_error/"
-MASK = f"{__name__}.mask_users"
 #: Messages of errors: markup, 1 MB, text that is not UTF-8, control characters.
 MESSAGES = [*HOSTILE, "x" * 1_000_000, "<b>" * 50_000, "\udc80 \x00\x1b[2K", "a\u2028b\r\nc"]
-
-
-def mask_users(text: str) -> str:
-    """Called by the page as ``DASHBOARD["MASK_ERROR"]``."""
-    if "break the mask" in text:
-        raise RuntimeError
-    if "exit" in text:
-        raise SystemExit(AttributesError())
-    return re.sub(r"user \w+", "user •••", text)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.files import FileChannel
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, text_of
 from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db

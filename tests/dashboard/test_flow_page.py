@@ -15,21 +15,13 @@ from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS
 from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
 from django_redis_components.taskqueue.shards import home
-from tests.dashboard.support import text_of, work_off_in_a_thread
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.dashboard.test_queue_changes import fields_of
+from tests.dashboard.flow_pages import FLOWS, url_of
+from tests.dashboard.support import HOSTILE, Page, browser, fields_of, text_of, work_off_in_a_thread
 from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, fail, note
 
 pytestmark = pytest.mark.django_db
-
-FLOWS = "/admin/django_redis_components/taskflow/"
-
-
-def url_of(flow_id: str) -> str:
-    return f"{FLOWS}{flow_id.replace('_', '_5F')}/"
 
 
 @pytest.fixture

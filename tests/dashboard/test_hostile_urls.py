@@ -12,9 +12,8 @@ from django.test import Client
 
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue.shards import home
-from tests.autocomplete.test_hostile_values import HOSTILE
-from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
-from tests.dashboard.test_overview_page import Page
+from tests.autocomplete.hostile_values import HOSTILE
+from tests.dashboard.support import Page, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.urls_of_pages import ADMIN, EXAMPLES, PAGES, VERBS, address_of, fill, routes
 from tests.support import Store
 from tests.taskqueue.tasks import note

@@ -13,16 +13,13 @@ from django.test import Client
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.ratelimits import RateLimit, hit_counts, rate_limit
 from django_redis_components.ratelimits.limit import registered_limits
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.ratelimits.test_hit_counts import count_hits, send_counts_by_hand
+from tests.dashboard.addresses import LIMITS
+from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
+from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-LIMITS = "/admin/django_redis_components/ratelimit/"
 RESET = f"{LIMITS}reset/"
 
 

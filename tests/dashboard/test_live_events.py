@@ -19,7 +19,7 @@ from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.run_events import record_outcome
 from tests.dashboard.live import event, events_of, record_events, send
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser
 from tests.support import Store, eventually, run_async
 from tests.support.processes import Children
 from tests.taskqueue.support import queue_worker, running_worker

@@ -11,12 +11,9 @@ from django.test import Client
 from django_redis_components.core import flushing
 from django_redis_components.core.live_events import FIELDS, LiveEvent, stream_key
 from django_redis_components.dashboard.live.snapshot import KINDS
+from tests.dashboard.failure_pages import MASK
 from tests.dashboard.live import LIVE, event, events_of, json_of, record_events, send
-from tests.dashboard.support import URL, text_of, write_queue
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_failures_page import MASK
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.support import HOSTILE, URL, Page, browser, dump, text_of, write_queue
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -17,9 +17,8 @@ from django.test import Client, RequestFactory
 from django_redis_components.core.leasing.holder import current_work, describe_task, working_for
 from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import PermitNotOwned, Semaphore
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import LOCKS, RELEASE, browser, held_by, release_link
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.lock_pages import LOCKS, RELEASE, held_by, release_link
+from tests.dashboard.support import HOSTILE, Page, browser, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -10,33 +10,19 @@ from urllib.parse import urlencode
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.core.registry import registered_names
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
-from django_redis_components.locks.lock import PlainScripts
 from django_redis_components.semaphores import Semaphore, semaphore
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.lock_pages import LOCKS, RELEASE, held_by, release_link, wait_in_line
+from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db
-
-LOCKS = "/admin/django_redis_components/lock/"
-RELEASE = f"{LOCKS}release/"
-
-
-def browser(*permissions: str) -> Client:
-    """Return a client of a staff user with these permissions."""
-    user = User.objects.create_user("-".join(permissions) or "nobody", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture
@@ -55,29 +41,6 @@ def only_names_of_the_test(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     scope = f"{__name__}.{request.node.originalname}."
     own = lambda: [each for each in registered_names() if each.function.startswith(scope)]  # noqa: E731
     monkeypatch.setattr(snapshot, "registered_names", own)
-
-
-def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
-    """Write a waiter of a lock as the script does."""
-    run_call(PlainScripts(name, 30).acquire(token, True))
-
-
-def run_call(call: object) -> None:
-    from django_redis_components.core.client.connections import client
-
-    client().execute(call)
-
-
-def held_by(viewer: Client, **query: str) -> dict[str, dict[str, object]]:
-    """Return the resources in the page's JSON, by name and kind."""
-    found = viewer.get(LOCKS, {"format": "json", **query}).json()
-    return {f"{thing['kind']} {thing['name']}": thing for thing in found["held"]}
-
-
-def release_link(client: Client, name: str, **query: str) -> str:
-    """Return the page's link that releases the resource with this name."""
-    html = client.get(LOCKS, {"name": name, **query}).content.decode()
-    return re.findall(r'href="([^"]*/release/\?[^"]*)"', html)[0].replace("&amp;", "&")
 
 
 @pytest.mark.contract

@@ -11,8 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, Place
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -9,8 +9,7 @@ from django.test import Client
 
 from django_redis_components.dashboard.panels.messaging import MAX_BEHIND, MAX_BROADCASTS, MAX_CHATS, MAX_MAILBOXES
 from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, erase_user
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -16,10 +16,7 @@ from django.utils import timezone
 from django_redis_components.core import conf
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.problem_rows import WITHIN_S, row_with, rows, set_option, text_at
-from tests.dashboard.support import URL, fail_with, text_of
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_queue_changes import fields_of
-from tests.dashboard.test_thresholds import write_minute
+from tests.dashboard.support import URL, browser, fail_with, fields_of, text_of, write_minute
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from html.parser import HTMLParser
 
 import pytest
 from django.test import Client
@@ -13,7 +12,10 @@ from django.test import Client
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
 from tests.dashboard.support import (
+    HOSTILE,
+    SIGN_INS_OFF,
     URL,
+    Page,
     client_of,
     page_text,
     text_of,
@@ -24,33 +26,6 @@ from tests.dashboard.support import (
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
-
-#: Names that an attacker might choose.
-HOSTILE = [
-    "<b>bold</b>",
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "{{ 7|add:7 }}",
-    "a&amp;b",
-    "\u202eevil",
-]
-
-SIGN_INS_OFF = {"ANALYTICS": {"SIGN_IN_ON_LOGIN": False}}
-
-
-class Page(HTMLParser):
-    """The tags of a page with their attributes."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 @pytest.fixture

@@ -24,9 +24,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sl
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from example_project.localserver import free_port
 from tests.architecture.sources import PACKAGE_DIR
-from tests.dashboard.support import URL, client_of, text_of, write_queue
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.support import HOSTILE, URL, Page, browser, client_of, text_of, write_queue
 from tests.support import Store
 from tests.support.processes import child_environment
 from tests.support.raising_logs import raising_logs

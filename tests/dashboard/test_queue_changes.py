@@ -13,12 +13,10 @@ from django.test import Client
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.taskqueue import get_queue
-from tests.dashboard.support import settle_tasks, text_of
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import Page
-from tests.dashboard.test_queue_page import QUEUES, url_of
+from tests.dashboard.queue_pages import url_of, verb_url
+from tests.dashboard.support import browser, fields_of, settle_tasks, text_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import counts, fail_many, ids
+from tests.taskqueue.store.support import counts, fail_many, ids
 from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import note
 
@@ -28,21 +26,12 @@ DEFAULT = url_of("default")
 VERBS = ("pause", "resume", "purge", "restore", "retry", "delete")
 
 
-def verb_url(verb: str, queue: str = "default") -> str:
-    return f"{QUEUES}_verb/{verb}/{queue}/"
-
-
 @pytest.fixture
 def operator() -> Client:
     return browser("view_overview", *(verb.permission for verb in (*PERMISSIONS, changes.RESTORE)))
 
 
 PERMISSIONS = (changes.PAUSE, changes.PURGE, changes.RETRY, changes.DELETE)
-
-
-def fields_of(response: Any) -> dict[str, str]:
-    """Return the hidden fields of a confirmation."""
-    return {each["name"]: each["value"] for each in Page(response.content.decode()).all("input") if each.get("value")}
 
 
 def text(response: Any) -> str:

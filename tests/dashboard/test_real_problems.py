@@ -22,8 +22,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import read_overview
 from example_project.localserver import LocalServer
 from tests.dashboard.problem_rows import row_with, rows, set_option, text_at
-from tests.dashboard.support import URL, settle_tasks, write_poller
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import URL, browser, settle_tasks, write_poller
 from tests.management.support import run_command
 from tests.support import Store, eventually
 from tests.support.clocks import ServerClock

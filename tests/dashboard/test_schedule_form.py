@@ -11,10 +11,7 @@ from django.test import Client
 
 from django_redis_components.taskqueue import Schedules, schedules
 from django_redis_components.taskqueue.schedules import schedule as declared
-from tests.dashboard.support import text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import echo, note

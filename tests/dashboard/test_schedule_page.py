@@ -18,18 +18,14 @@ from django_redis_components.taskqueue import ScheduleInfo, Schedules, schedules
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.shards import home
-from tests.dashboard.support import settle_tasks, text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.addresses import SCHEDULES
+from tests.dashboard.support import HOSTILE, Page, browser, dump, settle_tasks, text_of
 from tests.support import Store
 from tests.taskqueue.schedulers import HOUR, announced, next_round, waiting
 from tests.taskqueue.support import base_key, server_ms
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
-
-SCHEDULES = "/admin/django_redis_components/schedule/"
 
 
 @pytest.fixture(autouse=True)

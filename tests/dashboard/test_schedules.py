@@ -9,8 +9,8 @@ from django.test import Client
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from tests.dashboard.addresses import SCHEDULES
 from tests.dashboard.support import URL, client_of, page_text, text_of
-from tests.dashboard.test_schedule_page import SCHEDULES
 from tests.support import Store
 from tests.taskqueue.schedulers import HOUR, announced, at, next_round, poller_of, state_key
 from tests.taskqueue.support import base_key, server_ms

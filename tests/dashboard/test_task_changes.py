@@ -12,14 +12,12 @@ from django.test import Client
 
 from django_redis_components.dashboard.task import changes
 from django_redis_components.taskqueue import get_queue
-from tests.dashboard.support import settle_tasks
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_queue_changes import fields_of
-from tests.dashboard.test_queue_changes import verb_url as queue_verb_url
-from tests.dashboard.test_queue_page import url_of as queue_url
-from tests.dashboard.test_task_page import TASKS, text, url_of
+from tests.dashboard.queue_pages import url_of as queue_url
+from tests.dashboard.queue_pages import verb_url as queue_verb_url
+from tests.dashboard.support import browser, fields_of, settle_tasks
+from tests.dashboard.task_pages import TASKS, text, url_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import counts, fail_many, park_many
+from tests.taskqueue.store.support import counts, fail_many, park_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
 

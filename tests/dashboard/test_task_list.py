@@ -11,12 +11,10 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.taskqueue import get_queue
-from tests.dashboard.support import client_of, fail_with, settle_tasks, text_of
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.dashboard.test_queue_page import url_of
+from tests.dashboard.queue_pages import url_of
+from tests.dashboard.support import HOSTILE, Page, client_of, dump, fail_with, settle_tasks, text_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import fail_thrice, note
 

@@ -12,28 +12,27 @@ from django.test import Client
 from django.utils import translation
 
 from django_redis_components.taskqueue import TaskResult, get_queue, group
-from tests.dashboard.support import ROLES, URL, client_of, settle_tasks, text_of, work_off_in_a_thread, write_worker
-from tests.dashboard.test_flow_page import url_of as flow_url_of
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.dashboard.test_queue_page import url_of as queue_url
+from tests.dashboard.flow_pages import url_of as flow_url_of
+from tests.dashboard.queue_pages import url_of as queue_url
+from tests.dashboard.support import (
+    HOSTILE,
+    ROLES,
+    URL,
+    Page,
+    browser,
+    client_of,
+    settle_tasks,
+    text_of,
+    work_off_in_a_thread,
+    write_worker,
+)
+from tests.dashboard.task_pages import TASKS, text, url_of
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import base_key, new_fetcher
 from tests.taskqueue.tasks import add, echo, note
 
 pytestmark = pytest.mark.django_db
-
-TASKS = "/admin/django_redis_components/task/"
-
-
-def url_of(task_id: str) -> str:
-    return f"{TASKS}{quote(task_id)}/"
-
-
-def text(response: Any) -> str:
-    assert response.status_code == 200, response.content
-    return text_of(response.content.decode()).replace("&quot;", '"')
 
 
 @pytest.fixture

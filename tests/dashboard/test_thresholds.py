@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +11,6 @@ from django.test import Client
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.server import clock_problem, server_facts, server_problems
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 from tests.dashboard.support import (
     URL,
@@ -20,6 +18,7 @@ from tests.dashboard.support import (
     fail_with,
     group_of,
     now_ms,
+    write_minute,
     write_poller,
     write_queue,
     write_worker,
@@ -56,13 +55,6 @@ def viewer() -> Client:
 def problems(client: Client) -> list[dict[str, str]]:
     found: list[dict[str, str]] = client.get(URL, {"format": "json"}).json()["problems"]
     return found
-
-
-def write_minute(store: Store, queue: str, **events: int) -> None:
-    """Write the counters of the last full minute."""
-    minute = now_ms(store) // 60_000 - 1
-    numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
-    store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
 
 
 def found_in(**changed: str) -> list[Problem]:

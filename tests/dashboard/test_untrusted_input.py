@@ -18,9 +18,9 @@ from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
+from tests.dashboard.queue_pages import url_of, write_error, write_past
 from tests.dashboard.support import URL, fail_with, write_poller, write_queue, write_schedule, write_worker
-from tests.dashboard.test_queue_page import url_of, write_error, write_past
-from tests.dashboard.test_worker_page import WORKERS
+from tests.dashboard.worker_pages import WORKERS
 from tests.support import Store
 from tests.taskqueue.tasks import echo, note
 

@@ -15,9 +15,8 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.models import Overview, Task
 from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket, Verb
 from django_redis_components.locks import Lock
-from tests.dashboard.support import text_of
-from tests.dashboard.test_lock_page import LOCKS, RELEASE
-from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.lock_pages import LOCKS, RELEASE
+from tests.dashboard.support import HOSTILE, Page, text_of
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db

@@ -9,34 +9,14 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.workers.change_views import VERBS
-from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.workers import read_workers
-from tests.dashboard.support import now_ms, text_of, write_poller, write_worker
-from tests.dashboard.test_bounded_client import dump
-from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_overview_page import HOSTILE
-from tests.dashboard.test_queue_changes import fields_of
+from tests.dashboard.support import HOSTILE, browser, dump, fields_of, now_ms, text_of, write_worker
+from tests.dashboard.worker_pages import REPORT, WORKERS, fill, waiting
 from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add
 
 pytestmark = pytest.mark.django_db
-
-WORKERS = "/admin/django_redis_components/worker/"
-#: What a supervisor reports beside the fields of `write_worker`.
-REPORT: dict[str, Any] = {
-    "supervisor_pid": 4_711,
-    "version": "2026.11.3",
-    "poller": "standby",
-    "memory": 240 << 20,
-    "per_minute": 84.2,
-    "round_trip_ms": 0.42,
-    "leases": 2,
-    "runs": [["task-1", "shop.tasks.send_receipt", "mail", 9.2]],
-}
 
 
 @pytest.fixture
@@ -53,14 +33,6 @@ def text(client: Client, **query: str) -> str:
     response = client.get(WORKERS, query)
     assert response.status_code == 200, response.content
     return text_of(response.content.decode())
-
-
-def fill(store: Store) -> None:
-    write_poller(store)
-    command = ["quiet", "m.keller", now_ms(store), "done", "app-1:aa.2"]
-    write_worker(store, "app-1:aa.1", busy=12, **REPORT)
-    write_worker(store, "app-1:aa.2", **{**REPORT, "runs": [], "pid": 8, "state": "quiet", "command": command})
-    write_worker(store, "app-2:bb.1", seen_s=98, **{**REPORT, "supervisor_pid": 9, "version": "2026.11.2"})
 
 
 def test_page_shows_supervisors_with_processes_and_tasks(redis_server: Store, viewer: Client) -> None:
@@ -152,11 +124,6 @@ def test_command_is_confirmed_logged_and_sent_once(redis_server: Store, operator
     assert [object_id for object_id, _ in entries] == [target, target]
     assert f"{command.capitalize()} worker 'app-1:aa'" in entries[0][1]
     assert re.search(r"requested by view_overview-\S+ at \S+: not executed yet\.", text(operator))
-
-
-def waiting() -> dict[str, str]:
-    found = run(connections.client(), read_workers(home())).waiting
-    return {target: command.verb for target, command in found.items()}
 
 
 @pytest.mark.parametrize("command", VERBS)

@@ -13,3 +13,16 @@ from tests.support.demo import Demo, running_demo
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with running_demo(tmp_path_factory.mktemp("demo"), {"DEMO_LABEL_PRINTER_S": "3"}) as running:
         yield running
+
+
+@pytest.fixture
+def list_item(demo: Demo):
+    """Put something up for sale; returns its id."""
+
+    def listed(title: str, seller: str = "zola") -> int:
+        visitor = demo.visitor(seller)
+        reply = visitor.post("/items/new/", title=title, price=7, kind="ring", description="", lasts_s=3600)
+        assert reply.status == 302, reply.text
+        return int(reply.headers["Location"].strip("/").rpartition("/")[2])
+
+    return listed

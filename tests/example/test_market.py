@@ -11,22 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.autocomplete.test_hostile_values import HOSTILE
+from tests.autocomplete.hostile_values import HOSTILE
 from tests.support import eventually, run_together
 from tests.support.demo import Demo, Reply, demo_environment
-
-
-@pytest.fixture
-def list_item(demo: Demo):
-    """Put something up for sale; returns its id."""
-
-    def listed(title: str, seller: str = "zola") -> int:
-        visitor = demo.visitor(seller)
-        reply = visitor.post("/items/new/", title=title, price=7, kind="ring", description="", lasts_s=3600)
-        assert reply.status == 302, reply.text
-        return int(reply.headers["Location"].strip("/").rpartition("/")[2])
-
-    return listed
 
 
 def mail_about(demo: Demo, subject: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.example.test_market import list_item  # noqa: F401 - a fixture
 from tests.support.demo import demo_environment
 
 BUYERS = ["zhangsan", "kitano", "lukasz", "orsted", "ismail", "lisi"]
@@ -29,7 +28,7 @@ def test_one_concurrent_buyer_wins_with_each_strategy(act):
         assert set(sale["outcomes"]) - {winner} <= {"NotForSale", "BeingBought"}, way
 
 
-def test_a_claimed_item_is_rejected_at_once_and_can_be_bought_after_the_claim_ends(act, list_item):  # noqa: F811
+def test_a_claimed_item_is_rejected_at_once_and_can_be_bought_after_the_claim_ends(act, list_item):
     item = list_item("Ladder to the moon")
 
     during, after, late = act("buy_while_claimed", item)

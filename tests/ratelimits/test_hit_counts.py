@@ -10,27 +10,14 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import flushing, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, hit_counts
 from django_redis_components.ratelimits.hit_counts import COUNTER, LimitCounts, read_counts
+from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually, run_async
 from tests.support.processes import Children
-
-
-def count_hits(settings: Any, **options: Any) -> None:
-    """Turn the counts on, which are off in other tests: their thread would send commands at any time."""
-    section = settings.REDIS_COMPONENTS["RATELIMITS"] | {"COUNT_HITS": True} | options
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "RATELIMITS": section}
-
-
-def send_counts_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let only `flush` send counts, and stop the clock: denied keys are read for the current clock hour only."""
-    now = time.time()
-    monkeypatch.setattr(flushing, "FLUSH_S", 3_600.0)
-    clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
-    monkeypatch.setattr(hit_counts, "time", clock)
 
 
 @pytest.fixture

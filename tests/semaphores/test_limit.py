@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from django_redis_components.semaphores import Semaphore, SemaphoreError, SemaphoreFull, TooManyPermits
-from tests.semaphores.test_waiting import Waiter, held, key_of, queue
+from tests.semaphores.support import Waiter, held, key_of, queue
 from tests.support import Store, eventually, run_async
 
 

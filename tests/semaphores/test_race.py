@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.locks.test_race import SECONDS, run_race
+from tests.locks.races import SECONDS, run_race
 from tests.support import Proxy, Store
 from tests.support.processes import Children
 

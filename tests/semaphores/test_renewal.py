@@ -13,7 +13,7 @@ from redis.exceptions import NoPermissionError
 
 from django_redis_components.core.leasing import renewal
 from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore, SemaphoreError, semaphore
-from tests.semaphores.test_waiting import key_of
+from tests.semaphores.support import key_of
 from tests.support import Store, eventually, run_async
 from tests.support.renewals import end_renewer
 

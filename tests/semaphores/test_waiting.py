@@ -10,44 +10,14 @@ import pytest
 
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.leasing import wait_queue
-from django_redis_components.core.protocol import Sleep, Wait
+from django_redis_components.core.protocol import Sleep
 from django_redis_components.semaphores import PermitNotOwned, Semaphore
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import acquisition
+from tests.semaphores.support import Waiter, held, key_of, queue
 from tests.support import Store, eventually, run_async
 from tests.support.child import print_line
 from tests.support.processes import Children
-
-
-def key_of(store: Store) -> str:
-    return f"{store.prefix}:semaphores:{{pool}}"
-
-
-def queue(store: Store) -> list[bytes]:
-    return store.raw.zrange(f"{key_of(store)}:queue", 0, -1)
-
-
-def held(limit: int = 1, permits: int = 1, **options: object) -> Semaphore:
-    """Return a semaphore whose permits are taken."""
-    semaphore = Semaphore("pool", limit, **options, blocking=False)
-    assert semaphore.acquire(permits)
-    return semaphore
-
-
-class Waiter:
-    """Return the steps of an `acquire` that is queued; its next request waits for the wakeup."""
-
-    def __init__(self, limit: int = 1, permits: int = 1, **options: object) -> None:
-        self.semaphore = Semaphore("pool", limit, **options)
-        self.steps = acquisition(self.semaphore, permits)
-        self.steps.perform()
-        assert isinstance(self.steps.request, Wait)
-
-    def is_served(self) -> bool:
-        """Return whether the waiter gets its permits when it asks again, without its wakeup."""
-        self.steps.send(None)
-        self.steps.perform()
-        return self.steps.value is True
 
 
 def test_release_wakes_the_waiter(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
@@ -223,3 +224,11 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it exited before the file was opened, or read
         return False
+
+
+def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[str]:
+    """The supervisor's renewal; the value is what is lost."""
+    pairs = [part for pair in leases.items() for part in pair]
+    info = json.dumps({"pid": 1})
+    call = renewal(worker, pairs, lease_ms=lease_ms, info=info)
+    return [task_id.decode() for task_id in connections.client().execute(call)[0]]

@@ -53,8 +53,8 @@ class Reloader:
     def run(self) -> int:
         """Watch until stopped, or until the worker exits with code 0; return the exit code."""
         for number in (*STOP_SIGNALS, QUIET):
-            signal.signal(number, self.forward_signal)
-        autoreload.file_changed.connect(self.note_change, sender=self._reloader)
+            signal.signal(number, self._forward_signal)
+        autoreload.file_changed.connect(self._note_change, sender=self._reloader)
         autoreload.autoreload_started.send(sender=self._reloader)
         with tempfile.TemporaryDirectory(prefix="runworker-") as directory:
             return self._run(Path(directory) / "files.json")
@@ -83,19 +83,19 @@ class Reloader:
     def _wait_for_change(self, files: Path, worker: subprocess.Popen[bytes] | None) -> None:
         """Check the files once a second, until one changes, a stop signal arrives, or the worker exits."""
         while not self.changed and not self.stop_count and (worker is None or worker.poll() is None):
-            self.check_files()
-            self.add_files(files)
+            self._check_files()
+            self._add_files(files)
             self._orphans.reap([worker.pid] if worker else [])
             time.sleep(self._reloader.SLEEP_TIME)
 
-    def check_files(self) -> None:
+    def _check_files(self) -> None:
         """Note what has changed since the last check. The loop of Django's reloader misses changes before its first."""
         for path, mtime in self._reloader.snapshot_files():
             if mtime > self._mtimes.setdefault(path, mtime):
                 self._mtimes[path] = mtime
                 self._reloader.notify_file_changed(path)
 
-    def add_files(self, files: Path) -> None:
+    def _add_files(self, files: Path) -> None:
         """Watch the files that the worker has imported; they may have changed before it reported them."""
         if files.exists() and files.stat().st_mtime_ns != self._files_read_at:
             self._files_read_at = files.stat().st_mtime_ns
@@ -116,14 +116,14 @@ class Reloader:
                 worker.terminate()
         return worker.wait()
 
-    def forward_signal(self, number: int, _: Any) -> None:
+    def _forward_signal(self, number: int, _: Any) -> None:
         if number != QUIET:
             self.stop_count += 1
             self._stopped_worker = self._worker
         if self._worker is not None:
             self._worker.send_signal(number)
 
-    def note_change(self, *, file_path: Path, **_: Any) -> bool:
+    def _note_change(self, *, file_path: Path, **_: Any) -> bool:
         """Note a change. True: Django must not act on it."""
         self.changed.append(file_path)
         return True

@@ -58,7 +58,7 @@ class Health:
         Args:
             processes: how many there should be.
         """
-        problem = problem_of(children, processes, lease_s, was_healthy=self._was_healthy)
+        problem = _problem_of(children, processes, lease_s, was_healthy=self._was_healthy)
         if self._file or self.port:
             self._log(problem)
         self._was_healthy = self._was_healthy or not problem
@@ -99,7 +99,7 @@ class Health:
             self._has_logged_error = True
 
 
-def problem_of(children: Sequence[Child], processes: int, lease_s: float, *, was_healthy: bool) -> str:
+def _problem_of(children: Sequence[Child], processes: int, lease_s: float, *, was_healthy: bool) -> str:
     """Return why a worker is unhealthy; empty if it is healthy.
 
     A process is healthy if it has fetched lately or all its threads are busy, its leases are renewed, and all its

@@ -60,10 +60,10 @@ def code_version() -> str:
         return version
     module = sys.modules.get(getattr(settings, "SETTINGS_MODULE", None) or "")
     file = getattr(module, "__file__", None)
-    return commit_of(Path(file).resolve().parent) if file else ""
+    return _commit_of(Path(file).resolve().parent) if file else ""
 
 
-def commit_of(folder: Path) -> str:
+def _commit_of(folder: Path) -> str:
     """Return the start of the commit that is checked out in a folder or above it; "" without a repository."""
     try:
         for above in [folder, *folder.parents][:MAX_DEPTH]:

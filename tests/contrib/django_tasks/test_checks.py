@@ -10,7 +10,7 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks.options import NAMES
 from django_redis_components.taskqueue import exponential
 from tests.contrib.django_tasks.framework import NAME, REDIS, default_task_backend
-from tests.contrib.django_tasks.test_worker import SITE
+from tests.contrib.django_tasks.support import SITE
 from tests.support.processes import Children
 
 

@@ -36,6 +36,7 @@ from tests.contrib.django_tasks.shop.tasks import (
     note,
     recorded,
 )
+from tests.contrib.django_tasks.support import SITE
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import (
@@ -47,8 +48,6 @@ from tests.taskqueue.support import (
     settle_now,
     work_off,
 )
-
-SITE = {"DJANGO_SETTINGS_MODULE": "tests.contrib.django_tasks.site"}
 
 
 @pytest.fixture(autouse=True)

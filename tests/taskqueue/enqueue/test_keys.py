@@ -26,12 +26,12 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
+    renew,
     settle_now,
     taskqueue_settings,
     work_off,
 )
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
-from tests.taskqueue.worker.test_leases import renew
 
 LEASE_S, FAILED_TTL_S = 100, 5_000
 
@@ -162,7 +162,7 @@ def kinds(store: Store) -> dict[str, list[bytes]]:
 
 
 def test_documented_keys_are_those_of_this_test() -> None:
-    table = (taskqueue.__doc__ or "").split("=\n")[2]
+    table = (taskqueue.__doc__ or "").partition("\nKeys")[2].split("=\n")[2]
 
     assert [line.split("  ")[0] for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
 

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, fail, note, recorded
-from tests.taskqueue.worker.test_lost_replies import fetch_call
+from tests.taskqueue.worker.support import fetch_call
 
 #: The same tasks, sent through the proxy.
 far_note = dataclasses.replace(note, connection="proxied")

@@ -14,7 +14,7 @@ from django_redis_components.taskqueue.stats.explain import Explanation, explain
 from django_redis_components.taskqueue.store import queues as control
 from tests.dashboard.support import settle_tasks, write_worker
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many, park_many
+from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, renewal
 from tests.taskqueue.tasks import add, fail, note
 

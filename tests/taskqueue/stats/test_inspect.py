@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import random
 from datetime import UTC, datetime
 from typing import Any
-from unittest import mock
 
 import pytest
 import redis
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, arun, run
-from django_redis_components.taskqueue import get_queue, registry
+from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import overview as stats
@@ -21,8 +19,8 @@ from django_redis_components.taskqueue.stats.due import read_due
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.stats.overview import QueueDepth
 from django_redis_components.taskqueue.stats.totals import read_totals
-from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
+from tests.taskqueue.stats.support import QUEUES, stir
 from tests.taskqueue.support import (
     base_key,
     end_lease,
@@ -30,69 +28,17 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
+    renew,
     renewal,
     server_ms,
-    settle_now,
     taskqueue_settings,
     work_off,
 )
-from tests.taskqueue.tasks import add, fail, fail_thrice, note
-from tests.taskqueue.worker.test_leases import renew
-
-QUEUES = ("high", "default", "low")
+from tests.taskqueue.tasks import add, fail, note
 
 
 def overview() -> stats.TaskQueueOverview:
     return run(connections.client(), stats.read_overview(home()))
-
-
-def send(store: Store, chance: random.Random, queue: str) -> None:
-    plain = add.using(priority=chance.choice([0, 0, 5, -5]))
-    task, args = chance.choice([(plain, (1, 2)), (fail, ()), (fail_thrice.using(backoff=90), ())])
-    task.using(queue_name=queue).enqueue_many([(args, {})] * 3)
-
-
-def send_for_later(store: Store, chance: random.Random, queue: str) -> None:
-    result = note.using(queue_name=queue, run_after=chance.randrange(30, 90)).enqueue("later")
-    if chance.random() < 0.5:
-        fall_due(store, result, ms_ago=chance.randrange(5_000), queue=queue)
-
-
-def run_some(store: Store, chance: random.Random, queue: str) -> None:
-    worker = new_fetcher(queue, worker=f"w{chance.random()}")
-    settle_now(worker, *[execute(job) for job in worker.fetch("0", chance.randrange(1, 6))])
-
-
-def begin_some(store: Store, chance: random.Random, queue: str) -> None:
-    new_fetcher(queue, worker=f"w{chance.random()}").fetch("0", chance.randrange(1, 3))
-
-
-def die(store: Store, chance: random.Random, queue: str) -> None:
-    jobs = new_fetcher(queue, worker=f"w{chance.random()}").fetch("0", 1)
-    end_lease(store, *[job.id for job in jobs], queue=queue)
-    recover()
-
-
-def run_a_stranger(store: Store, chance: random.Random, queue: str) -> None:
-    with mock.patch.object(registry, "tasks", {}):
-        run_some(store, chance, queue)
-
-
-def cancel_one(store: Store, chance: random.Random, queue: str) -> None:
-    waiting = [result for result in get_queue(queue).tasks("ready") if result.state == "ready"]
-    if waiting:
-        assert chance.choice(waiting).cancel()
-
-
-#: What the random workload is made of.
-ACTS = [send, send, send, send_for_later, run_some, begin_some, die, run_a_stranger, cancel_one]
-
-
-def stir(store: Store, seed: int) -> None:
-    """A random workload that leaves tasks in every state."""
-    chance = random.Random(seed)
-    for _ in range(120):
-        chance.choice(ACTS)(store, chance, chance.choice(QUEUES))
 
 
 def raw_depth(store: Store, queue: str) -> dict[str, int]:

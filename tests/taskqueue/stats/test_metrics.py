@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Proxy, Store, run_async, run_together
-from tests.taskqueue.stats.test_inspect import stir
+from tests.taskqueue.stats.support import minute_key, stir, write_minute
 from tests.taskqueue.support import (
     base_key,
     end_lease,
@@ -40,15 +40,6 @@ ADD, FAIL, NOTE = "tests.taskqueue.tasks.add", "tests.taskqueue.tasks.fail", "te
 def totals(queue: str = "default") -> dict[str, int]:
     """What was counted, without the zeros."""
     return {name: count for name, count in dataclasses.asdict(get_queue(queue).metrics().totals).items() if count}
-
-
-def minute_key(store: Store, ago: int = 0, queue: str = "default") -> str:
-    return queue_key(store, f"minute:{int(server_ms(store)) // 60_000 - ago}", queue)
-
-
-def write_minute(store: Store, ago: int, *numbers: int, queue: str = "default") -> None:
-    """A minute's counters: the first ones are these numbers, the others zero."""
-    store.raw.set(minute_key(store, ago, queue), struct.pack(f">{len(numbers)}I", *numbers), ex=600)
 
 
 def test_each_outcome_is_counted(store: Store) -> None:

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import getpass
-import io
-import json
 import re
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from django_redis_components.management import task_listing as listing
 from django_redis_components.taskqueue import chain, get_queue
 from tests.support import Store
-from tests.taskqueue.stats.test_metrics import write_minute
-from tests.taskqueue.store.test_control_failed import fail_many, park_many
-from tests.taskqueue.support import base_key, fall_due, new_fetcher, recover, work_off
+from tests.taskqueue.stats.support import write_minute
+from tests.taskqueue.store.support import data, fail_many, lines, park_many, queues, refused
+from tests.taskqueue.support import base_key, fall_due, new_fetcher, recover, renew, work_off
 from tests.taskqueue.tasks import fail, fail_thrice, note
-from tests.taskqueue.worker.test_leases import renew
 
 pytestmark = pytest.mark.integration
-
-
-def queues(*words: str) -> str:
-    """Run the command here; the value is its standard output."""
-    out = io.StringIO()
-    call_command("queues", *words, stdout=out, stderr=out if "--json" not in words else io.StringIO())
-    return out.getvalue()
-
-
-def lines(*words: str) -> list[str]:
-    return queues(*words).splitlines()
-
-
-def data(*words: str) -> Any:
-    return json.loads(queues(*words, "--json"))
-
-
-def refused(*words: str) -> str:
-    with pytest.raises(CommandError) as raised:
-        queues(*words)
-    assert raised.value.returncode == 1
-    return str(raised.value)
 
 
 def fill(store: Store) -> None:

@@ -19,8 +19,7 @@ from django_redis_components.taskqueue.store.tasks import new_id
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store
 from tests.support.processes import ROOT, child_environment
-from tests.taskqueue.store.test_control_command import data, lines, queues, refused
-from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.store.support import data, fail_many, lines, queues, refused
 from tests.taskqueue.support import SITE, work_off
 from tests.taskqueue.tasks import fail, note
 

@@ -6,47 +6,17 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, get_queue
-from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue import TaskResultDoesNotExist, get_queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, run_async, run_together
+from tests.taskqueue.store.support import WEEK_S, counts, fail_many, ids, park_many
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
-
-WEEK_S = 7 * 86_400
-
-
-def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskResult]:
-    """Enqueue tasks that fail; return their results in order."""
-    results = fail.using(queue_name=queue, **options).enqueue_many([((str(number),), {}) for number in range(count)])
-    fetcher = new_fetcher(queue, worker="fails:them")
-    error = arguments.encode(describe(LookupError("out of order")))
-    while jobs := fetcher.fetch("0", 250):
-        settle_now(fetcher, *[Ack(job.id, job.token, "fail", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
-    return results
-
-
-def park_many(count: int) -> list[TaskResult]:
-    """Enqueue tasks with an unregistered name."""
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
-    results = stranger.enqueue_many([((number,), {}) for number in range(count)])
-    work_off()
-    return results
-
-
-def counts(queue: str = "default") -> tuple[int, int, int]:
-    depth = get_queue(queue).depths()
-    return depth.ready, depth.failed, depth.unregistered
-
-
-def ids(results: list[TaskResult]) -> list[str]:
-    return [result.id for result in results]
 
 
 def test_retry_failed_requeues_all_in_the_order_of_their_failures(store: Store) -> None:

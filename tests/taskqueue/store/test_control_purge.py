@@ -14,9 +14,9 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store, eventually, run_async, run_together
+from tests.taskqueue.store.support import fill
 from tests.taskqueue.support import (
     base_key,
-    fall_due,
     new_fetcher,
     queue_key,
     running_worker,
@@ -27,21 +27,6 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 
 DAY_S = 86_400
-
-
-def fill(store: Store, queue: str = "default") -> list[TaskResult]:
-    """One waiting task of each kind, in the order in which they are served, and one for later."""
-    front = note.using(queue_name=queue).enqueue("front")
-    fetcher = new_fetcher(queue, worker="gives:back")
-    [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
-    due = note.using(queue_name=queue, run_after=60).enqueue("due")
-    fall_due(store, due, queue=queue)
-    urgent = note.using(queue_name=queue, priority=5).enqueue("urgent")
-    ready = [note.using(queue_name=queue).enqueue(f"ready {number}") for number in range(3)]
-    unimportant = note.using(queue_name=queue, priority=-5).enqueue("unimportant")
-    later = note.using(queue_name=queue, run_after=3_600).enqueue("later")
-    return [front, due, urgent, *ready, unimportant, later]
 
 
 def trash_keys(store: Store) -> list[bytes]:

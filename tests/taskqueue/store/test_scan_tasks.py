@@ -13,8 +13,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, read_tasks, scan_tasks
 from tests.support import Store
-from tests.taskqueue.store.test_control_failed import fail_many, ids, park_many
-from tests.taskqueue.store.test_control_purge import fill
+from tests.taskqueue.store.support import fail_many, fill, ids, park_many
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
 from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 

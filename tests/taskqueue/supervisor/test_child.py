@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -15,35 +13,14 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.supervisor.child import Child
-from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.ipc import Heartbeat
 from django_redis_components.taskqueue.worker.process import HeartbeatWriter
 from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
 from tests.support import Store, eventually
+from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.integration
-
-
-class Process:
-    """A child process, and the worker's ends of its pipes."""
-
-    def __init__(self, code: str = "import signal; signal.pause()") -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", code])
-        heartbeat_read, self.heartbeat = os.pipe()
-        self.commands, command_write = os.pipe()
-        options = WorkerOptions(("default", "mail"), threads=3)
-        self.child = Child(self.process.pid, "host:1", heartbeat_read, command_write, options, PrefetchedLeases())
-
-    def write(self, text: str) -> None:
-        os.write(self.heartbeat, text.encode())
-        self.child.read_heartbeats()
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.heartbeat)
-        os.close(self.commands)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from django.core.management import CommandError, call_command
 from django_redis_components.management.arguments import address
 from django_redis_components.taskqueue.supervisor import health
 from django_redis_components.taskqueue.supervisor.child import Child, WorkerOptions
-from django_redis_components.taskqueue.supervisor.health import Health, Port, problem_of
+from django_redis_components.taskqueue.supervisor.health import Health, Port, _problem_of
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from example_project.localserver import free_port
 from tests.support import Proxy, Store, eventually
@@ -67,25 +67,25 @@ def process() -> Iterator[Process]:
 def test_process_with_a_recent_reply_is_healthy(process: Process) -> None:
     child = process.report(no_reply_s=14.0)
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=False) == ""
+    assert _problem_of([child], 1, LEASE_S, was_healthy=False) == ""
 
 
 def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
     child = process.report(no_reply_s=15.5)
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == (
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == (
         f"process {child.pid} has received no reply from Redis for more than 15 s"
     )
-    assert problem_of([child], 1, 20.0, was_healthy=True) == "", "a longer lease gives more time"
+    assert _problem_of([child], 1, 20.0, was_healthy=True) == "", "a longer lease gives more time"
 
 
 def test_process_with_a_dead_thread_is_unhealthy_until_it_is_replaced(process: Process) -> None:
     child = process.report(no_reply_s=0.0, lost_threads=1, recycle_reason="one of its threads has died")
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == f"0 of 1 threads of process {child.pid} are alive"
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == f"0 of 1 threads of process {child.pid} are alive"
     assert json.loads(child.info())["lost_threads"] == 1
     child.is_replaced = True
-    assert problem_of([child], 0, LEASE_S, was_healthy=True) == ""
+    assert _problem_of([child], 0, LEASE_S, was_healthy=True) == ""
 
 
 def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
@@ -93,7 +93,7 @@ def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
 
     child.renewed_at = time.monotonic() - 15.5
 
-    assert "has received no reply from Redis" in problem_of([child], 1, LEASE_S, was_healthy=True)
+    assert "has received no reply from Redis" in _problem_of([child], 1, LEASE_S, was_healthy=True)
 
 
 def test_process_without_heartbeat_is_unhealthy(process: Process) -> None:
@@ -101,26 +101,26 @@ def test_process_without_heartbeat_is_unhealthy(process: Process) -> None:
 
     child.heartbeat_at = time.monotonic() - 8
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == f"process {child.pid} sends no heartbeat"
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == f"process {child.pid} sends no heartbeat"
 
 
 def test_new_process_is_unhealthy_before_its_first_fetch_and_a_replacement_is_not(process: Process) -> None:
     child = process.report()
     text = f"process {child.pid} has not fetched yet"
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=False) == text
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == ""
+    assert _problem_of([child], 1, LEASE_S, was_healthy=False) == text
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == ""
     child.started_at = child.renewed_at = time.monotonic() - 15.5
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == text
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == text
 
 
 def test_worker_is_unhealthy_while_a_process_is_missing(process: Process) -> None:
     child = process.report(no_reply_s=0.0)
-    assert problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
+    assert _problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
 
     process.report(no_reply_s=0.0, recycle_reason="5 tasks run")
 
-    assert problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
+    assert _problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
 
 
 def test_no_reply_s_counts_from_the_last_reply(redis_server: Store, proxy: Proxy) -> None:

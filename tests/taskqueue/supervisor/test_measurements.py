@@ -12,8 +12,8 @@ import pytest
 from django_redis_components.taskqueue.supervisor import measurements
 from django_redis_components.taskqueue.supervisor.measurements import (
     Throughput,
+    _commit_of,
     code_version,
-    commit_of,
     resident_bytes,
 )
 from tests.taskqueue.support import taskqueue_settings
@@ -43,7 +43,7 @@ def repository(folder: Path, head: str, **files: str) -> Path:
     ],
 )
 def test_commit_is_read_from_the_repository_above(tmp_path: Path, head: str, files: dict[str, str]) -> None:
-    assert commit_of(repository(tmp_path, head, **files)) == "01234567"
+    assert _commit_of(repository(tmp_path, head, **files)) == "01234567"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_commit_is_read_from_the_repository_above(tmp_path: Path, head: str, fil
     ],
 )
 def test_broken_repository_has_no_commit(tmp_path: Path, head: str, files: dict[str, str]) -> None:
-    assert commit_of(repository(tmp_path, head, **files)) == ""
+    assert _commit_of(repository(tmp_path, head, **files)) == ""
 
 
 def test_commit_of_a_worktree_is_read_from_its_repository(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_commit_of_a_worktree_is_read_from_its_repository(tmp_path: Path) -> Non
     copy.mkdir()
     (copy / ".git").write_text(f"gitdir: {meta}\n")
 
-    assert commit_of(copy) == "01234567"
+    assert _commit_of(copy) == "01234567"
 
 
 def test_version_is_that_of_the_settings(settings: Any) -> None:
@@ -83,7 +83,7 @@ def test_folder_without_a_repository_has_no_commit(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*"abcdefghijkl")
     deep.mkdir(parents=True)
 
-    assert commit_of(deep) == ""
+    assert _commit_of(deep) == ""
 
 
 def test_memory_is_read_from_proc(tmp_path: Path) -> None:

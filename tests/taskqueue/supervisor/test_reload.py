@@ -172,13 +172,13 @@ def test_change_between_report_and_first_check_is_recorded_once(tmp_path: Path) 
     files.write_text(json.dumps([str(module)]))
     watcher = Reloader(print)
     watcher.worker_started_at = 10
-    autoreload.file_changed.connect(watcher.note_change)
+    autoreload.file_changed.connect(watcher._note_change)
 
-    watcher.add_files(files)
+    watcher._add_files(files)
     assert watcher.changed == []
     os.utime(module, (2, 2))
-    watcher.check_files()
-    watcher.check_files()
+    watcher._check_files()
+    watcher._check_files()
 
     assert watcher.changed == [module]
 
@@ -203,8 +203,8 @@ def test_reloader_client_exists_only_with_a_reloader(monkeypatch: pytest.MonkeyP
 def test_stop_signal_before_the_first_worker_is_counted() -> None:
     watcher = Reloader(print)
 
-    watcher.forward_signal(signal.SIGUSR1, None)
+    watcher._forward_signal(signal.SIGUSR1, None)
     assert watcher.stop_count == 0
-    watcher.forward_signal(signal.SIGTERM, None)
+    watcher._forward_signal(signal.SIGTERM, None)
 
     assert watcher.stop_count == 1

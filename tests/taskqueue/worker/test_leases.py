@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskFailed, get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
@@ -18,7 +16,7 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
-    renewal,
+    renew,
     server_ms,
     settle_now,
     taskqueue_settings,
@@ -202,14 +200,6 @@ def test_lease_without_a_record_is_removed(store: Store) -> None:
 
     assert recover() == []
     assert store.raw.zcard(queue_key(store, "running")) == 0
-
-
-def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[str]:
-    """The supervisor's renewal; the value is what is lost."""
-    pairs = [part for pair in leases.items() for part in pair]
-    info = json.dumps({"pid": 1})
-    call = renewal(worker, pairs, lease_ms=lease_ms, info=info)
-    return [task_id.decode() for task_id in connections.client().execute(call)[0]]
 
 
 def test_renewed_lease_does_not_expire(store: Store) -> None:

@@ -9,18 +9,17 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.messages import call_for
-from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import add, fail, note, recorded
+from tests.taskqueue.worker.support import fetch_call
 
 #: The same tasks, sent through the proxy.
 far_add = dataclasses.replace(add, connection="proxied")
@@ -157,21 +156,6 @@ def test_repeated_ack_is_applied_once(
     assert (fetcher.pending_acks(), fetcher.leases) == (0, {})
     assert (result.state, [error.message for error in result.errors]) == ("retrying", ["once"])
     assert "its lease had expired" not in caplog.text
-
-
-def fetch_call(*acks: Ack, worker: str = "w") -> Call:
-    rest = ["default", *[part for ack in acks for part in ack]]
-    return FETCH(
-        base=home().base,
-        worker=worker,
-        fetch_slot="acks",
-        request=0,
-        lease_ms=1_000,
-        want=0,
-        failed_limit=10,
-        queues=1,
-        rest=rest,
-    )
 
 
 def test_reply_states_whether_each_ack_was_applied(store: Store) -> None:

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import CHECKS_S, CancelListener, Terminator
 from django_redis_components.taskqueue.worker.ipc import CommandReader, send_command
 from tests.support import Proxy, Store, eventually
-from tests.taskqueue.supervisor.test_child import Process
+from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.support import Held, base_key, new_fetcher, queue_key, recover, running_worker
 from tests.taskqueue.tasks import hold, note
 

@@ -1,0 +1,23 @@
+"""Helpers of the tests of the worker."""
+
+from __future__ import annotations
+
+from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.scripts import FETCH
+from django_redis_components.taskqueue.shards import home
+
+
+def fetch_call(*acks: Ack, worker: str = "w") -> Call:
+    rest = ["default", *[part for ack in acks for part in ack]]
+    return FETCH(
+        base=home().base,
+        worker=worker,
+        fetch_slot="acks",
+        request=0,
+        lease_ms=1_000,
+        want=0,
+        failed_limit=10,
+        queues=1,
+        rest=rest,
+    )
