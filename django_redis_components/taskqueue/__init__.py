@@ -26,6 +26,7 @@ result, record, failure     `TaskResult`; the record it was read from; stored ex
 context                     what a task knows and reports while it runs
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
+shards                      where data of the queue lives: a connection and a hash tag
 store/                      the scripts, and the flows that call them: messages, records, queues
 flows/                      chains and groups
 schedules/                  periodic tasks: decorators, due times, the scheduler of the poller
@@ -34,7 +35,7 @@ worker/                     a worker process: fetcher, threads, event loop, runs
 supervisor/                 the process that forks workers, renews their leases, kills and replaces them
 poller                      recovers leases, wakes workers for due tasks, sends periodic tasks, prunes
 startup                     starts a worker or a poller, for the commands
-signals, tracing            what observes a task: Django's signals; spans
+middleware/, signals        what surrounds tasks: the contract for sites, Django's signals
 logs, log_handler           the current task in log records; the handler of `runworker`
 guarded_logger, forks       no error of the site's logging, and no fork of a task, acts on a worker
 checks, exceptions          system checks; errors
