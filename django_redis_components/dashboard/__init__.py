@@ -21,15 +21,18 @@ It is registered in the default admin site. For another site::
     from django_redis_components.dashboard.admin import register
     register(my_admin_site)
 
-Each page has a package (`overview`, `queues`, `task`, `locks`, `limits`) with the same modules: `snapshot` reads the
-data, `page` formats it for the template, `data` for JSON, `views` responds. Pages of registered panels share `panels`.
-Shared modules:
+Each page has a package with a subclass of `Page`, which `pages` lists. It names what reads the page (`snapshot`),
+formats it for the templates (`page`) and for JSON (`data`), and its verbs (`change_views`). Pages of registered panels
+share `panels`. Shared modules:
 
 ==============  ===========================================================================
-models          unmanaged models: permissions and entries in the admin
+page            `Page`, what a page is declared by, and `PageRequest`
+pages           the list of the pages; models, URLs, tabs and permissions follow from it
+models          an unmanaged model for each page: permissions and entries in the admin
 admin           the `ModelAdmin` classes, and `register`
-model_admins    their base classes: URLs and permissions
+links           URLs of pages, objects and changes that the user may open
 responses       full page, fragment, JSON, and 503 during an outage
+snapshot        `Snapshot`: what a page has read, when, and at what cost
 clients         Redis clients with short timeouts
 bounded_client  rejects writes and unbounded reads; counts commands and round trips
 gather          runs several flows in one round trip

@@ -6,6 +6,7 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+from django_redis_components.core import conf
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.outages import Outage
@@ -16,6 +17,17 @@ from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePa
 def time_data(at: datetime | None) -> str | None:
     """Return a time in UTC with milliseconds."""
     return aware(at).astimezone(UTC).isoformat(timespec="milliseconds") if at else None
+
+
+def page_data(snapshot: Any, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a page: its content, when and from where it was read, and at what cost."""
+    return {
+        "at": time_data(snapshot.at),
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        **content,
+        "cost": cost_data(snapshot.cost),
+    }
 
 
 def cost_data(cost: Cost) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
-from django_redis_components.dashboard.models import Lock, Queues
+from django_redis_components.dashboard.models import MODELS
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.support import text_of
 from tests.dashboard.test_lock_page import browser
@@ -31,7 +31,9 @@ def operator() -> Client:
     return browser("view_overview", "view_action", "purge_queue", "restore_task")
 
 
-def write_entries(count: int, model: type = Queues, name: str = "mail", message: str = "Pause: done.") -> None:
+def write_entries(
+    count: int, model: type = MODELS["queues"], name: str = "mail", message: str = "Pause: done."
+) -> None:
     user, _ = User.objects.get_or_create(username="ada")
     content_type = ContentType.objects.get_for_model(model)
     LogEntry.objects.bulk_create(
@@ -83,7 +85,7 @@ def test_entries_are_read_in_pages_by_a_bounded_number_of_queries(
 ) -> None:
     write_entries(51)
     write_entries(60, model=User, message="not ours")
-    write_entries(1, model=Lock, name="stock")
+    write_entries(1, model=MODELS["lock"], name="stock")
     operator.get(ACTIONS)
 
     with django_assert_max_num_queries(6):

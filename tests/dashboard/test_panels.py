@@ -224,8 +224,8 @@ try:
     register_panel(own("traffic"))
 except ValueError as exc:
     print(exc)
-from django_redis_components.dashboard.panel import panels_of
-from django_redis_components.dashboard.panels import views
+from django_redis_components.dashboard.panel import add_own_panels, panels_of
+add_own_panels()
 print([type(panel).__name__ for panel in panels_of("analytics")][:2])
 """
 
@@ -248,9 +248,9 @@ def test_every_panel_of_the_package_has_its_name_reserved() -> None:
     folder = PACKAGE_DIR / "dashboard"
     defined = {name for path in (folder / "panels").glob("*.py") for name in NAME_OF_PANEL.findall(path.read_text())}
 
-    reserved = (folder / "panel.py").read_text().partition("_own_names = {")[2].partition("}")[0]
+    reserved = (folder / "panel.py").read_text().partition("_own = {")[2].partition("}")[0]
 
-    assert set(re.findall(r'"([a-z-]+)"', reserved)) == defined
+    assert set(re.findall(r'"([a-z-]+)":', reserved)) == defined
 
 
 def boom(*_: Any) -> Any:

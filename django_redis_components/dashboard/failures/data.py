@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.queues.data import task_data
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
-def failure_data(snapshot: FailureSnapshot) -> dict[str, Any]:
+def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
     """Return a snapshot. ``errors`` are incomplete if ``total`` is above ``shown``: both count groups of queues."""
+    snapshot = read.value
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "queue": snapshot.query.queue,
         "failed": {depth.name: depth.failed for depth in snapshot.depths},
         "errors": [_failure(failure) for failure in snapshot.failures],
         "shown": snapshot.shown,
         "total": snapshot.total,
         "selected": _selected(snapshot.selected, snapshot) if snapshot.selected else None,
-        "cost": cost_data(snapshot.cost),
     }
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
@@ -13,10 +13,19 @@ from django.utils.translation import ngettext
 from django_redis_components.core import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.error_text import error_line, group_line, shown_error
-from django_redis_components.dashboard.failures.snapshot import TASKS, FailureGroup, FailureSnapshot
+from django_redis_components.dashboard.failures.snapshot import (
+    TASKS,
+    FailureGroup,
+    FailureQuery,
+    FailureSnapshot,
+    query_of,
+    read_failures,
+)
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
 from django_redis_components.dashboard.queues.throughput import (
     MINUTES_PER_LABEL,
@@ -24,7 +33,9 @@ from django_redis_components.dashboard.queues.throughput import (
     SPARK_WIDTH,
     spark_path,
 )
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorSample
+from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUES, MINUTES
 
 #: Seconds since the last failure for which an error is ongoing.
@@ -119,19 +130,32 @@ class FailurePage:
     detail: Detail | None
     gone: str
     empty: str
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(snapshot: FailureSnapshot, *, url_of: TaskUrl, queue_url: Callable[[str], str]) -> FailurePage:
-    """Return the page of a snapshot.
+def parse(request: PageRequest) -> FailureQuery:
+    """Return the query of a request."""
+    return query_of(request.http.GET)
 
-    Args:
-        url_of: returns the URL of a task's page, or "".
-        queue_url: returns the URL of a queue's page.
-    """
-    selected, at = snapshot.selected, snapshot.at
+
+def read(request: PageRequest) -> Snapshot[FailureSnapshot]:
+    """Read the errors, and the failed tasks of one, which a fragment does not show."""
+    return snapshots.read(read_failures(request.query, with_tasks=not request.is_fragment))
+
+
+def url_of(request: PageRequest) -> str:
+    """Return the URL of an error in detail."""
+    known = fingerprint.PATTERN.fullmatch(request.object_id)
+    return request.links.error(request.object_id) if known else request.links.here
+
+
+def context(request: PageRequest, snapshot: Snapshot[FailureSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    return {"page": build_page(snapshot.value, request.links), "verbs": request.links.verbs()}
+
+
+def build_page(snapshot: FailureSnapshot, links: Links) -> FailurePage:
+    """Return the page of a snapshot."""
+    selected = snapshot.selected
     gone = ""
     if snapshot.query.group and selected is None:
         gone = _("This error is not kept any more, or not in this queue.")
@@ -140,12 +164,9 @@ def build_page(snapshot: FailureSnapshot, *, url_of: TaskUrl, queue_url: Callabl
         options=_options(snapshot),
         rows=[_row(failure, snapshot) for failure in snapshot.failures],
         notes=_notes(snapshot),
-        detail=_detail(selected, snapshot, url_of, queue_url) if selected else None,
+        detail=_detail(selected, snapshot, links) if selected else None,
         gone=gone,
         empty=_("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
 
 
@@ -221,9 +242,7 @@ def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
     )
 
 
-def _detail(
-    failure: FailureGroup, snapshot: FailureSnapshot, url_of: TaskUrl, queue_url: Callable[[str], str]
-) -> Detail:
+def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> Detail:
     newest, sample, at = failure.newest, failure.sample, snapshot.at
     scans = snapshot.tasks.values()
     matched = sum(scan.matched for scan in scans)
@@ -240,9 +259,9 @@ def _detail(
         failures=_("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
         queues=_queues(failure),
         panel=_panel(failure, at),
-        sample=_sample(sample, url_of) if sample else None,
-        tasks=_tasks(snapshot, url_of),
-        in_queues=[_in_queue(name, newest.fingerprint, snapshot, queue_url) for name in snapshot.tasks],
+        sample=_sample(sample, links.task) if sample else None,
+        tasks=_tasks(snapshot, links.task),
+        in_queues=[_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
         not_scanned=_not_scanned(failure, snapshot),
         names=_names(snapshot),
         has_tasks=matched > 0 or not is_whole,
@@ -263,7 +282,7 @@ def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
     return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
 
 
-def _in_queue(name: str, group: str, snapshot: FailureSnapshot, queue_url: Callable[[str], str]) -> QueueTasks:
+def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) -> QueueTasks:
     scan = snapshot.tasks[name]
     scanned = ""
     if scan.has_more:
@@ -271,7 +290,7 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, queue_url: Calla
             "scanned": number(scan.scanned),
             "total": number(scan.total),
         }
-    url = f"{queue_url(name)}?{urlencode({'state': 'failed', 'error': group})}"
+    url = f"{links.queue(name)}?{urlencode({'state': 'failed', 'error': group})}"
     return QueueTasks(name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned)
 
 

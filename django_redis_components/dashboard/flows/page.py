@@ -6,19 +6,24 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core import conf
-from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import Tile, cost_note
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import snapshot as snapshots
+from django_redis_components.dashboard.elements import Tile
 from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
-from django_redis_components.dashboard.flows.snapshot import MAX_MEMBERS, FlowSnapshot
 from django_redis_components.dashboard.flows.states import rank, state_label
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
-from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
+from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview, read_flow
 
+#: Tasks that are drawn and listed, and failed tasks that are listed.
+MAX_MEMBERS = 500
 #: Tasks in the table.
 MAX_ROWS = 100
 #: Failed tasks of one queue that a retry takes along.
@@ -48,7 +53,7 @@ class RetryButton:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FlowPage:
+class FlowContent:
     """The content of the page.
 
     Attributes:
@@ -66,25 +71,39 @@ class FlowPage:
     retries: list[RetryButton]
     note: str
     is_unfinished: bool
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(
-    snapshot: FlowSnapshot, url_of: Callable[[str], str], retry_url: Callable[[str], str] | None
-) -> FlowPage:
-    """Return the page of a snapshot.
+def read(request: PageRequest) -> Snapshot[FlowOverview]:
+    """Read the flow in one round trip.
 
-    Args:
-        url_of: the URL of a task's page by its id, or "".
-        retry_url: the URL of a retry by the name of the queue; None: the user may not retry.
+    Raises:
+        Http404: no flow has this id, or it has expired.
     """
-    flow = snapshot.flow
+    return snapshots.read(_read(request.object_id))
+
+
+def _read(flow_id: str) -> Flow[FlowOverview]:
+    try:
+        return (yield from read_flow(flow_id, MAX_MEMBERS))
+    except FlowDoesNotExist as exc:
+        raise Http404("No flow has this id, or it has expired.") from exc
+
+
+def context(request: PageRequest, snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    return {
+        "page": build_page(snapshot.value, request.links),
+        "cancel_url": request.links.flow(request.object_id, "cancel"),
+    }
+
+
+def build_page(flow: FlowOverview, links: Links) -> FlowContent:
+    """Return the page of a flow."""
+    url_of = links.task
     graph = build_graph(flow.members)
     after = _parents(flow.members)
     by_attention = sorted(_listed(flow), key=lambda member: (rank(member.state), member.number))
-    return FlowPage(
+    return FlowContent(
         id=flow.id,
         finding=_finding(flow),
         tiles=[
@@ -94,22 +113,16 @@ def build_page(
         graph=graph,
         rows=[_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
         on_error=_row(flow.on_error, url_of, []) if flow.on_error else None,
-        retries=_retries(flow.failed, retry_url) if retry_url else [],
+        retries=_retries(flow.failed, links),
         note=_note(flow, graph),
         is_unfinished=any(flow.states.get(state) for state in UNFINISHED),
-        read_at=formats.timestamp(flow.at, flow.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
 
 
-def flow_data(snapshot: FlowSnapshot) -> dict[str, Any]:
+def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
-    flow = snapshot.flow
+    flow = snapshot.value
     return {
-        "at": time_data(flow.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "flow": {
             "id": flow.id,
             "count": flow.tasks,
@@ -118,7 +131,6 @@ def flow_data(snapshot: FlowSnapshot) -> dict[str, Any]:
             "failed": [dataclasses.asdict(member) for member in flow.failed],
             "on_error": dataclasses.asdict(flow.on_error) if flow.on_error else None,
         },
-        "cost": cost_data(snapshot.cost),
     }
 
 
@@ -153,7 +165,7 @@ def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int])
     return MemberRow(number(member.number), member, url_of(member.id), state_label(member.state), shown)
 
 
-def _retries(failed: Sequence[FlowMember], retry_url: Callable[[str], str]) -> list[RetryButton]:
+def _retries(failed: Sequence[FlowMember], links: Links) -> list[RetryButton]:
     by_queue: dict[str, list[str]] = {}
     for member in failed:
         by_queue.setdefault(member.queue, []).append(member.id)
@@ -165,11 +177,11 @@ def _retries(failed: Sequence[FlowMember], retry_url: Callable[[str], str]) -> l
                 len(ids[:MAX_RETRIED]),
             )
             % {"count": number(len(ids[:MAX_RETRIED])), "queue": queue},
-            url=retry_url(queue),
+            url=url,
             ids=ids[:MAX_RETRIED],
         )
         for queue, ids in by_queue.items()
-        if queue
+        if queue and (url := links.queue(queue, "retry"))
     ]
 
 

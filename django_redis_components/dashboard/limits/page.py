@@ -11,18 +11,20 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.rates import ParsedRate
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.elements import NO_VALUE, Tile
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.limits import snapshot
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
 
+#: Longest key that a form accepts, in characters.
+MAX_KEY = 1_000
 #: Minutes between two labels of the chart.
 LABEL_EVERY = 15
 
@@ -55,7 +57,7 @@ class RateRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LimitPage:
+class LimitContent:
     """The content of the page.
 
     Attributes:
@@ -79,47 +81,52 @@ class LimitPage:
     denied_keys: list[tuple[str, str]]
     is_uncounted: bool
     outages: list[str]
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(snapshot: LimitSnapshot) -> LimitPage:
-    """Return the page of a snapshot."""
-    selected, decision = snapshot.selected, snapshot.decision
-    query = {"limit": selected.id, "key": snapshot.key} if selected else {}
-    counts = snapshot.counts.get(selected.id) if selected else None
-    return LimitPage(
-        policies=[_policy_row(each, selected, snapshot.counts.get(each.id)) for each in snapshot.policies],
+def parse(request: PageRequest) -> tuple[str, str]:
+    """Return the id of a limit, and a key."""
+    limit_id, key = request.http.GET.get("limit", ""), request.http.GET.get("key", "")
+    if len(key) > MAX_KEY:
+        raise ValueError(f"key: expected at most {MAX_KEY} characters.")
+    return limit_id, key
+
+
+def read(request: PageRequest) -> LimitSnapshot:
+    """Read the limits, and the state of the key."""
+    return snapshot.read(*request.query)
+
+
+def context(request: PageRequest, found: LimitSnapshot) -> dict[str, Any]:
+    """Return the context of the templates."""
+    selected, decision = found.selected, found.decision
+    query = {"limit": selected.id, "key": found.key} if selected else {}
+    counts = found.counts.get(selected.id) if selected else None
+    page = LimitContent(
+        policies=[_policy_row(each, selected, found.counts.get(each.id)) for each in found.policies],
         name=selected.name if selected else "",
-        key=snapshot.key,
-        is_unknown=snapshot.is_unknown,
+        key=found.key,
+        is_unknown=found.is_unknown,
         verdict=verdict(decision) if decision is not None else "",
         state=[*_tiles(decision)] if decision is not None else [],
         rates=[*_rates(decision)] if decision is not None else [],
         reset=urlencode(query) if decision is not None else "",
         chart=_chart(counts) if counts else None,
         denied_keys=[(key, number(times)) for key, times in counts.denied_keys] if counts else [],
-        is_uncounted=not snapshot.has_all_counts,
-        outages=[*_outages(snapshot.policies)],
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+        is_uncounted=not found.has_all_counts,
+        outages=[*_outages(found.policies)],
     )
+    return {"page": page, "reset_url": request.links.verb("reset")}
 
 
 def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON."""
     decision = snapshot.decision
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
         "limits": [
             {"id": each.id, **dataclasses.asdict(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
             for each in snapshot.policies
         ],
         "state": _state(snapshot, decision) if decision is not None else None,
-        "cost": cost_data(snapshot.cost),
     }
 
 

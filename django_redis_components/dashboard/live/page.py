@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import cost_note
-from django_redis_components.dashboard.error_text import error_line
+from django_redis_components.dashboard.error_text import error_line, shown_error
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, LiveSnapshot, RecordedEvent
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class EventRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LivePage:
+class LiveContent:
     """The content of the page."""
 
     kinds: list[EventOption]
@@ -69,9 +73,6 @@ class LivePage:
     rows: list[EventRow]
     empty: str
     notes: list[str]
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
 #: The label of each kind; functions, since the language differs by request.
@@ -91,25 +92,40 @@ LABELS: dict[str, Callable[[], EventLabel]] = {
 }
 
 
-def build_page(snapshot: LiveSnapshot, *, url_of: TaskUrl) -> LivePage:
-    """Return the page of a snapshot.
+def live_data(snapshot: Snapshot[LiveSnapshot]) -> dict[str, Any]:
+    """Return the JSON of a snapshot. A request with ``?after=<last_id>`` returns what was added since."""
+    found = snapshot.value
+    return {
+        **dataclasses.asdict(found.query),
+        "is_recorded": found.is_recorded,
+        "last_id": found.last_id or found.query.after or None,
+        "events": [_event(each) for each in found.events],
+    }
 
-    Args:
-        url_of: returns the URL of a task's page, or "".
-    """
-    query, at = snapshot.query, snapshot.at
+
+def _event(recorded: RecordedEvent) -> dict[str, Any]:
+    event = recorded.event
+    return {
+        "id": recorded.id,
+        "at": time_data(recorded.at),
+        **dataclasses.asdict(event),
+        "message": shown_error(event.message),
+    }
+
+
+def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    snapshot, query = read.value, read.value.query
     kinds = {"": _("All events"), **{kind: LABELS[kind]().text for kind in KINDS}}
     queues = {"": _("All queues"), **{name: name for name in [*snapshot.queues, query.queue] if name}}
-    return LivePage(
+    page = LiveContent(
         kinds=[*_options(kinds, query.kind)],
         queues=[*_options(queues, query.queue)],
-        rows=[_row(each, snapshot, url_of) for each in snapshot.events],
+        rows=[_row(each, read.at, request.links.task) for each in snapshot.events],
         empty=_empty(snapshot),
         notes=_notes(),
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
+    return {"page": page}
 
 
 def _options(labels: dict[str, str], chosen: str) -> Iterable[EventOption]:
@@ -133,11 +149,11 @@ def _notes() -> list[str]:
     return [shown, text % {"count": number(MAX_EVENTS)}]
 
 
-def _row(recorded: RecordedEvent, snapshot: LiveSnapshot, url_of: TaskUrl) -> EventRow:
+def _row(recorded: RecordedEvent, now: datetime, url_of: TaskUrl) -> EventRow:
     event = recorded.event
     return EventRow(
         key=recorded.id,
-        at=_timestamp(recorded, snapshot),
+        at=_timestamp(recorded, now),
         label=LABELS[event.kind](),
         id=event.task_id or _subject(event),
         name=event.name or event.task_id,
@@ -151,9 +167,9 @@ def _row(recorded: RecordedEvent, snapshot: LiveSnapshot, url_of: TaskUrl) -> Ev
     )
 
 
-def _timestamp(recorded: RecordedEvent, snapshot: LiveSnapshot) -> Timestamp:
+def _timestamp(recorded: RecordedEvent, now: datetime) -> Timestamp:
     """Return the time with milliseconds."""
-    at = formats.timestamp(recorded.at, snapshot.at)
+    at = formats.timestamp(recorded.at, now)
     return dataclasses.replace(at, text=f"{at.text}.{recorded.at.microsecond // 1_000:03}")
 
 

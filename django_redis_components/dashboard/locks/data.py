@@ -6,19 +6,16 @@ import dataclasses
 import math
 from typing import Any
 
-from django_redis_components.core import conf
-from django_redis_components.dashboard.json_data import cost_data, time_data
 from django_redis_components.dashboard.locks.scan import cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockSnapshot, ResourceState
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
-def lock_data(snapshot: LockSnapshot) -> dict[str, Any]:
+def lock_data(read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return a snapshot. ``next`` is the value of ``?at=`` that continues the scan, "" at the end."""
+    snapshot = read.value
     scan = snapshot.scan
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "using": snapshot.query.using,
         "held": [_state(state) for state in snapshot.states],
         "scanned": scan.scanned if scan else None,
@@ -27,7 +24,6 @@ def lock_data(snapshot: LockSnapshot) -> dict[str, Any]:
         "next": cursors_to_text(scan.cursors) if scan else "",
         "declared": [dataclasses.asdict(each) for each in snapshot.declared],
         "problem": snapshot.problem,
-        "cost": cost_data(snapshot.cost),
     }
 
 

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.core import conf
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
+from django_redis_components.dashboard.json_data import depth_data, metrics_data, time_data
 from django_redis_components.dashboard.overview.history import history_data
 from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
@@ -26,9 +25,6 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
     """Return a snapshot. A part that could not be read is null and listed in ``errors``."""
     panels = panel_data(snapshot.panels)
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "problems": [dataclasses.asdict(problem) for problem in find_problems(snapshot)],
         **_task_queue(snapshot.queues),
         "history": history_data(snapshot.history) if snapshot.history else None,
@@ -38,7 +34,6 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "days_time_zone": formats.days_zone(),
         "panels": panels["panels"],
         "errors": {name: safe_text(error) for name, error in snapshot.errors.items()} | panels["errors"],
-        "cost": cost_data(snapshot.cost),
     }
 
 

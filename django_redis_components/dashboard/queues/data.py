@@ -5,23 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.error_text import shown_error
-from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, quantiles_data, time_data
+from django_redis_components.dashboard.json_data import depth_data, metrics_data, quantiles_data, time_data
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
-def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
+def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return a snapshot."""
+    snapshot = read.value
     last_hour, last_day = metrics_data(snapshot.minutes), metrics_data(snapshot.hours)
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
         "tasks": [
             {"name": task.name or None, **dataclasses.asdict(task.totals), **quantiles_data(task)}
@@ -40,7 +38,6 @@ def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
         ],
         "listing": _listing_data(snapshot),
         "trash": [{"id": each.id, "at": time_data(each.at), "count": each.count} for each in snapshot.trash],
-        "cost": cost_data(snapshot.cost),
     }
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
+from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note, pause_note
+from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
+from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
 from django_redis_components.dashboard.queues.throughput import (
     TaskMetricsRow,
     drain_time,
@@ -25,6 +30,7 @@ from django_redis_components.dashboard.queues.throughput import (
     quantile_text,
     task_row,
 )
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEntry
 
@@ -53,7 +59,7 @@ class TrashRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueuePage:
+class QueueContent:
     """The content of the page."""
 
     name: str
@@ -66,19 +72,47 @@ class QueuePage:
     charts: list[ChartPanel]
     tasks: list[TaskMetricsRow]
     errors: list[ErrorRow]
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueuePage:
+def parse(request: PageRequest) -> TaskQuery:
+    """Return the state, the filters and the page of the list of tasks."""
+    return query_of(request.http.GET)
+
+
+def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
+    """Read the queue. A fragment has no list of tasks.
+
+    Raises:
+        Http404: it is not known.
+    """
+    name = request.object_id
+    snapshot = snapshots.read(read_queue(name, request.query, with_list=not request.is_fragment))
+    if not snapshot.value.is_known:
+        raise Http404(
+            f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."
+        )
+    return snapshot
+
+
+def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    name, links = request.object_id, request.links
+    return {
+        "page": build_page(snapshot.value, url_of=links.task),
+        "page_url": links.queue(name),
+        "actions_url": links.actions("queues", name),
+        "verbs": links.verbs(name),
+    }
+
+
+def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueueContent:
     """Return the page of a snapshot.
 
     Args:
         url_of: returns the URL of a task's page, or "".
     """
     depth, at = snapshot.depth, snapshot.at
-    return QueuePage(
+    return QueueContent(
         name=depth.name,
         paused=pause_note(depth.paused, at) if depth.paused else "",
         is_paused=depth.paused is not None,
@@ -89,9 +123,6 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueuePage:
         charts=[*_charts(snapshot)],
         tasks=[task_row(task) for task in snapshot.minutes.tasks],
         errors=[_error_row(group, at) for group in snapshot.errors],
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
 
 

@@ -11,19 +11,32 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.json_data import time_data
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
-from django_redis_components.dashboard.schedules.snapshot import SchedulePageData
-from django_redis_components.taskqueue.schedules.status import ScheduleInfo
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
+from django_redis_components.taskqueue.stats.due import DueCounts, read_due
 
 #: Hours between two labels of the chart.
 LABEL_EVERY = 6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulePageData:
+    """The schedules, and how many scheduled tasks are due in each hour."""
+
+    at: datetime
+    schedules: list[ScheduleInfo]
+    due: DueCounts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,42 +70,39 @@ class SchedulePage:
 
     rows: list[ScheduleCard]
     panel: ChartPanel
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(snapshot: SchedulePageData, *, urls: Mapping[str, str], url_of: Callable[[str], str]) -> SchedulePage:
-    """Return the page of a snapshot.
+def read(request: PageRequest) -> Snapshot[SchedulePageData]:
+    """Read the schedules, and how many scheduled tasks are due in each hour, in one round trip."""
+    return snapshots.read(_read())
 
-    Args:
-        urls: of the changes that the user may make, by verb.
-        url_of: the URL of a task's page by its id, or "".
-    """
-    return SchedulePage(
-        rows=[_row(schedule, snapshot.at, urls, url_of) for schedule in snapshot.schedules],
-        panel=_panel(snapshot),
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+
+def _read() -> Flow[SchedulePageData]:
+    found, due = yield from gather_values([read_registered(), read_due()])
+    return SchedulePageData(found.at, found.schedules, due)
+
+
+def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    urls, found = request.links.verbs(), snapshot.value
+    page = SchedulePage(
+        rows=[_row(schedule, found.at, urls, request.links.task) for schedule in found.schedules],
+        panel=_panel(found),
     )
+    return {"page": page, "add_url": urls.get("edit", "")}
 
 
-def schedule_data(snapshot: SchedulePageData) -> dict[str, Any]:
+def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "schedules": [
             {
                 name: time_data(value) if isinstance(value, datetime) else value
                 for name, value in dataclasses.asdict(schedule).items()
             }
-            for schedule in snapshot.schedules
+            for schedule in snapshot.value.schedules
         ],
-        "due": {"first_at": time_data(snapshot.due.first_at), "hours": snapshot.due.counts},
-        "cost": cost_data(snapshot.cost),
+        "due": {"first_at": time_data(snapshot.value.due.first_at), "hours": snapshot.value.due.counts},
     }
 
 

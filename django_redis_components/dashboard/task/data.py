@@ -5,25 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.dashboard.arguments import argument_lines
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task.page import errors_of, guarded, metadata_of, result_of
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.task.snapshot import TaskSnapshot
 from django_redis_components.dashboard.task.timeline import runs_of
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.stats.explain import Explanation, Reason, limit_key, number_of
 
 
-def task_data(snapshot: TaskSnapshot) -> dict[str, Any]:
+def task_data(snapshot: Snapshot[Explanation]) -> dict[str, Any]:
     """Return a snapshot, with masked arguments."""
-    task = snapshot.task
+    task = snapshot.value
     return {
-        "at": time_data(task.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "task": _task(task),
         "answer": answer(task),
         "reasons": reasons_data(task),
@@ -39,7 +35,6 @@ def task_data(snapshot: TaskSnapshot) -> dict[str, Any]:
         "errors": [dataclasses.asdict(error) for error in errors_of(task)],
         "limits": _limits(task),
         "flow": _flow(task),
-        "cost": cost_data(snapshot.cost),
     }
 
 

@@ -7,23 +7,37 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 
+from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.dashboard import formats
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import formats, responses
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.arguments import argument_lines, masked_text
-from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.error_text import shown_error
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest, verbs_of
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task import reasons
+from django_redis_components.dashboard.task.changes import applies
 from django_redis_components.dashboard.task.reasons import Condition
-from django_redis_components.dashboard.task.snapshot import TaskSnapshot
 from django_redis_components.dashboard.task.timeline import Timeline, timeline
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
-from django_redis_components.taskqueue.stats.explain import Explanation, OtherTask, limit_key, number_of
+from django_redis_components.taskqueue.stats.explain import (
+    MAX_ID,
+    Explanation,
+    OtherTask,
+    explain,
+    limit_key,
+    number_of,
+)
 
 T = TypeVar("T")
 
@@ -113,21 +127,62 @@ class TaskPage:
     progress: Meter | None
     limits: list[Limit]
     flow: FlowPart | None
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(
-    snapshot: TaskSnapshot, *, verbs: dict[str, str], url_of: TaskUrl, queue_url: TaskUrl, flow_url: TaskUrl
-) -> TaskPage:
-    """Return the page of a snapshot.
+def read(request: PageRequest) -> Snapshot[Explanation]:
+    """Read the task in one round trip.
+
+    Raises:
+        Http404: no task has this id, or its result has expired.
+    """
+    return snapshots.read(_read(request.object_id))
+
+
+def _read(task_id: str) -> Flow[Explanation]:
+    try:
+        return (yield from explain(task_id))
+    except TaskResultDoesNotExist as exc:
+        raise Http404(str(exc)) from exc
+
+
+def jump(request: PageRequest) -> HttpResponse:
+    """Redirect to the page of the task whose id the form has; without an id to the overview."""
+    task_id = request.http.GET.get("id", "").strip()
+    if not task_id:
+        return HttpResponseRedirect(request.links.reverse("overview"))
+    if len(task_id) > MAX_ID:
+        request.object_id = f"{task_id[:MAX_ID]}…"
+        return missing(request)
+    return HttpResponseRedirect(request.links.task(task_id))
+
+
+def missing(request: PageRequest) -> HttpResponse:
+    """Respond with 404 and what may have happened to the task."""
+    response: HttpResponse
+    task_id = request.object_id
+    if request.http.GET.get("format") == "json":
+        response = JsonResponse({"error": {"code": "no_task", "id": task_id}})
+    else:
+        context = {"title": _("No task %(id)s") % {"id": task_id}, "is_subpage": True, "id": task_id}
+        response = responses.page_response(request, "task/missing.html", context)
+    response.status_code = 404
+    return response
+
+
+def context(request: PageRequest, snapshot: Snapshot[Explanation]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    task, links = snapshot.value, request.links
+    urls = links.verbs(task.record.id)
+    verbs = {name: url for name, url in urls.items() if applies(verbs_of(request.page)[name][0], task)}
+    return {"page": build_page(task, verbs, links)}
+
+
+def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskPage:
+    """Return the page of a task.
 
     Args:
-        verbs: URLs of the changes that the user may make, by name.
-        url_of, queue_url, flow_url: return the URL of a task's, of a queue's and of a flow's page.
+        verbs: URLs of the changes that apply to the task and that the user may make, by name.
     """
-    task = snapshot.task
     errors = errors_of(task)
     lines, note = _arguments(task)
     rest = task.fact("errors") - len(errors)
@@ -145,13 +200,10 @@ def build_page(
         more_errors=more % {"count": number(rest)} if rest > 0 else "",
         arguments=lines,
         arguments_note=note,
-        facts=[fact for fact in _facts(task, queue_url) if fact.value],
+        facts=[fact for fact in _facts(task, links.queue) if fact.value],
         progress=_progress(task),
-        limits=guarded(lambda: [*_limits(task, url_of)], []),
-        flow=_flow(task, url_of, flow_url),
-        read_at=formats.timestamp(task.at, task.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+        limits=guarded(lambda: [*_limits(task, links.task)], []),
+        flow=_flow(task, links.task, links.flow),
     )
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
+from django_redis_components.dashboard import snapshot as snapshots
+from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
 from django_redis_components.dashboard.workers.labels import WorkerState
-from django_redis_components.dashboard.workers.snapshot import WorkerSnapshot
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
-from django_redis_components.taskqueue.stats.workers import MAX_LISTED
+from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
+from django_redis_components.taskqueue.store.workers import MAX_ID
 
 #: Running tasks that the page shows of one process.
 SHOWN_RUNS = 10
@@ -98,44 +102,47 @@ class WorkersPage:
     next: str
     is_first: bool
     cut_off: str
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
-def build_page(snapshot: WorkerSnapshot, *, commands: Mapping[str, str], url_of: TaskUrl) -> WorkersPage:
-    """Return the page of a snapshot, lost workers first.
+def parse(request: PageRequest) -> str:
+    """Return the id of the worker after which the page starts, or ""."""
+    after = request.http.GET.get("after", "")
+    if len(after) > MAX_ID:
+        raise ValueError(f"after: expected at most {MAX_ID} characters.")
+    return after
 
-    Args:
-        commands: URL of each command that the user may send.
-        url_of: returns the URL of a task's page, or "".
-    """
-    listed, at = snapshot.listed, snapshot.at
+
+def read(request: PageRequest) -> Snapshot[WorkerPage]:
+    """Read the workers in one round trip; in two if any worker is lost."""
+    return snapshots.read(read_workers(request.query))
+
+
+def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
+    """Return the context of the templates: the workers, lost ones first."""
+    listed, after = snapshot.value, request.query
     groups: dict[str, list[WorkerInfo]] = {}
     for worker in listed.workers:
         groups.setdefault(worker.supervisor, []).append(worker)
-    cards = [_Builder(snapshot, commands, url_of).card(name, workers) for name, workers in groups.items()]
+    builder = _Builder(listed, request.links.verbs(), request.links.task)
+    cards = [builder.card(name, workers) for name, workers in groups.items()]
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
-    return WorkersPage(
-        tiles=[*_tiles(snapshot)],
+    page = WorkersPage(
+        tiles=[*_tiles(listed, is_part=bool(listed.next or after))],
         cards=sorted(cards, key=lambda card: card.state.kind != "lost"),
         next=urlencode({"after": listed.next}) if listed.next else "",
-        is_first=not snapshot.after,
+        is_first=not after,
         cut_off=cut_off if listed.total >= MAX_LISTED else "",
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
+    return {"page": page}
 
 
-def _tiles(snapshot: WorkerSnapshot) -> Iterable[Tile]:
-    listed = snapshot.listed
+def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:
     live = [worker for worker in listed.workers if worker.is_alive]
     lost = listed.total - listed.live
     note = ngettext("%(count)s lost", "%(count)s lost", lost) % {"count": number(lost)} if lost else ""
     yield Tile(_("Live workers"), number(listed.live), note, alarming=lost > 0)
     busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
-    partial = _("of this page") if listed.next or snapshot.after else ""
+    partial = _("of this page") if is_part else ""
     yield Tile(_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}, partial)
     rates = [worker.per_minute for worker in live if worker.per_minute is not None]
     yield Tile(_("Throughput"), formats.rate(sum(rates)) if rates else NO_VALUE, _("per minute"))
@@ -152,9 +159,9 @@ def _tiles(snapshot: WorkerSnapshot) -> Iterable[Tile]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds the cards of a snapshot."""
+    """Builds the cards of workers."""
 
-    snapshot: WorkerSnapshot
+    listed: WorkerPage
     commands: Mapping[str, str]
     url_of: TaskUrl
 
@@ -202,7 +209,7 @@ class _Builder:
             state=labels.STATES[state](),
             note=self._command_note(worker.id, [worker]),
             facts=[(label, value) for label, value in facts if value],
-            started=formats.timestamp(worker.started_at, self.snapshot.at) if worker.started_at else None,
+            started=formats.timestamp(worker.started_at, self.listed.at) if worker.started_at else None,
             actions=[] if is_same else [*self._actions(worker.id, name, {state})],
             runs=[self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]],
             more=more % {"count": number(hidden)} if hidden > 0 and worker.runs else "",
@@ -210,7 +217,7 @@ class _Builder:
         )
 
     def _run(self, run: WorkerRun, worker: WorkerInfo) -> WorkerRunRow:
-        held = None if worker.is_alive else self.snapshot.listed.held.get(run.id)
+        held = None if worker.is_alive else self.listed.held.get(run.id)
         elapsed_s = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
         fate = labels.fate_of_task(held) if held else ""
         return WorkerRunRow(run.id, run.name, self.url_of(run.id), run.queue, formats.duration(elapsed_s), fate)
@@ -220,25 +227,25 @@ class _Builder:
         leases = sum(worker.leases for worker in workers)
         if not leases:
             return _("It held no tasks.")
-        held = [self.snapshot.listed.held.get(run.id) for worker in workers for run in worker.runs]
+        held = [self.listed.held.get(run.id) for worker in workers for run in worker.runs]
         left = [each.lease_ends_in for each in held if each and each.is_held]
         if not left:
             return _("Its tasks have returned to their queues.")
-        if self.snapshot.listed.poller is None:
+        if self.listed.poller is None:
             return _("No poller is active to return its tasks to their queues. Start one: manage.py runpoller")
-        ends = self.snapshot.at + timedelta(seconds=max(left))
+        ends = self.listed.at + timedelta(seconds=max(left))
         text = ngettext(
             "Its %(count)s task returns to its queue by %(time)s.",
             "Its %(count)s tasks return to their queues by %(time)s.",
             leases,
         )
-        return text % {"count": number(leases), "time": formats.timestamp(ends, self.snapshot.at).text}
+        return text % {"count": number(leases), "time": formats.timestamp(ends, self.listed.at).text}
 
     def _command_note(self, target: str, workers: list[WorkerInfo]) -> str:
         """Return a sentence about the command that waits for a target, or was executed last."""
         reported = [each.command for each in workers if each.command and each.command.target == target]
-        command = self.snapshot.listed.waiting.get(target) or next(iter(reported), None)
-        return labels.command_note(command, self.snapshot.at) if command else ""
+        command = self.listed.waiting.get(target) or next(iter(reported), None)
+        return labels.command_note(command, self.listed.at) if command else ""
 
     def _actions(self, target: str, name: str, states: set[str]) -> Iterable[CommandLink]:
         """Return the commands that make sense in these states."""
