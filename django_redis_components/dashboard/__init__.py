@@ -54,6 +54,7 @@ See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in 
 
 from __future__ import annotations
 
+from django_redis_components.core.protocol import Batch, Read
 from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
 
-__all__ = ["Panel", "register_panel", "unregister_panel"]
+__all__ = ["Batch", "Panel", "Read", "register_panel", "unregister_panel"]

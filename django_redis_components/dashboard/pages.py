@@ -22,6 +22,7 @@ PAGES: tuple[Page, ...] = tuple(
         "panels.AnalyticsPage",
         "panels.IndexesPage",
         "panels.MessagingPage",
+        "panels.FilesPage",
         "actions.ActionsPage",
         "flows.FlowPage",
     )

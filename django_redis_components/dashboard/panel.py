@@ -35,7 +35,7 @@ class Panel:
     Attributes:
         name: unique slug, for HTML ids and JSON.
         title: the heading; it may be a lazy translation.
-        page: "overview", "analytics", "autocomplete" or "messaging".
+        page: "overview", "analytics", "indexes", "messaging" or "files".
         order: panels are sorted by it, then by name. Those of the package have 10, 20, …
         permission: "app.codename" that a user needs in addition to that of the page; "" for none. Without it the
             panel is neither read nor shown.

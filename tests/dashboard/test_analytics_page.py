@@ -204,7 +204,7 @@ def test_page_writes_nothing(store: Store, viewer: Client) -> None:
     assert dump(store) == before
 
 
-@pytest.mark.parametrize("permission", ["view_overview", "view_autocomplete"])
+@pytest.mark.parametrize("permission", ["view_overview", "view_indexes"])
 def test_page_requires_its_permission(permission: str, redis_server: Store) -> None:
     assert browser(permission).get(ANALYTICS).status_code == 403
 

@@ -202,7 +202,7 @@ def test_page_without_permitted_panels_says_so(redis_server: Store) -> None:
     unregister_panel("indexes")
     unregister_panel("search")
     try:
-        shown = text(browser("view_autocomplete"), "/admin/django_redis_components/autocomplete/")
+        shown = text(browser("view_indexes"), "/admin/django_redis_components/indexes/")
     finally:
         register_panel(IndexesPanel)
         register_panel(SearchPanel)
@@ -400,13 +400,13 @@ def test_redis_away_is_one_outage_of_the_page(viewer: Client, register: Register
 
 
 def test_panels_of_several_parts_are_part_of_the_outage(viewer: Client, settings) -> None:
-    viewer = browser("view_autocomplete", "view_analytics")
+    viewer = browser("view_indexes", "view_analytics")
     seen = BloomFilter("seen", 10)
     autocomplete.register("contacts")
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}/0"}}}
 
     try:
-        for page in (ANALYTICS, "/admin/django_redis_components/autocomplete/"):
+        for page in (ANALYTICS, "/admin/django_redis_components/indexes/"):
             assert viewer.get(page).status_code == 503
     finally:
         autocomplete.unregister("contacts")

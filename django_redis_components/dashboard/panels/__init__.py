@@ -28,14 +28,22 @@ class AnalyticsPage(PanelPage):
 class IndexesPage(PanelPage):
     """The page of the indexes of autocomplete and search."""
 
-    slug = "autocomplete"
+    slug = "indexes"
     title = _("Autocomplete and search")
     name = _("autocomplete and search")
 
 
 class MessagingPage(PanelPage):
-    """The page of messages, files and logs."""
+    """The page of chats, mailboxes and broadcasts."""
 
     slug = "messaging"
-    title = _("Messages and files")
-    name = _("messages and files")
+    title = _("Messages")
+    name = _("messages")
+
+
+class FilesPage(PanelPage):
+    """The page of file channels and log files."""
+
+    slug = "files"
+    title = _("Files")
+    name = _("files")

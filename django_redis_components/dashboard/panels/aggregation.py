@@ -60,7 +60,7 @@ class LogsPanel(Panel):
 
     name = "logs"
     title = gettext_lazy("Log files")
-    page = "messaging"
+    page = "files"
     order = 40
     template_name = "django_redis_components/dashboard/panels/logs.html"
 

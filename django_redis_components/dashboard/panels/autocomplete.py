@@ -62,7 +62,7 @@ class IndexesPanel(Panel):
 
     name = "indexes"
     title = gettext_lazy("Autocomplete indexes")
-    page = "autocomplete"
+    page = "indexes"
     order = 10
     template_name = "django_redis_components/dashboard/panels/indexes.html"
 

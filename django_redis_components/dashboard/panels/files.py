@@ -67,7 +67,7 @@ class FilesPanel(Panel):
 
     name = "files"
     title = gettext_lazy("File channels")
-    page = "messaging"
+    page = "files"
     order = 30
     template_name = "django_redis_components/dashboard/panels/files.html"
 

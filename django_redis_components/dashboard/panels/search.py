@@ -61,7 +61,7 @@ class SearchPanel(Panel):
 
     name = "search"
     title = gettext_lazy("Search indexes")
-    page = "autocomplete"
+    page = "indexes"
     order = 20
     template_name = "django_redis_components/dashboard/panels/search.html"
 
