@@ -39,6 +39,7 @@ gather          runs several flows in one round trip
 outages         causes of outages and their remedies
 formats         numbers, durations and times in the active language
 panel           `Panel`, and the registry of panels
+table           `Table` and `Column`, for pages and panels
 elements        table cells, tiles, links
 charts          geometry of bar charts
 json_data       JSON that several pages share
@@ -54,7 +55,23 @@ See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in 
 
 from __future__ import annotations
 
-from django_redis_components.core.protocol import Batch, Read
-from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
+from typing import TYPE_CHECKING
 
-__all__ = ["Batch", "Panel", "Read", "register_panel", "unregister_panel"]
+from django_redis_components.dashboard.elements import Cell
+from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
+from django_redis_components.dashboard.table import Column, Table
+
+if TYPE_CHECKING:
+    from django_redis_components.core.protocol import Batch, Read
+
+__all__ = ["Batch", "Cell", "Column", "Panel", "Read", "Table", "register_panel", "unregister_panel"]
+
+
+def __getattr__(name: str) -> object:
+    """Import what `Panel.read` yields when it is used: the admin imports this package when the site starts."""
+    if name in ("Batch", "Read"):
+        from django_redis_components.core import protocol
+
+        found: object = getattr(protocol, name)
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

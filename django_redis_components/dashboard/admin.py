@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard.models import MODELS
-from django_redis_components.dashboard.page import PageRequest, verbs_of
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.pages import PAGES, page_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class UnmanagedAdmin(_ModelAdmin):
         """Return the URLs of the verbs, each behind its permission and `READ_ONLY`."""
         return [
             self._path(route.format(name), self._verb_view(verb, view), name, FORM_METHODS)
-            for name, (verb, view) in verbs_of(self.page).items()
+            for name, (verb, view) in self.page.verb_views.items()
         ]
 
     def _verb_view(self, verb: Verb, view: View) -> View:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.taskqueue.stats.overview import QueuePause
+
+if TYPE_CHECKING:
+    from django_redis_components.dashboard.bounded_client import Cost
+    from django_redis_components.taskqueue.stats.overview import QueuePause
 
 #: Text of a cell without a value.
 NO_VALUE = "–"
@@ -23,12 +26,20 @@ class Cell:
 
     Attributes:
         kind: CSS class: "zero" for a muted value, "alarming" for a highlighted one, or "".
-        at: the time that the text refers to, or None.
+        at: the time that is shown instead of the text, or None.
+        url: of the page about it, or "".
+        title: what a pointer shows, or "".
+        badge: CSS class of the shape before a state, or "".
+        spark: a small chart instead of the text, or None.
     """
 
-    text: str
+    text: str = ""
     kind: str = ""
     at: Timestamp | None = None
+    url: str = ""
+    title: str = ""
+    badge: str = ""
+    spark: charts.Sparkline | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

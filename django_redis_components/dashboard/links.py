@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
 from django.contrib.admin.utils import quote
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
+from django_redis_components.core import conf
+
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
+
+    from django_redis_components.dashboard.verbs import Verb
 
 APP = "django_redis_components"
 
@@ -34,11 +39,8 @@ class Links:
 
     def page(self, slug: str) -> str:
         """Return the URL of a page."""
-        from django_redis_components.dashboard.models import MODELS
-
-        model = MODELS[slug]
-        is_open = self._site.is_registered(model) and self._site.get_model_admin(model).has_view_permission(self._http)
-        return self.reverse(slug) if is_open else ""
+        page_admin = self._admin(slug)
+        return self.reverse(slug) if page_admin and page_admin.has_view_permission(self._http) else ""
 
     def task(self, task_id: str, verb: str = "change") -> str:
         """Return the URL of a task's page, or of a verb; "" if no URL can have the id."""
@@ -74,15 +76,9 @@ class Links:
 
     def verbs(self, object_id: str = "") -> dict[str, str]:
         """Return the URLs of all verbs of this page that the user may use, by name."""
-        from django_redis_components.dashboard.page import verbs_of
-        from django_redis_components.dashboard.pages import page_of
-
         args = [object_id] if object_id else []
-        return {
-            name: self.reverse(self._slug, name, *args)
-            for name in verbs_of(page_of(self._slug))
-            if self._may(self._slug, name)
-        }
+        names = self._admin(self._slug).page.verb_views
+        return {name: self.reverse(self._slug, name, *args) for name in names if self._may(self._slug, name)}
 
     def reverse(self, slug: str, view: str = "changelist", *args: str, **query: str) -> str:
         """Return a URL, whether the user may open it or not. Empty parameters are left out."""
@@ -94,10 +90,16 @@ class Links:
     def _object(self, slug: str, object_id: str, verb: str) -> str:
         return self.reverse(slug, verb, object_id) if verb == "change" or self._may(slug, verb) else ""
 
-    def _may(self, slug: str, name: str) -> bool:
-        from django_redis_components.dashboard import verbs
-        from django_redis_components.dashboard.page import verbs_of
-        from django_redis_components.dashboard.pages import page_of
+    def _may(self, slug: str, verb: str) -> bool:
+        page_admin = self._admin(slug)
+        return page_admin is not None and is_allowed(self._http, page_admin.page.verb_views[verb][0])
 
-        verb, _view = verbs_of(page_of(slug))[name]
-        return verbs.is_allowed(self._http, verb)
+    def _admin(self, slug: str) -> Any:
+        """Return the `ModelAdmin` of a page; None if it is not in this site."""
+        model = apps.get_model(APP, slug)
+        return self._site.get_model_admin(model) if self._site.is_registered(model) else None
+
+
+def is_allowed(http: HttpRequest, verb: Verb) -> bool:
+    """Return whether the user may make this kind of change now; pages show no button otherwise."""
+    return not conf.settings().dashboard.read_only and http.user.has_perm(verb.full_permission)

@@ -151,12 +151,7 @@ class Page:
         """The codename of the permission to view it."""
         return self.permission or f"view_{self.slug}"
 
-
-#: A view of a verb.
-VerbView = Callable[..., HttpResponse]
-
-
-@functools.cache
-def verbs_of(page: Page) -> dict[str, tuple[Verb, VerbView]]:
-    """Return the verbs of a page and their views, by name."""
-    return {verb.name: (verb, view) for verb, view in page.verbs}
+    @functools.cached_property
+    def verb_views(self) -> dict[str, tuple[Verb, Callable[..., HttpResponse]]]:
+        """The verbs and their views, by name."""
+        return {verb.name: (verb, view) for verb, view in self.verbs}

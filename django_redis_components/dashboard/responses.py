@@ -68,6 +68,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         **shared,
         "page_url": request.links.here,
         "address": snapshot.address,
+        "at": snapshot.at,
         "footer": _footer(snapshot),
         **page.context(request, snapshot),
     }

@@ -40,6 +40,7 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import outages, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.elements import TaskLine
+from django_redis_components.dashboard.links import is_allowed
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.page import PageRequest
 
@@ -192,16 +193,6 @@ class Ticket:
     def is_confirmed(self) -> bool:
         """Whether the change may be made."""
         return bool(self.selection) and not self.problem
-
-
-def is_read_only() -> bool:
-    """Return whether ``DASHBOARD["READ_ONLY"]`` forbids all changes."""
-    return conf.settings().dashboard.read_only
-
-
-def is_allowed(request: HttpRequest, verb: Verb) -> bool:
-    """Return whether the user may make this kind of change now; pages show no button otherwise."""
-    return not is_read_only() and request.user.has_perm(verb.full_permission)
 
 
 def respond(request: PageRequest, verb: Verb, view: Callable[[PageRequest], HttpResponse]) -> HttpResponse:

@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError, MasterDownError, RedisError, Timeo
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.management.plain_output import PlainOutputCommand
-from django_redis_components.management.tables import Table, escape_controls, table
+from django_redis_components.management.tables import TextTable, escape_controls, table
 
 #: The exit codes of a command, for its help text.
 EXIT_CODES = (
@@ -51,7 +51,7 @@ class CommandResult:
 
     data: dict[str, Any]
     text: str = ""
-    table: Table | None = None
+    table: TextTable | None = None
     note: str = ""
     problem: str = ""
     exit_code: int = 0

@@ -20,7 +20,7 @@ from django_redis_components.dashboard.locks.snapshot import (
 )
 from django_redis_components.dashboard.locks.snapshot import read as read_snapshot
 from django_redis_components.management.base import CommandResult
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import short
 
 #: What each kind is called.
@@ -51,7 +51,7 @@ def list_locks(using: str, *, name: str = "", group: str = "", at: str = "") -> 
     text = _scanned(snapshot, using)
     if not rows:
         text = f"No lock or semaphore is held. {text}".rstrip()
-    return CommandResult(page_data(read, lock_data(read)), text, Table(_HEADERS, rows, _NUMBERS) if rows else None)
+    return CommandResult(page_data(read, lock_data(read)), text, TextTable(_HEADERS, rows, _NUMBERS) if rows else None)
 
 
 def held(name: str, using: str, *, kind: str = "", group: str = "") -> ResourceState | None:

@@ -95,7 +95,7 @@ class ActionRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ActionsPage:
+class ActionsContent:
     """The content of the page."""
 
     rows: list[ActionRow]
@@ -149,7 +149,7 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
         for action in snapshot.actions
     ]
     older = snapshot.query.older(snapshot.actions[-1].id) if snapshot.has_older else ""
-    return {"page": ActionsPage(rows, snapshot.query.name, older, snapshot.query.before == MAX_ID)}
+    return {"page": ActionsContent(rows, snapshot.query.name, older, snapshot.query.before == MAX_ID)}
 
 
 def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, Que
 from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
 from django_redis_components.dashboard.overview.server import ServerFact, server_facts
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
-from django_redis_components.dashboard.overview.worker_rows import WorkerRow, worker_rows
+from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panels.page import ShownPanel, permitted_panels, show_panels
+from django_redis_components.dashboard.table import ShownTable
 from django_redis_components.taskqueue.stats.history import check_range
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
@@ -40,7 +41,7 @@ class ProblemRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OverviewPage:
+class OverviewContent:
     """The content of the page. A part that could not be read is None."""
 
     headline: str
@@ -51,7 +52,7 @@ class OverviewPage:
     query: QueueQuery
     queues: QueueTable | None
     has_queues: bool
-    workers: list[WorkerRow] | None
+    workers: ShownTable | None
     workers_note: str
     workers_url: str
     server: list[ServerFact] | None
@@ -86,7 +87,7 @@ def _parameters(query: QueryDict) -> QueryDict:
     return kept
 
 
-def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, links: Links) -> OverviewPage:
+def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, links: Links) -> OverviewContent:
     """Return the page of a snapshot.
 
     Args:
@@ -94,16 +95,16 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     """
     found = find_problems(snapshot)
     overview = snapshot.queues
-    return OverviewPage(
+    return OverviewContent(
         headline=_headline(found, overview),
         counts=_counts(found),
         problems=[ProblemRow(problem, remedies_of(problem, links)) for problem in found],
         tiles=[*cards(snapshot, links)],
         history=history_page(snapshot.history) if snapshot.history else None,
         query=query,
-        queues=queue_table(overview, query) if overview else None,
+        queues=queue_table(overview, query, links) if overview else None,
         has_queues=bool(overview and overview.queues),
-        workers=worker_rows(overview.workers, snapshot.at) if overview else None,
+        workers=worker_table(overview.workers, snapshot.at) if overview else None,
         workers_url=links.page("worker"),
         workers_note=_workers_note(overview) if overview else "",
         server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,

@@ -19,7 +19,7 @@ from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.page import PageRequest, verbs_of
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task import reasons
@@ -101,7 +101,7 @@ class FlowPart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TaskPage:
+class TaskContent:
     """The content of the page.
 
     Attributes:
@@ -173,11 +173,11 @@ def context(request: PageRequest, snapshot: Snapshot[Explanation]) -> dict[str, 
     """Return the context of the templates."""
     task, links = snapshot.value, request.links
     urls = links.verbs(task.record.id)
-    verbs = {name: url for name, url in urls.items() if applies(verbs_of(request.page)[name][0], task)}
+    verbs = {name: url for name, url in urls.items() if applies(request.page.verb_views[name][0], task)}
     return {"page": build_page(task, verbs, links)}
 
 
-def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskPage:
+def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskContent:
     """Return the page of a task.
 
     Args:
@@ -187,7 +187,7 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskPa
     lines, note = _arguments(task)
     rest = task.fact("errors") - len(errors)
     more = ngettext("%(count)s earlier error is not shown.", "%(count)s earlier errors are not shown.", rest)
-    return TaskPage(
+    return TaskContent(
         id=task.record.id,
         name=task.record.name,
         state=state_label(task.state),

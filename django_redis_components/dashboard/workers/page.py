@@ -94,7 +94,7 @@ class SupervisorCard:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class WorkersPage:
+class WorkersContent:
     """The content of the page. `next` is the query of the next page, or ""."""
 
     tiles: list[Tile]
@@ -126,7 +126,7 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
     builder = _Builder(listed, request.links.verbs(), request.links.task)
     cards = [builder.card(name, workers) for name, workers in groups.items()]
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
-    page = WorkersPage(
+    page = WorkersContent(
         tiles=[*_tiles(listed, is_part=bool(listed.next or after))],
         cards=sorted(cards, key=lambda card: card.state.kind != "lost"),
         next=urlencode({"after": listed.next}) if listed.next else "",
