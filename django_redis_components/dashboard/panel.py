@@ -70,7 +70,7 @@ class Panel:
         return {"value": value}
 
     def data(self, value: Any) -> Any:
-        """Return the panel's JSON for the value of `read`, in types that `DjangoJSONEncoder` accepts."""
+        """Return the panel's JSON for the value of `read`: dataclasses, and what `DjangoJSONEncoder` accepts."""
         return value
 
 

@@ -63,7 +63,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
             raise
         return missing
     if wanted == "json":
-        return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)))
+        return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
     context = {
         **shared,
         "page_url": request.links.here,
@@ -81,7 +81,7 @@ def outage_response(
     """Respond with 503 and the cause in the requested format."""
     response: Any
     if wanted == "json":
-        response = JsonResponse(json_data.outage_data(outage))
+        response = JsonResponse({"error": outage}, json_data.JSONEncoder)
     else:
         context = {"refresh_s": Page.refresh_s, "outage": outage, **(extra or {})}
         response = _format_response(request, "outage", wanted, context)

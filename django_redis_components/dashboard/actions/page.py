@@ -16,7 +16,6 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.formats import Timestamp
-from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
@@ -155,7 +154,7 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
 def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "actions": [{**dataclasses.asdict(action), "at": time_data(action.at)} for action in snapshot.actions],
+        "actions": snapshot.actions,
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
     }
 

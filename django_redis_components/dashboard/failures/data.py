@@ -6,7 +6,6 @@ from typing import Any
 
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
-from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.snapshot import Snapshot
 
@@ -27,7 +26,7 @@ def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
 def _selected(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     return {
         **_failure(failure),
-        "minutes": [{"at": time_data(at), "count": count} for at, count in sorted(failure.minutes.items())],
+        "minutes": [{"at": at, "count": count} for at, count in sorted(failure.minutes.items())],
         "tasks": {
             queue: {
                 "failed": scan.matched,
@@ -49,8 +48,8 @@ def _failure(failure: FailureGroup) -> dict[str, Any]:
         "message": shown_error(newest.message),
         "count": failure.count,
         "final": failure.final,
-        "first_at": time_data(failure.first_at),
-        "last_at": time_data(newest.last_at),
+        "first_at": failure.first_at,
+        "last_at": newest.last_at,
         "queues": {part.queue: part.count for part in failure.parts},
         "sample": sample
         and {

@@ -127,9 +127,9 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
             "id": flow.id,
             "count": flow.tasks,
             "states": flow.states,
-            "tasks": [dataclasses.asdict(member) for member in flow.members],
-            "failed": [dataclasses.asdict(member) for member in flow.failed],
-            "on_error": dataclasses.asdict(flow.on_error) if flow.on_error else None,
+            "tasks": flow.members,
+            "failed": flow.failed,
+            "on_error": flow.on_error,
         },
     }
 

@@ -17,6 +17,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.limits import snapshot
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
 from django_redis_components.dashboard.page import PageRequest
@@ -123,7 +124,7 @@ def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
     decision = snapshot.decision
     return {
         "limits": [
-            {"id": each.id, **dataclasses.asdict(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
+            {"id": each.id, **fields_of(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
             for each in snapshot.policies
         ],
         "state": _state(snapshot, decision) if decision is not None else None,

@@ -14,7 +14,7 @@ from django_redis_components.core.live_events import KEPT_MS, MAX_EVENTS, LiveEv
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.error_text import error_line, shown_error
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import time_data
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, LiveSnapshot, RecordedEvent
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
@@ -96,7 +96,7 @@ def live_data(snapshot: Snapshot[LiveSnapshot]) -> dict[str, Any]:
     """Return the JSON of a snapshot. A request with ``?after=<last_id>`` returns what was added since."""
     found = snapshot.value
     return {
-        **dataclasses.asdict(found.query),
+        **fields_of(found.query),
         "is_recorded": found.is_recorded,
         "last_id": found.last_id or found.query.after or None,
         "events": [_event(each) for each in found.events],
@@ -105,12 +105,7 @@ def live_data(snapshot: Snapshot[LiveSnapshot]) -> dict[str, Any]:
 
 def _event(recorded: RecordedEvent) -> dict[str, Any]:
     event = recorded.event
-    return {
-        "id": recorded.id,
-        "at": time_data(recorded.at),
-        **dataclasses.asdict(event),
-        "message": shown_error(event.message),
-    }
+    return {"id": recorded.id, "at": recorded.at, **fields_of(event), "message": shown_error(event.message)}
 
 
 def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.locks.scan import cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockSnapshot, ResourceState
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -22,14 +22,14 @@ def lock_data(read: Snapshot[LockSnapshot]) -> dict[str, Any]:
         "keys": scan.total if scan else None,
         "not_shown": snapshot.not_shown,
         "next": cursors_to_text(scan.cursors) if scan else "",
-        "declared": [dataclasses.asdict(each) for each in snapshot.declared],
+        "declared": snapshot.declared,
         "problem": snapshot.problem,
     }
 
 
 def _state(state: ResourceState) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(state.resource),
+        **fields_of(state.resource),
         "holders": [_holder(holder) for holder in state.holders],
         "held": state.held,
         "limit": state.limit,
@@ -41,4 +41,4 @@ def _state(state: ResourceState) -> dict[str, Any]:
 
 def _holder(holder: HolderState) -> dict[str, Any]:
     remaining_s = None if math.isinf(holder.remaining_s) else holder.remaining_s
-    return {**dataclasses.asdict(holder), "remaining_s": remaining_s}
+    return {**fields_of(holder), "remaining_s": remaining_s}

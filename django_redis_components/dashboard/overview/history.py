@@ -13,7 +13,6 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.queues.throughput import quantile_text
 from django_redis_components.taskqueue.stats.history import RANGES, History, HistoryInterval
 
@@ -113,10 +112,10 @@ def history_data(history: History) -> dict[str, Any]:
         "succeeded": history.totals.succeeded,
         "failed": history.totals.failed,
         **_quantiles(history),
-        "missing": [time_data(each) for each in missing] if missing else None,
+        "missing": missing,
         "intervals": [
             {
-                "at": time_data(each.at),
+                "at": each.at,
                 "succeeded": each.counts.succeeded,
                 "failed": each.counts.failed,
                 **_quantiles(each),

@@ -97,12 +97,12 @@ class LogsPanel(Panel):
                     "days": {day.isoformat(): count for day, count in each.days.items()},
                     "top_day": each.day,
                     "top": [{"key": key, "requests": count} for key, count in each.top],
-                    "files": [dataclasses.asdict(file) for file in each.files],
+                    "files": each.files,
                     "error": each.error,
                 }
                 for each in value.aggregators
             ],
-            "ranges": dataclasses.asdict(value.ranges) if value.ranges else None,
+            "ranges": value.ranges,
         }
 
 

@@ -96,10 +96,6 @@ class IndexesPanel(Panel):
         """Return the table."""
         return _TABLE.context(value)
 
-    def data(self, value: list[IndexRow]) -> list[dict[str, Any]]:
-        """Return the indexes."""
-        return [dataclasses.asdict(row) for row in value]
-
 
 def _row(source: Source, alias: str, outcome: GatherResult | None, check: GatherResult | None) -> IndexRow:
     checked = check.value if check is not None else None

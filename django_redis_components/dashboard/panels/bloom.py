@@ -111,7 +111,3 @@ class BloomPanel(Panel):
     def context(self, value: list[BloomRow]) -> dict[str, Any]:
         """Return the table."""
         return _TABLE.context(value)
-
-    def data(self, value: list[BloomRow]) -> list[dict[str, Any]]:
-        """Return the filters."""
-        return [dataclasses.asdict(row) for row in value]

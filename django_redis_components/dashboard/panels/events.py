@@ -78,6 +78,6 @@ class EventsPanel(AnalyticsPanel):
         """Return the rows of the table."""
         return {**_TABLE.context(value.rows), "others": number(value.others) if value.others else ""}
 
-    def data(self, value: EventCounts) -> list[dict[str, Any]]:
+    def data(self, value: EventCounts) -> list[EventUsers]:
         """Return the events."""
-        return [dataclasses.asdict(row) for row in value.rows]
+        return value.rows

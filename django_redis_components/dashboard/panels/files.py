@@ -74,10 +74,6 @@ class FilesPanel(Panel):
         files = _FILES.context((info.name, file) for info in read for file in info.files)
         return {**_CHANNELS.context(value), "files": files["table"]}
 
-    def data(self, value: list[ChannelRow]) -> list[dict[str, Any]]:
-        """Return the channels."""
-        return [dataclasses.asdict(row) for row in value]
-
 
 def _row(channel: FileChannel, info: ChannelInfo | None, note: str) -> ChannelRow:
     return ChannelRow(channel.name, channel.using, info, len(channel.consumers), note)

@@ -95,10 +95,6 @@ class ChatsPanel(Panel):
         table = Table(_CHATS, note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
         return table.context(value)
 
-    def data(self, value: list[ChatRow]) -> list[dict[str, Any]]:
-        """Return the chats."""
-        return [dataclasses.asdict(row) for row in value]
-
 
 class MailboxesPanel(Panel):
     """The newest mailboxes."""
@@ -118,10 +114,6 @@ class MailboxesPanel(Panel):
         """Return the table."""
         note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
         return Table(_MAILBOXES, note=note, empty=_("There are no mailboxes.")).context(value)
-
-    def data(self, value: list[MailboxRow]) -> list[dict[str, Any]]:
-        """Return the mailboxes."""
-        return [dataclasses.asdict(row) for row in value]
 
 
 class BroadcastsPanel(Panel):
@@ -143,10 +135,6 @@ class BroadcastsPanel(Panel):
         note = _("At most the %(count)s channels with the latest subscriptions. A process subscribes once.")
         empty = _("No process has subscribed to a broadcast.")
         return Table(_BROADCASTS, note=note % {"count": MAX_BROADCASTS}, empty=empty).context(value)
-
-    def data(self, value: list[BroadcastRow]) -> list[dict[str, Any]]:
-        """Return the channels."""
-        return [dataclasses.asdict(row) for row in value]
 
 
 def _read_each(

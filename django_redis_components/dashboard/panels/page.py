@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -21,6 +20,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
+from django_redis_components.dashboard.json_data import JSONEncoder
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panel import Panel, add_own_panels, panels_of
@@ -123,7 +123,7 @@ def _json(result: PanelResult) -> Any:
     """Return the panel's data in types of JSON, so that an unknown type fails here and not in the response."""
     if result.error is not None:
         raise result.error
-    return json.loads(json.dumps(result.panel.data(result.value), cls=DjangoJSONEncoder))
+    return json.loads(json.dumps(result.panel.data(result.value), cls=JSONEncoder))
 
 
 def _note(result: PanelResult, error: Exception) -> str:

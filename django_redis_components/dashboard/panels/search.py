@@ -98,7 +98,3 @@ class SearchPanel(Panel):
     def context(self, value: list[SearchRow]) -> dict[str, Any]:
         """Return the table, and the indexes with queries."""
         return {**_TABLE.context(value), "rows": [row for row in value if row.queries], "limit": f":{MAX_QUERIES}"}
-
-    def data(self, value: list[SearchRow]) -> list[dict[str, Any]]:
-        """Return the indexes."""
-        return [dataclasses.asdict(row) for row in value]

@@ -19,7 +19,6 @@ from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.gather import gather_values
-from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -95,14 +94,8 @@ def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[
 def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "schedules": [
-            {
-                name: time_data(value) if isinstance(value, datetime) else value
-                for name, value in dataclasses.asdict(schedule).items()
-            }
-            for schedule in snapshot.value.schedules
-        ],
-        "due": {"first_at": time_data(snapshot.value.due.first_at), "hours": snapshot.value.due.counts},
+        "schedules": snapshot.value.schedules,
+        "due": {"first_at": snapshot.value.due.first_at, "hours": snapshot.value.due.counts},
     }
 
 
