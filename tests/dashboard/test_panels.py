@@ -144,9 +144,9 @@ def test_panels_of_a_page_share_its_round_trips(redis_server: Store, viewer: Cli
         ({"title": ""}, r"\.title='': expected a heading\."),
         (
             {"page": "overveiw"},
-            r"\.page='overveiw': expected one of overview, analytics, autocomplete, messaging\. Did you mean 'over",
+            r"\.page='overveiw': expected one of overview, analytics, indexes, messaging, files\. Did you mean 'over",
         ),
-        ({"page": None}, r"\.page=None: expected one of overview, analytics, autocomplete, messaging\."),
+        ({"page": None}, r"\.page=None: expected one of overview, analytics, indexes, messaging, files\."),
         ({"order": "first"}, r"\.order='first': expected an integer\."),
         ({"permission": "view_sales"}, r"\.permission='view_sales': expected 'app_label\.codename', or ''\."),
         (

@@ -23,7 +23,7 @@ from django_redis_components.dashboard.failures.snapshot import (
     query_of,
     read_failures,
 )
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
@@ -86,52 +86,6 @@ class QueueTasks:
     scanned: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Detail:
-    """One error in detail.
-
-    Attributes:
-        has_tasks: whether it may have failed tasks, which can be retried and deleted.
-        count: how many; "" if they were not counted to the end.
-        panel: failures per minute; None without failures in the last hour.
-        names: task names and the number of failed tasks of each.
-        not_scanned: in how many queues its tasks were not counted, or "".
-    """
-
-    fingerprint: str
-    kind: str
-    message: str
-    is_ongoing: bool
-    location: str
-    first: Timestamp
-    last: Timestamp
-    last_age: str
-    failures: str
-    queues: str
-    panel: charts.ChartPanel | None
-    sample: SampleText | None
-    tasks: list[TaskRow]
-    in_queues: list[QueueTasks]
-    not_scanned: str
-    names: list[tuple[str, str]]
-    has_tasks: bool
-    count: str
-    query: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FailurePage:
-    """The content of the page. `gone`: why the group that was asked for is not shown, or ""."""
-
-    headline: str
-    options: list[QueueOption]
-    rows: list[FailureRow]
-    notes: list[str]
-    detail: Detail | None
-    gone: str
-    empty: str
-
-
 def parse(request: PageRequest) -> FailureQuery:
     """Return the query of a request."""
     return query_of(request.http.GET)
@@ -153,21 +107,21 @@ def context(request: PageRequest, snapshot: Snapshot[FailureSnapshot]) -> dict[s
     return {"page": build_page(snapshot.value, request.links), "verbs": request.links.verbs()}
 
 
-def build_page(snapshot: FailureSnapshot, links: Links) -> FailurePage:
+def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
     """Return the page of a snapshot."""
     selected = snapshot.selected
     gone = ""
     if snapshot.query.group and selected is None:
         gone = _("This error is not kept any more, or not in this queue.")
-    return FailurePage(
-        headline=_headline(snapshot),
-        options=_options(snapshot),
-        rows=[_row(failure, snapshot) for failure in snapshot.failures],
-        notes=_notes(snapshot),
-        detail=_detail(selected, snapshot, links) if selected else None,
-        gone=gone,
-        empty=_("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
-    )
+    return {
+        "headline": _headline(snapshot),
+        "options": _options(snapshot),
+        "rows": [_row(failure, snapshot) for failure in snapshot.failures],
+        "notes": _notes(snapshot),
+        "detail": _detail(selected, snapshot, links) if selected else None,
+        "gone": gone,
+        "empty": _("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
+    }
 
 
 def group_query(fingerprint: str, queue: str) -> str:
@@ -242,32 +196,32 @@ def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
     )
 
 
-def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> Detail:
+def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
     newest, sample, at = failure.newest, failure.sample, snapshot.at
     scans = snapshot.tasks.values()
     matched = sum(scan.matched for scan in scans)
     is_whole = bool(scans) and len(scans) == len(failure.parts) and not any(scan.has_more for scan in scans)
-    return Detail(
-        fingerprint=newest.fingerprint,
-        kind=kind_of(failure),
-        message=line_of(failure),
-        is_ongoing=(at - newest.last_at).total_seconds() < ONGOING_S,
-        location=newest.location,
-        first=formats.timestamp(failure.first_at, at),
-        last=formats.timestamp(newest.last_at, at),
-        last_age=_("%(age)s ago") % {"age": _age(newest.last_at, at)},
-        failures=_("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
-        queues=_queues(failure),
-        panel=_panel(failure, at),
-        sample=_sample(sample, links.task) if sample else None,
-        tasks=_tasks(snapshot, links.task),
-        in_queues=[_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
-        not_scanned=_not_scanned(failure, snapshot),
-        names=_names(snapshot),
-        has_tasks=matched > 0 or not is_whole,
-        count=number(matched) if is_whole else "",
-        query=group_query(newest.fingerprint, snapshot.query.queue),
-    )
+    return {
+        "fingerprint": newest.fingerprint,
+        "kind": kind_of(failure),
+        "message": line_of(failure),
+        "is_ongoing": (at - newest.last_at).total_seconds() < ONGOING_S,
+        "location": newest.location,
+        "first": formats.timestamp(failure.first_at, at),
+        "last": formats.timestamp(newest.last_at, at),
+        "last_age": _("%(age)s ago") % {"age": _age(newest.last_at, at)},
+        "failures": _("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
+        "queues": _queues(failure),
+        "panel": _panel(failure, at),
+        "sample": _sample(sample, links.task) if sample else None,
+        "tasks": _tasks(snapshot, links.task),
+        "in_queues": [_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
+        "not_scanned": _not_scanned(failure, snapshot),
+        "names": _names(snapshot),
+        "has_tasks": matched > 0 or not is_whole,
+        "count": number(matched) if is_whole else "",
+        "query": group_query(newest.fingerprint, snapshot.query.queue),
+    }
 
 
 def _sample(sample: ErrorSample, url_of: TaskUrl) -> SampleText:

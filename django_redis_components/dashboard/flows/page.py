@@ -52,27 +52,6 @@ class RetryButton:
     ids: list[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlowContent:
-    """The content of the page.
-
-    Attributes:
-        finding: the state of the flow in one sentence; also the text alternative of the graph.
-        note: how many tasks are not drawn or listed, or "".
-        is_unfinished: whether there is something to cancel.
-    """
-
-    id: str
-    finding: str
-    tiles: list[Tile]
-    graph: FlowDrawing
-    rows: list[MemberRow]
-    on_error: MemberRow | None
-    retries: list[RetryButton]
-    note: str
-    is_unfinished: bool
-
-
 def read(request: PageRequest) -> Snapshot[FlowOverview]:
     """Read the flow in one round trip.
 
@@ -97,26 +76,26 @@ def context(request: PageRequest, snapshot: Snapshot[FlowOverview]) -> dict[str,
     }
 
 
-def build_page(flow: FlowOverview, links: Links) -> FlowContent:
+def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
     """Return the page of a flow."""
     url_of = links.task
     graph = build_graph(flow.members)
     after = _parents(flow.members)
     by_attention = sorted(_listed(flow), key=lambda member: (rank(member.state), member.number))
-    return FlowContent(
-        id=flow.id,
-        finding=_finding(flow),
-        tiles=[
+    return {
+        "id": flow.id,
+        "finding": _finding(flow),
+        "tiles": [
             Tile(state_label(state), number(flow.states[state]), alarming=state == "failed")
             for state in sorted(flow.states, key=rank)
         ],
-        graph=graph,
-        rows=[_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
-        on_error=_row(flow.on_error, url_of, []) if flow.on_error else None,
-        retries=_retries(flow.failed, links),
-        note=_note(flow, graph),
-        is_unfinished=any(flow.states.get(state) for state in UNFINISHED),
-    )
+        "graph": graph,
+        "rows": [_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
+        "on_error": _row(flow.on_error, url_of, []) if flow.on_error else None,
+        "retries": _retries(flow.failed, links),
+        "note": _note(flow, graph),
+        "is_unfinished": any(flow.states.get(state) for state in UNFINISHED),
+    }
 
 
 def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:

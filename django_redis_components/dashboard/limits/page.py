@@ -57,33 +57,6 @@ class RateRow:
     reset: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LimitContent:
-    """The content of the page.
-
-    Attributes:
-        state: of the key in the query; empty without one.
-        reset: query string of the link to a reset; "" without a key.
-        chart: the hits of the selected limit by minute; None without one, or without hits.
-        denied_keys: those of the selected limit that were denied most in this hour, with the number of denials.
-        is_uncounted: whether some counts cannot be read.
-        outages: a sentence for each connection that this process does not use at the moment.
-    """
-
-    policies: list[PolicyRow]
-    name: str
-    key: str
-    is_unknown: bool
-    verdict: str
-    state: list[Tile]
-    rates: list[RateRow]
-    reset: str
-    chart: ChartPanel | None
-    denied_keys: list[tuple[str, str]]
-    is_uncounted: bool
-    outages: list[str]
-
-
 def parse(request: PageRequest) -> tuple[str, str]:
     """Return the id of a limit, and a key."""
     limit_id, key = request.http.GET.get("limit", ""), request.http.GET.get("key", "")
@@ -102,20 +75,20 @@ def context(request: PageRequest, found: LimitSnapshot) -> dict[str, Any]:
     selected, decision = found.selected, found.decision
     query = {"limit": selected.id, "key": found.key} if selected else {}
     counts = found.counts.get(selected.id) if selected else None
-    page = LimitContent(
-        policies=[_policy_row(each, selected, found.counts.get(each.id)) for each in found.policies],
-        name=selected.name if selected else "",
-        key=found.key,
-        is_unknown=found.is_unknown,
-        verdict=verdict(decision) if decision is not None else "",
-        state=[*_tiles(decision)] if decision is not None else [],
-        rates=[*_rates(decision)] if decision is not None else [],
-        reset=urlencode(query) if decision is not None else "",
-        chart=_chart(counts) if counts else None,
-        denied_keys=[(key, number(times)) for key, times in counts.denied_keys] if counts else [],
-        is_uncounted=not found.has_all_counts,
-        outages=[*_outages(found.policies)],
-    )
+    page = {
+        "policies": [_policy_row(each, selected, found.counts.get(each.id)) for each in found.policies],
+        "name": selected.name if selected else "",
+        "key": found.key,
+        "is_unknown": found.is_unknown,
+        "verdict": verdict(decision) if decision is not None else "",
+        "state": [*_tiles(decision)] if decision is not None else [],
+        "rates": [*_rates(decision)] if decision is not None else [],
+        "reset": urlencode(query) if decision is not None else "",
+        "chart": _chart(counts) if counts else None,
+        "denied_keys": [(key, number(times)) for key, times in counts.denied_keys] if counts else [],
+        "is_uncounted": not found.has_all_counts,
+        "outages": [*_outages(found.policies)],
+    }
     return {"page": page, "reset_url": request.links.verb("reset")}
 
 

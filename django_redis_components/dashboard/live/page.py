@@ -64,17 +64,6 @@ class EventRow:
     message: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveContent:
-    """The content of the page."""
-
-    kinds: list[EventOption]
-    queues: list[EventOption]
-    rows: list[EventRow]
-    empty: str
-    notes: list[str]
-
-
 #: The label of each kind; functions, since the language differs by request.
 LABELS: dict[str, Callable[[], EventLabel]] = {
     "started": lambda: EventLabel("▶", pgettext("event", "Started"), "open"),
@@ -113,13 +102,13 @@ def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any
     snapshot, query = read.value, read.value.query
     kinds = {"": _("All events"), **{kind: LABELS[kind]().text for kind in KINDS}}
     queues = {"": _("All queues"), **{name: name for name in [*snapshot.queues, query.queue] if name}}
-    page = LiveContent(
-        kinds=[*_options(kinds, query.kind)],
-        queues=[*_options(queues, query.queue)],
-        rows=[_row(each, read.at, request.links.task) for each in snapshot.events],
-        empty=_empty(snapshot),
-        notes=_notes(),
-    )
+    page = {
+        "kinds": [*_options(kinds, query.kind)],
+        "queues": [*_options(queues, query.queue)],
+        "rows": [_row(each, read.at, request.links.task) for each in snapshot.events],
+        "empty": _empty(snapshot),
+        "notes": _notes(),
+    }
     return {"page": page}
 
 

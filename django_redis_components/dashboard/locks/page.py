@@ -67,22 +67,6 @@ class DeclaredRow:
     lookup: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LockPage:
-    """The content of the page."""
-
-    rows: list[LockRow]
-    empty: str
-    scanned: str
-    links: list[Link]
-    connections: list[Link]
-    declared: list[DeclaredRow]
-    name: str
-    group: str
-    using: str
-    problem: str
-
-
 def parse(request: PageRequest) -> LockQuery:
     """Return the query of a request."""
     form = request.http.GET
@@ -107,18 +91,18 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
     """Return the context of the templates. Tasks have links if the user may view them."""
     links, found, query = request.links, read.value, read.value.query
     url_of = links.task if links.page("task") else None
-    page = LockPage(
-        rows=[row for state in _sorted(found.states) for row in _rows(state, query.using, url_of)],
-        empty=_empty_text(found),
-        scanned=_scanned_text(found),
-        links=[*_links(found)],
-        connections=_connection_links(query),
-        declared=[*_declared_rows(found)],
-        name=query.name,
-        group=query.group,
-        using=query.using,
-        problem=found.problem,
-    )
+    page = {
+        "rows": [row for state in _sorted(found.states) for row in _rows(state, query.using, url_of)],
+        "empty": _empty_text(found),
+        "scanned": _scanned_text(found),
+        "links": [*_links(found)],
+        "connections": _connection_links(query),
+        "declared": [*_declared_rows(found)],
+        "name": query.name,
+        "group": query.group,
+        "using": query.using,
+        "problem": found.problem,
+    }
     return {"page": page, "release_url": links.verb("release")}
 
 

@@ -68,28 +68,13 @@ class HistoryPanel:
     rows: list[HistoryRow]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HistoryPage:
-    """The history as it is shown.
-
-    Attributes:
-        ranges: links to the same page with another range.
-        panels: none if no task has finished.
-        notes: what the reader must know about the numbers.
-    """
-
-    ranges: list[Link]
-    panels: list[HistoryPanel]
-    notes: list[str]
-
-
-def history_page(history: History) -> HistoryPage:
+def history_page(history: History) -> dict[str, Any]:
     """Return the charts of a range."""
-    return HistoryPage(
-        ranges=range_links(history.range),
-        panels=[_throughput(history), _durations(history)] if history.totals.finished else [],
-        notes=_notes(history),
-    )
+    return {
+        "ranges": range_links(history.range),
+        "panels": [_throughput(history), _durations(history)] if history.totals.finished else [],
+        "notes": _notes(history),
+    }
 
 
 def range_links(current: str) -> list[Link]:

@@ -9,22 +9,20 @@ from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.dashboard.elements import Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview import snapshot as overview_snapshot
 from django_redis_components.dashboard.overview.cards import cards
-from django_redis_components.dashboard.overview.history import HistoryPage, history_page
+from django_redis_components.dashboard.overview.history import history_page
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
-from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, QueueTable, queue_table
+from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
-from django_redis_components.dashboard.overview.server import ServerFact, server_facts
+from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.panels.page import ShownPanel, permitted_panels, show_panels
-from django_redis_components.dashboard.table import ShownTable
+from django_redis_components.dashboard.panels.page import permitted_panels, show_panels
 from django_redis_components.taskqueue.stats.history import check_range
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
@@ -38,27 +36,6 @@ class ProblemRow:
 
     problem: Problem
     remedies: list[Remedy]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OverviewContent:
-    """The content of the page. A part that could not be read is None."""
-
-    headline: str
-    counts: str
-    problems: list[ProblemRow]
-    tiles: list[Tile]
-    history: HistoryPage | None
-    query: QueueQuery
-    queues: QueueTable | None
-    has_queues: bool
-    workers: ShownTable | None
-    workers_note: str
-    workers_url: str
-    server: list[ServerFact] | None
-    poller: str | None
-    poller_missing: bool
-    panels: list[ShownPanel]
 
 
 def parse(request: PageRequest) -> tuple[QueueQuery, str]:
@@ -87,7 +64,7 @@ def _parameters(query: QueryDict) -> QueryDict:
     return kept
 
 
-def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, links: Links) -> OverviewContent:
+def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, links: Links) -> dict[str, Any]:
     """Return the page of a snapshot.
 
     Args:
@@ -95,23 +72,23 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     """
     found = find_problems(snapshot)
     overview = snapshot.queues
-    return OverviewContent(
-        headline=_headline(found, overview),
-        counts=_counts(found),
-        problems=[ProblemRow(problem, remedies_of(problem, links)) for problem in found],
-        tiles=[*cards(snapshot, links)],
-        history=history_page(snapshot.history) if snapshot.history else None,
-        query=query,
-        queues=queue_table(overview, query, links) if overview else None,
-        has_queues=bool(overview and overview.queues),
-        workers=worker_table(overview.workers, snapshot.at) if overview else None,
-        workers_url=links.page("worker"),
-        workers_note=_workers_note(overview) if overview else "",
-        server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,
-        poller=overview.poller if overview else None,
-        poller_missing=any(problem.code == "poller_missing" for problem in found),
-        panels=show_panels(snapshot.panels, request),
-    )
+    return {
+        "headline": _headline(found, overview),
+        "counts": _counts(found),
+        "problems": [ProblemRow(problem, remedies_of(problem, links)) for problem in found],
+        "tiles": [*cards(snapshot, links)],
+        "history": history_page(snapshot.history) if snapshot.history else None,
+        "query": query,
+        "queues": queue_table(overview, query, links) if overview else None,
+        "has_queues": bool(overview and overview.queues),
+        "workers": worker_table(overview.workers, snapshot.at) if overview else None,
+        "workers_url": links.page("worker"),
+        "workers_note": _workers_note(overview) if overview else "",
+        "server": server_facts(overview.server, snapshot.at) if overview and overview.server else None,
+        "poller": overview.poller if overview else None,
+        "poller_missing": any(problem.code == "poller_missing" for problem in found),
+        "panels": show_panels(snapshot.panels, request),
+    }
 
 
 def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:

@@ -59,9 +59,7 @@ _TABLE: Table[IndexRow] = Table(
         Column("memory", gettext_lazy("Memory"), _memory),
         Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check) if row.is_model else None, "whole"),
         Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
-    ],
-    empty=gettext_lazy("No index is registered in this process. Register one:"),
-    example='autocomplete.register("contacts")',
+    ]
 )
 
 

@@ -45,9 +45,7 @@ _TABLE: Table[EventUsers] = Table(
         Column("day", gettext_lazy("Users today"), lambda row: row.day),
         Column("week", gettext_lazy("This week"), lambda row: row.week),
         Column("month", gettext_lazy("This month"), lambda row: row.month),
-    ],
-    empty=gettext_lazy("No events. Mark one:"),
-    example='Events("signup").mark(user_id)',
+    ]
 )
 
 

@@ -20,10 +20,9 @@ from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
-from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
+from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
 from django_redis_components.dashboard.queues.throughput import (
-    TaskMetricsRow,
     drain_time,
     hours_chart,
     minutes_chart,
@@ -58,22 +57,6 @@ class TrashRow:
     query: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueContent:
-    """The content of the page."""
-
-    name: str
-    paused: str
-    is_paused: bool
-    states: list[StateTab]
-    listing: TaskList | None
-    trash: list[TrashRow]
-    throughput: list[Tile]
-    charts: list[ChartPanel]
-    tasks: list[TaskMetricsRow]
-    errors: list[ErrorRow]
-
-
 def parse(request: PageRequest) -> TaskQuery:
     """Return the state, the filters and the page of the list of tasks."""
     return query_of(request.http.GET)
@@ -105,25 +88,25 @@ def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str
     }
 
 
-def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueueContent:
+def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
     """Return the page of a snapshot.
 
     Args:
         url_of: returns the URL of a task's page, or "".
     """
     depth, at = snapshot.depth, snapshot.at
-    return QueueContent(
-        name=depth.name,
-        paused=pause_note(depth.paused, at) if depth.paused else "",
-        is_paused=depth.paused is not None,
-        states=state_tabs(snapshot),
-        listing=task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
-        trash=[_trash_row(entry, at) for entry in snapshot.trash],
-        throughput=[*_throughput_tiles(snapshot)],
-        charts=[*_charts(snapshot)],
-        tasks=[task_row(task) for task in snapshot.minutes.tasks],
-        errors=[_error_row(group, at) for group in snapshot.errors],
-    )
+    return {
+        "name": depth.name,
+        "paused": pause_note(depth.paused, at) if depth.paused else "",
+        "is_paused": depth.paused is not None,
+        "states": state_tabs(snapshot),
+        "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
+        "trash": [_trash_row(entry, at) for entry in snapshot.trash],
+        "throughput": [*_throughput_tiles(snapshot)],
+        "charts": [*_charts(snapshot)],
+        "tasks": [task_row(task) for task in snapshot.minutes.tasks],
+        "errors": [_error_row(group, at) for group in snapshot.errors],
+    }
 
 
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:

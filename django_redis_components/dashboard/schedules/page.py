@@ -63,14 +63,6 @@ class ScheduleCard:
     actions: list[tuple[str, str]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchedulePage:
-    """The content of the page."""
-
-    rows: list[ScheduleCard]
-    panel: ChartPanel
-
-
 def read(request: PageRequest) -> Snapshot[SchedulePageData]:
     """Read the schedules, and how many scheduled tasks are due in each hour, in one round trip."""
     return snapshots.read(_read())
@@ -84,10 +76,10 @@ def _read() -> Flow[SchedulePageData]:
 def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return the context of the templates."""
     urls, found = request.links.verbs(), snapshot.value
-    page = SchedulePage(
-        rows=[_row(schedule, found.at, urls, request.links.task) for schedule in found.schedules],
-        panel=_panel(found),
-    )
+    page = {
+        "rows": [_row(schedule, found.at, urls, request.links.task) for schedule in found.schedules],
+        "panel": _panel(found),
+    }
     return {"page": page, "add_url": urls.get("edit", "")}
 
 

@@ -24,8 +24,7 @@ from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task import reasons
 from django_redis_components.dashboard.task.changes import applies
-from django_redis_components.dashboard.task.reasons import Condition
-from django_redis_components.dashboard.task.timeline import Timeline, timeline
+from django_redis_components.dashboard.task.timeline import timeline
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
@@ -100,35 +99,6 @@ class FlowPart:
     followers: list[TaskLink]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskContent:
-    """The content of the page.
-
-    Attributes:
-        kind: CSS class of the answer: bad, ok, or "" for one that waits.
-        verbs: URLs of the changes, by name.
-        arguments: lines of a call; `arguments_note` is their size, or why there are none.
-        errors: the latest first; `more_errors` says how many earlier ones are not shown.
-    """
-
-    id: str
-    name: str
-    state: str
-    kind: str
-    verbs: dict[str, str]
-    answer: str
-    conditions: list[Condition]
-    timeline: Timeline | None
-    errors: list[ErrorText]
-    more_errors: str
-    arguments: list[str]
-    arguments_note: str
-    facts: list[Fact]
-    progress: Meter | None
-    limits: list[Limit]
-    flow: FlowPart | None
-
-
 def read(request: PageRequest) -> Snapshot[Explanation]:
     """Read the task in one round trip.
 
@@ -177,7 +147,7 @@ def context(request: PageRequest, snapshot: Snapshot[Explanation]) -> dict[str, 
     return {"page": build_page(task, verbs, links)}
 
 
-def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskContent:
+def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[str, Any]:
     """Return the page of a task.
 
     Args:
@@ -187,24 +157,25 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> TaskCo
     lines, note = _arguments(task)
     rest = task.fact("errors") - len(errors)
     more = ngettext("%(count)s earlier error is not shown.", "%(count)s earlier errors are not shown.", rest)
-    return TaskContent(
-        id=task.record.id,
-        name=task.record.name,
-        state=state_label(task.state),
-        kind=_kind(task),
-        verbs=verbs,
-        answer=reasons.answer(task),
-        conditions=reasons.conditions(task),
-        timeline=guarded(lambda: timeline(task), None),
-        errors=[_error_text(error) for error in reversed(errors)],
-        more_errors=more % {"count": number(rest)} if rest > 0 else "",
-        arguments=lines,
-        arguments_note=note,
-        facts=[fact for fact in _facts(task, links.queue) if fact.value],
-        progress=_progress(task),
-        limits=guarded(lambda: [*_limits(task, links.task)], []),
-        flow=_flow(task, links.task, links.flow),
-    )
+    limits: list[Limit] = guarded(lambda: [*_limits(task, links.task)], [])
+    return {
+        "id": task.record.id,
+        "name": task.record.name,
+        "state": state_label(task.state),
+        "kind": _kind(task),
+        "verbs": verbs,
+        "answer": reasons.answer(task),
+        "conditions": reasons.conditions(task),
+        "timeline": guarded(lambda: timeline(task), None),
+        "errors": [_error_text(error) for error in reversed(errors)],
+        "more_errors": more % {"count": number(rest)} if rest > 0 else "",
+        "arguments": lines,
+        "arguments_note": note,
+        "facts": [fact for fact in _facts(task, links.queue) if fact.value],
+        "progress": _progress(task),
+        "limits": limits,
+        "flow": _flow(task, links.task, links.flow),
+    }
 
 
 def state_label(state: str) -> str:

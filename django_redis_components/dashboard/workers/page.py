@@ -93,17 +93,6 @@ class SupervisorCard:
     processes: list[ProcessRow]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkersContent:
-    """The content of the page. `next` is the query of the next page, or ""."""
-
-    tiles: list[Tile]
-    cards: list[SupervisorCard]
-    next: str
-    is_first: bool
-    cut_off: str
-
-
 def parse(request: PageRequest) -> str:
     """Return the id of the worker after which the page starts, or ""."""
     after = request.http.GET.get("after", "")
@@ -126,13 +115,13 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
     builder = _Builder(listed, request.links.verbs(), request.links.task)
     cards = [builder.card(name, workers) for name, workers in groups.items()]
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
-    page = WorkersContent(
-        tiles=[*_tiles(listed, is_part=bool(listed.next or after))],
-        cards=sorted(cards, key=lambda card: card.state.kind != "lost"),
-        next=urlencode({"after": listed.next}) if listed.next else "",
-        is_first=not after,
-        cut_off=cut_off if listed.total >= MAX_LISTED else "",
-    )
+    page = {
+        "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
+        "cards": sorted(cards, key=lambda card: card.state.kind != "lost"),
+        "next": urlencode({"after": listed.next}) if listed.next else "",
+        "is_first": not after,
+        "cut_off": cut_off if listed.total >= MAX_LISTED else "",
+    }
     return {"page": page}
 
 
