@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ class Cell:
         url: of the page about it, or "".
         title: what a pointer shows, or "".
         badge: CSS class of the shape before a state, or "".
+        note: a smaller text behind it, or "".
+        links: labels and URLs behind it; `title` says of what, for screen readers.
         spark: a small chart instead of the text, or None.
     """
 
@@ -39,6 +42,8 @@ class Cell:
     url: str = ""
     title: str = ""
     badge: str = ""
+    note: str = ""
+    links: Sequence[tuple[str, str]] = ()
     spark: charts.Sparkline | None = None
 
 
@@ -91,6 +96,11 @@ class TaskLine:
 def count_cell(value: int, *, alarming: bool = False) -> Cell:
     """Return the cell of a count; zero is muted."""
     return Cell(number(value), "alarming" if alarming else "" if value else "zero")
+
+
+def moment_cell(at: datetime | None, now: datetime) -> Cell:
+    """Return the cell of a time; None is a dash."""
+    return Cell(NO_VALUE, at=formats.timestamp(at, now) if at else None)
 
 
 def pause_note(pause: QueuePause, now: datetime) -> str:

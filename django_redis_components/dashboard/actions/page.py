@@ -12,10 +12,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.utils.http import urlencode
 
 from django_redis_components.core.units import aware
-from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
-from django_redis_components.dashboard.formats import Timestamp
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
@@ -82,27 +80,6 @@ class ActionSnapshot:
     is_cluster: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ActionRow:
-    """A row. `kind` is the object's; `url` leads to it, and `undo` to the undo: each may be ""."""
-
-    action: LoggedAction
-    kind: str
-    at: Timestamp
-    url: str
-    undo: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ActionsContent:
-    """The content of the page."""
-
-    rows: list[ActionRow]
-    filter: str
-    older: str
-    is_newest: bool
-
-
 def parse(request: PageRequest) -> ActionQuery:
     """Return the query of a request.
 
@@ -138,17 +115,16 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
     """Return the context of the templates."""
     links = request.links
     rows = [
-        ActionRow(
-            action,
-            kind=str(MODELS[action.model]._meta.verbose_name),
-            at=formats.timestamp(action.at, snapshot.at),
-            url=links.logged(action.model, action.name),
-            undo=_undo(links, action),
-        )
+        {
+            "action": action,
+            "kind": MODELS[action.model]._meta.verbose_name,
+            "url": links.logged(action.model, action.name),
+            "undo": _undo(links, action),
+        }
         for action in snapshot.actions
     ]
     older = snapshot.query.older(snapshot.actions[-1].id) if snapshot.has_older else ""
-    return {"page": ActionsContent(rows, snapshot.query.name, older, snapshot.query.before == MAX_ID)}
+    return {"rows": rows, "query": snapshot.query, "older": older, "is_newest": snapshot.query.before == MAX_ID}
 
 
 def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:

@@ -10,18 +10,20 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_redis_components.core import conf
 from django_redis_components.core.leasing.holder import LeaseHolder
+from django_redis_components.core.registry import DeclaredName
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Link
+from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import Resource
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.table import Column, Table
 
 #: Most holders of one resource with a row of their own.
 MAX_HOLDER_ROWS = 20
@@ -57,16 +59,6 @@ class LockRow:
     more: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeclaredRow:
-    """The name of a decorator. `lookup` queries its state; "" if the name depends on the call."""
-
-    name: str
-    kind: str
-    function: str
-    lookup: str
-
-
 def parse(request: PageRequest) -> LockQuery:
     """Return the query of a request."""
     form = request.http.GET
@@ -97,7 +89,7 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
         "scanned": _scanned_text(found),
         "links": [*_links(found)],
         "connections": _connection_links(query),
-        "declared": [*_declared_rows(found)],
+        "declared": _DECLARED.context(found.declared)["table"],
         "name": query.name,
         "group": query.group,
         "using": query.using,
@@ -258,11 +250,23 @@ def _connection_links(query: LockQuery) -> list[Link]:
     return [Link(name, urlencode({"using": name}), name == query.using) for name in names] if names[1:] else []
 
 
-def _declared_rows(snapshot: LockSnapshot) -> Iterable[DeclaredRow]:
-    for each in snapshot.declared:
-        kind = kind_label("semaphore" if each.component == "semaphores" else "lock")
-        lookup = urlencode({"using": each.using, "name": each.name}) if each.is_exact else ""
-        yield DeclaredRow(each.name or _("computed by a function"), kind, each.function, lookup)
+def _declared_name(each: DeclaredName) -> Cell:
+    """Return the name of a decorator, with a link to its state unless the name depends on the call."""
+    query = urlencode({"using": each.using, "name": each.name})
+    return Cell(each.name or _("computed by a function"), url=f"?{query}" if each.is_exact else "")
+
+
+def _declared_kind(each: DeclaredName) -> str:
+    return kind_label("semaphore" if each.component == "semaphores" else "lock")
+
+
+_DECLARED: Table[DeclaredName] = Table(
+    [
+        Column("name", gettext_lazy("Name"), _declared_name, "name"),
+        Column("kind", gettext_lazy("Kind"), _declared_kind, ""),
+        Column("function", gettext_lazy("Function"), lambda each: each.function, ""),
+    ]
+)
 
 
 def using_of(form: QueryDict) -> str | None:

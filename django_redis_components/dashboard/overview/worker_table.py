@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Cell
+from django_redis_components.dashboard.elements import Cell, moment_cell
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problems import worker_name
 from django_redis_components.dashboard.table import Column, ShownTable, Table
@@ -34,7 +34,7 @@ def _state(row: tuple[WorkerInfo, datetime]) -> Cell:
 
 def _started(row: tuple[WorkerInfo, datetime]) -> Cell:
     worker, now = row
-    return Cell(NO_VALUE, at=formats.timestamp(worker.started_at, now) if worker.started_at else None)
+    return moment_cell(worker.started_at, now)
 
 
 def _busy(row: tuple[WorkerInfo, datetime]) -> str:
@@ -54,6 +54,12 @@ _TABLE: Table[tuple[WorkerInfo, datetime]] = Table(
         Column("queues", gettext_lazy("Queues, in order"), lambda row: ", ".join(row[0].queues) or None, "whole"),
         Column("busy", gettext_lazy("Busy"), _busy),
         Column("finished", gettext_lazy("Finished"), lambda row: row[0].finished),
-        Column("started", gettext_lazy("Started"), _started, optional=True, has_label=False),
+        Column(
+            "started",
+            gettext_lazy("Started"),
+            lambda row: moment_cell(row[0].started_at, row[1]),
+            optional=True,
+            has_label=False,
+        ),
     ]
 )
