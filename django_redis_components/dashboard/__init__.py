@@ -44,6 +44,7 @@ elements        table cells, tiles, links
 charts          geometry of bar charts
 json_data       JSON that several pages share
 audit           entries in the admin's log
+forms           the forms of changes that ask for more than a confirmation
 verbs           changes by operators: permission, confirmation, ticket, outcome
 arguments       arguments of tasks as masked text
 ==============  ===========================================================================

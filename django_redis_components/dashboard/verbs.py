@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.core import signing
@@ -43,6 +43,9 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.links import is_allowed
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.page import PageRequest
+
+if TYPE_CHECKING:
+    from django_redis_components.dashboard.forms import ChangeForm
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -118,17 +121,6 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Input:
-    """A field of the form that the operator may fill in. Kinds: text, number, datetime-local."""
-
-    name: str
-    label: str
-    value: str = ""
-    kind: str = "text"
-    length: int = 20
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class NameCount:
     """How many tasks of one name a change applies to, and the age of the oldest, as text."""
 
@@ -151,7 +143,7 @@ class Confirmation:
         checks: what is kept, until when the change can be undone, its risks.
         sample: the first ten of the tasks; `sample_note` says of how many.
         fields: hidden fields of the form.
-        inputs: its other fields.
+        form: its other fields, or None.
         typed: the text that must be typed, and its label.
         impossible: why there is nothing to confirm, or "".
         is_danger: whether the change destroys something.
@@ -170,7 +162,7 @@ class Confirmation:
     sample: Sequence[TaskLine] = ()
     sample_note: str = ""
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    inputs: Sequence[Input] = ()
+    form: ChangeForm | None = None
     typed: tuple[str, str] = ("", "")
     impossible: str = ""
     is_danger: bool = True

@@ -15,6 +15,10 @@ from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
+
+#: Fields of a worker.
+_OF_WORKERS = ("id", "heartbeat_age", "host", "pid", "queues", "threads", "busy", "finished", "started_at")
 
 
 def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
@@ -42,10 +46,15 @@ def _task_queue(overview: TaskQueueOverview | None) -> dict[str, Any]:
         return dict.fromkeys(("queues", "workers", "poller", "eviction_policy"))
     return {
         "queues": [_queue(queue, overview) for queue in overview.queues],
-        "workers": [{"alive": worker.is_alive, **fields_of(worker)} for worker in overview.workers],
+        "workers": [_worker(worker) for worker in overview.workers],
         "poller": overview.poller,
         "eviction_policy": overview.eviction_policy,
     }
+
+
+def _worker(worker: WorkerInfo) -> dict[str, Any]:
+    """Return what the overview shows of a worker; its page has all of it."""
+    return {"alive": worker.is_alive, **{name: getattr(worker, name) for name in _OF_WORKERS}}
 
 
 def _queue(queue: QueueDepth, overview: TaskQueueOverview) -> dict[str, Any]:

@@ -32,11 +32,6 @@ def _state(row: tuple[WorkerInfo, datetime]) -> Cell:
     return Cell(pgettext("worker", "lost"), badge="lost")
 
 
-def _started(row: tuple[WorkerInfo, datetime]) -> Cell:
-    worker, now = row
-    return moment_cell(worker.started_at, now)
-
-
 def _busy(row: tuple[WorkerInfo, datetime]) -> str:
     return _("%(busy)s of %(threads)s") % {"busy": number(row[0].busy), "threads": number(row[0].threads)}
 

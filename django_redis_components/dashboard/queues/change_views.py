@@ -14,36 +14,27 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, verbs
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.forms import PauseForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.store import queues as control
 
 logger = guarded_logger("django_redis_components.dashboard")
-
-#: Longest pause with an end, in minutes: a year.
-MAX_PAUSE_MIN = 525_600
 
 
 def pause(request: PageRequest) -> HttpResponse:
     """Ask for the reason and the end of a pause (GET), or pause (POST)."""
     queue = request.object_id
-    reason, minutes = request.http.POST.get("reason", "").strip(), request.http.POST.get("minutes", "").strip()
-    is_valid = not minutes or (minutes.isascii() and minutes.isdigit() and 0 < len(minutes) < 8)
-    end_min = int(minutes) if minutes and is_valid else 0
-    problem = ""
-    if not is_valid or end_min > MAX_PAUSE_MIN or (minutes and not end_min):
-        problem = _("Minutes: expected a whole number from 1 to %(most)s.") % {"most": number(MAX_PAUSE_MIN)}
-    elif len(reason) > control.MAX_NOTE:
-        problem = _("Reason: expected at most %(most)s characters.") % {"most": number(control.MAX_NOTE)}
     back = request.links.queue(queue)
-    if request.is_post and not problem:
+    form = PauseForm(request.http.POST if request.is_post else None)
+    if form.is_valid():
+        end_min, reason = form.cleaned_data["minutes"], form.cleaned_data["reason"]
         action = f"Pause queue {queue!r}" + (f" for {end_min} min" if end_min else "")
-        author = request.author[: control.MAX_NOTE]
-        execute = partial(_pause, queue, reason, author, end_min)
+        execute = partial(_pause, queue, reason, request.author[: control.MAX_NOTE], end_min)
         return verbs.execute(request, Change(changes.PAUSE, queue, action, execute, back))
     confirmation = Confirmation(
         title=_("Pause queue %(name)s") % {"name": queue},
@@ -53,13 +44,10 @@ def pause(request: PageRequest) -> HttpResponse:
             Check(_("Running tasks continue. New tasks are accepted, and wait.")),
             Check(_("“Resume” ends the pause at any time.")),
         ],
-        inputs=[
-            Input("reason", _("Reason (optional)"), reason, length=control.MAX_NOTE),
-            Input("minutes", _("Resume after minutes (optional)"), minutes, kind="number"),
-        ],
+        form=form,
         is_danger=False,
     )
-    return verbs.confirm(request, confirmation, problem if request.is_post else "")
+    return verbs.confirm(request, confirmation, form.problem)
 
 
 def resume(request: PageRequest) -> HttpResponse:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.conf import settings as django_settings
 from django.http import Http404, HttpResponse
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
@@ -19,22 +15,21 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, responses, verbs
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard.forms import RescheduleForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.change_views import undo_links
 from django_redis_components.dashboard.queues.changes import client, undo_until
 from django_redis_components.dashboard.task import changes, page
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.options import check_moment, when
+from django_redis_components.taskqueue.options import when
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
 from django_redis_components.taskqueue.store import queues as control
 
 #: A view of a task that was read.
 TaskView = Callable[[PageRequest, Explanation], HttpResponse]
-#: Longest value of a field for date and time, in characters.
-MAX_TIME = 40
 
 
 def _loaded(view: TaskView) -> Callable[..., HttpResponse]:
@@ -74,29 +69,24 @@ def run_now(request: PageRequest, task: Explanation) -> HttpResponse:
 @_loaded
 def reschedule(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for the new due time (GET), or reschedule (POST)."""
-    text, problem, due = request.http.POST.get("due", "").strip(), "", None
-    if request.is_post:
-        due = _moment(text)
-        if due is None:
-            problem = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
-        else:
-            message = _("Rescheduled: %(name)s")
-            execute = partial(_reschedule, task, when(due, "due"), message)
-            action = f"Reschedule task {task.record.id!r} to {due.isoformat(' ', 'minutes')}"
-            return verbs.execute(request, _change(request, task, changes.RESCHEDULE, action, execute))
     current = formats.local(task.due_at).strftime("%Y-%m-%dT%H:%M") if task.due_at else ""
-    label = _("Due (time zone %(zone)s)") % {"zone": formats.zone()}
+    form = RescheduleForm(request.http.POST if request.is_post else None, initial={"due": current})
+    if form.is_valid():
+        due = form.cleaned_data["due"]
+        execute = partial(_reschedule, task, when(due, "due"), _("Rescheduled: %(name)s"))
+        action = f"Reschedule task {task.record.id!r} to {due.isoformat(' ', 'minutes')}"
+        return verbs.execute(request, _change(request, task, changes.RESCHEDULE, action, execute))
     confirmation = Confirmation(
         title=_("Reschedule task %(id)s") % {"id": task.record.id},
         button=_("Reschedule"),
         back=request.links.task(task.record.id),
         facts=_facts(task),
         checks=[Check(_("A time that has passed makes it due at once."))],
-        inputs=[Input("due", label, text[:MAX_TIME] or current, kind="datetime-local", length=MAX_TIME)],
+        form=form,
         impossible=_impossible(changes.RESCHEDULE, task),
         is_danger=False,
     )
-    return verbs.confirm(request, confirmation, problem)
+    return verbs.confirm(request, confirmation, form.problem)
 
 
 @_loaded
@@ -270,22 +260,6 @@ def _facts(task: Explanation) -> list[tuple[str, str]]:
         (_("Queue"), task.queue),
         (_("State"), page.state_label(task.state)),
     ]
-
-
-def _moment(text: str) -> datetime | None:
-    """Return the time of a form in the active time zone; None if it is not valid."""
-    try:
-        found = parse_datetime(text[: MAX_TIME + 1])
-        if found is None or found.year < 1970:
-            return None
-        if django_settings.USE_TZ and timezone.is_naive(found):
-            found = timezone.make_aware(found)
-        elif not django_settings.USE_TZ and timezone.is_aware(found):
-            found = timezone.make_naive(found)
-        check_moment(found, "due")
-    except (ValueError, OverflowError):
-        return None
-    return found
 
 
 #: The view of each verb.
