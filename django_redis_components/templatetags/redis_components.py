@@ -172,6 +172,12 @@ def drc_duration(seconds: float) -> str:
 
 
 @register.filter
+def drc_class(path: str) -> str:
+    """The path of a class, without the module of built-in ones: ``{{ exception_class_path|drc_class }}``."""
+    return path.removeprefix("builtins.")
+
+
+@register.filter
 def drc_moment(at: datetime | None, now: datetime) -> SafeString | str:
     """A time as ``<time>``, without the date if it is today: ``{{ started_at|drc_moment:at }}``. None is a dash."""
     from django_redis_components.dashboard import formats

@@ -44,48 +44,6 @@ ONGOING_S = 300.0
 MAX_NAMES = 10
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueOption:
-    """A queue in the filter; "" for all."""
-
-    name: str
-    label: str
-    is_current: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FailureRow:
-    """An error in the list. `query` is that of the link to its detail."""
-
-    kind: str
-    message: str
-    where: str
-    count: str
-    spark: charts.Sparkline
-    query: str
-    is_current: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SampleText:
-    """The error of the newest task, as it was raised; masked by the site."""
-
-    task_id: str
-    url: str
-    message: str
-    traceback: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueTasks:
-    """The failed tasks of the error in a queue. `url` is that of the queue's page, filtered by the error."""
-
-    name: str
-    url: str
-    count: str
-    scanned: str
-
-
 def parse(request: PageRequest) -> FailureQuery:
     """Return the query of a request."""
     return query_of(request.http.GET)
@@ -115,6 +73,7 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
         gone = _("This error is not kept any more, or not in this queue.")
     return {
         "headline": _headline(snapshot),
+        "query": snapshot.query,
         "options": _options(snapshot),
         "rows": [_row(failure, snapshot) for failure in snapshot.failures],
         "notes": _notes(snapshot),
@@ -151,12 +110,10 @@ def _headline(snapshot: FailureSnapshot) -> str:
     return " · ".join(texts)
 
 
-def _options(snapshot: FailureSnapshot) -> list[QueueOption]:
-    chosen, failed = snapshot.query.queue, {depth.name: depth.failed for depth in snapshot.depths}
-    if chosen:
-        failed.setdefault(chosen, 0)
-    named = [QueueOption(name, f"{name} ({number(count)})", name == chosen) for name, count in failed.items()]
-    return [QueueOption("", _("All queues"), not chosen), *named]
+def _options(snapshot: FailureSnapshot) -> dict[str, int]:
+    """Return the failed tasks of each queue that the filter offers."""
+    failed = {depth.name: depth.failed for depth in snapshot.depths}
+    return {**({snapshot.query.queue: 0} if snapshot.query.queue not in ("", *failed) else {}), **failed}
 
 
 def _notes(snapshot: FailureSnapshot) -> list[str]:
@@ -175,7 +132,7 @@ def _kept_for() -> str:
     return formats.age(conf.settings().taskqueue.failed_ttl_s)
 
 
-def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
+def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     newest, selected, at = failure.newest, snapshot.selected, snapshot.at
     queue = newest.queue
     if len(failure.parts) > 1:
@@ -185,15 +142,15 @@ def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
         _("since %(time)s") % {"time": formats.timestamp(failure.first_at, at).text},
         _("%(age)s ago") % {"age": _age(newest.last_at, at)},
     ]
-    return FailureRow(
-        kind=kind_of(failure),
-        message=line_of(failure),
-        where=" · ".join(texts),
-        count=number(failure.count),
-        spark=_sparkline(failure, at),
-        query=group_query(newest.fingerprint, snapshot.query.queue),
-        is_current=selected is not None and selected.newest.fingerprint == newest.fingerprint,
-    )
+    return {
+        "kind": kind_of(failure),
+        "message": line_of(failure),
+        "where": " · ".join(texts),
+        "count": number(failure.count),
+        "spark": _sparkline(failure, at),
+        "query": group_query(newest.fingerprint, snapshot.query.queue),
+        "is_current": selected is not None and selected.newest.fingerprint == newest.fingerprint,
+    }
 
 
 def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
@@ -213,7 +170,8 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "failures": _("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
         "queues": _queues(failure),
         "panel": _panel(failure, at),
-        "sample": _sample(sample, links.task) if sample else None,
+        "sample": _masked(sample) if sample else None,
+        "sample_url": links.task(sample.task_id) if sample else "",
         "tasks": _tasks(snapshot, links.task),
         "in_queues": [_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
         "not_scanned": _not_scanned(failure, snapshot),
@@ -224,9 +182,9 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
     }
 
 
-def _sample(sample: ErrorSample, url_of: TaskUrl) -> SampleText:
-    url, message, traceback = url_of(sample.task_id), shown_error(sample.message), shown_error(sample.traceback)
-    return SampleText(sample.task_id, url, message, traceback)
+def _masked(sample: ErrorSample) -> ErrorSample:
+    """Return the error of the newest task, as it was raised; masked by the site."""
+    return dataclasses.replace(sample, message=shown_error(sample.message), traceback=shown_error(sample.traceback))
 
 
 def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
@@ -236,7 +194,8 @@ def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
     return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
 
 
-def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) -> QueueTasks:
+def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) -> tuple[str, str, str, str]:
+    """Return a queue with the URL of its page, filtered by the error, its failed tasks, and how many were scanned."""
     scan = snapshot.tasks[name]
     scanned = ""
     if scan.has_more:
@@ -245,7 +204,7 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) ->
             "total": number(scan.total),
         }
     url = f"{links.queue(name)}?{urlencode({'state': 'failed', 'error': group})}"
-    return QueueTasks(name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned)
+    return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 
 def _queues(failure: FailureGroup) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,26 +29,6 @@ MAX_ROWS = 100
 MAX_RETRIED = 50
 #: States in which a flow has tasks that can still be cancelled.
 UNFINISHED = ("retrying", "running", "ready", "scheduled", "waiting", "unregistered")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A row of the table. `after` has the numbers of the tasks that it depends on."""
-
-    number: str
-    member: FlowMember
-    url: str
-    state: str
-    after: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RetryButton:
-    """A button that retries the failed tasks of one queue."""
-
-    label: str
-    url: str
-    ids: list[str]
 
 
 def read(request: PageRequest) -> Snapshot[FlowOverview]:
@@ -139,25 +118,27 @@ def _parents(members: Sequence[FlowMember]) -> dict[int, list[int]]:
     return parents
 
 
-def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int]) -> MemberRow:
+def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int]) -> dict[str, Any]:
+    """Return a task, the URL of its page, its state, and the numbers of the tasks that it depends on."""
     shown = ", ".join(number(each) for each in after[:10]) + (", …" if len(after) > 10 else "")
-    return MemberRow(number(member.number), member, url_of(member.id), state_label(member.state), shown)
+    return {"member": member, "url": url_of(member.id), "state": state_label(member.state), "after": shown}
 
 
-def _retries(failed: Sequence[FlowMember], links: Links) -> list[RetryButton]:
+def _retries(failed: Sequence[FlowMember], links: Links) -> list[tuple[str, str, list[str]]]:
+    """Return the label of a button for each queue, its URL, and the ids of the failed tasks that it retries."""
     by_queue: dict[str, list[str]] = {}
     for member in failed:
         by_queue.setdefault(member.queue, []).append(member.id)
     return [
-        RetryButton(
-            label=ngettext(
+        (
+            ngettext(
                 "Retry %(count)s failed task of the queue “%(queue)s”…",
                 "Retry %(count)s failed tasks of the queue “%(queue)s”…",
                 len(ids[:MAX_RETRIED]),
             )
             % {"count": number(len(ids[:MAX_RETRIED])), "queue": queue},
-            url=url,
-            ids=ids[:MAX_RETRIED],
+            url,
+            ids[:MAX_RETRIED],
         )
         for queue, ids in by_queue.items()
         if queue and (url := links.queue(queue, "retry"))

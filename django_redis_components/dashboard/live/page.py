@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -28,40 +28,6 @@ class EventLabel:
     shape: str
     text: str
     kind: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EventOption:
-    """An option of a filter; "" for all."""
-
-    name: str
-    label: str
-    is_current: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EventRow:
-    """An event.
-
-    Attributes:
-        key: identifies it when the page refreshes.
-        id, name, url: of the task; `id` says "lock" or "semaphore" for these.
-        note: a sentence instead of a name, or "".
-        error, message: of the task's exception, masked.
-    """
-
-    key: str
-    at: Timestamp
-    label: EventLabel
-    id: str
-    name: str
-    url: str
-    note: str
-    queue: str
-    source: str
-    duration: str
-    error: str
-    message: str
 
 
 #: The label of each kind; functions, since the language differs by request.
@@ -103,17 +69,14 @@ def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any
     kinds = {"": _("All events"), **{kind: LABELS[kind]().text for kind in KINDS}}
     queues = {"": _("All queues"), **{name: name for name in [*snapshot.queues, query.queue] if name}}
     page = {
-        "kinds": [*_options(kinds, query.kind)],
-        "queues": [*_options(queues, query.queue)],
+        "query": query,
+        "kinds": kinds,
+        "queues": queues,
         "rows": [_row(each, read.at, request.links.task) for each in snapshot.events],
         "empty": _empty(snapshot),
         "notes": _notes(),
     }
     return {"page": page}
-
-
-def _options(labels: dict[str, str], chosen: str) -> Iterable[EventOption]:
-    return (EventOption(name, label, name == chosen) for name, label in labels.items())
 
 
 def _empty(snapshot: LiveSnapshot) -> str:
@@ -133,22 +96,20 @@ def _notes() -> list[str]:
     return [shown, text % {"count": number(MAX_EVENTS)}]
 
 
-def _row(recorded: RecordedEvent, now: datetime, url_of: TaskUrl) -> EventRow:
+def _row(recorded: RecordedEvent, now: datetime, url_of: TaskUrl) -> dict[str, Any]:
+    """Return an event with its time and its label, and the task or the lock that it is about."""
     event = recorded.event
-    return EventRow(
-        key=recorded.id,
-        at=_timestamp(recorded, now),
-        label=LABELS[event.kind](),
-        id=event.task_id or _subject(event),
-        name=event.name or event.task_id,
-        url=url_of(event.task_id) if event.task_id else "",
-        note=_left_out(event),
-        queue=event.queue,
-        source=event.source,
-        duration="" if event.duration_s is None else formats.duration(event.duration_s),
-        error=event.error.removeprefix("builtins."),
-        message=error_line(event.message),
-    )
+    return {
+        "key": recorded.id,
+        "event": event,
+        "at": _timestamp(recorded, now),
+        "label": LABELS[event.kind](),
+        "id": event.task_id or _subject(event),
+        "name": event.name or event.task_id,
+        "url": url_of(event.task_id) if event.task_id else "",
+        "note": _left_out(event),
+        "message": error_line(event.message),
+    }
 
 
 def _timestamp(recorded: RecordedEvent, now: datetime) -> Timestamp:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from django.http import HttpRequest, QueryDict
@@ -17,7 +16,7 @@ from django_redis_components.dashboard.overview.history import history_page
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
-from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
+from django_redis_components.dashboard.overview.remedies import remedies_of
 from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.overview.worker_table import worker_table
@@ -28,14 +27,6 @@ from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
 #: Parameters of the page that its links keep.
 _KEPT = ("queue", "queues", "range", "sort")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProblemRow:
-    """A problem and its links."""
-
-    problem: Problem
-    remedies: list[Remedy]
 
 
 def parse(request: PageRequest) -> tuple[QueueQuery, str]:
@@ -75,7 +66,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     return {
         "headline": _headline(found, overview),
         "counts": _counts(found),
-        "problems": [ProblemRow(problem, remedies_of(problem, links)) for problem in found],
+        "problems": [(problem, remedies_of(problem, links)) for problem in found],
         "tiles": [*cards(snapshot, links)],
         "history": history_page(snapshot.history) if snapshot.history else None,
         "query": query,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import Http404
 from django.utils.translation import gettext as _
@@ -17,7 +15,7 @@ from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
@@ -30,31 +28,7 @@ from django_redis_components.dashboard.queues.throughput import (
     task_row,
 )
 from django_redis_components.dashboard.snapshot import Snapshot
-from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEntry
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """An error group. `task_id` is its latest task; `query` that of the link to its failed tasks."""
-
-    kind: str
-    message: str
-    location: str
-    count: str
-    final: str
-    first: Timestamp
-    last: Timestamp
-    task_id: str
-    query: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrashRow:
-    """Tasks that can be restored. `query` is that of the link to the undo."""
-
-    text: str
-    query: str
 
 
 def parse(request: PageRequest) -> TaskQuery:
@@ -101,11 +75,11 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "is_paused": depth.paused is not None,
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
-        "trash": [_trash_row(entry, at) for entry in snapshot.trash],
+        "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
         "charts": [*_charts(snapshot)],
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
-        "errors": [_error_row(group, at) for group in snapshot.errors],
+        "errors": [(group, group_line(group)) for group in snapshot.errors],
     }
 
 
@@ -131,28 +105,14 @@ def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
     yield Tile(_("ETA"), drain_time(snapshot.depth, metrics))
 
 
-def _trash_row(entry: TrashEntry, at: datetime) -> TrashRow:
+def _trash_text(entry: TrashEntry, at: datetime) -> str:
     text = ngettext(
         "%(count)s task purged or deleted %(age)s ago. It can be restored until %(time)s.",
         "%(count)s tasks purged or deleted %(age)s ago. They can be restored until %(time)s.",
         entry.count,
-    ) % {
+    )
+    return text % {
         "count": number(entry.count),
         "age": formats.age((at - entry.at).total_seconds()),
         "time": formats.timestamp(entry.at + timedelta(milliseconds=TRASH_TTL_MS), at).text,
     }
-    return TrashRow(text, urlencode({"trash": entry.id}))
-
-
-def _error_row(group: ErrorGroup, at: datetime) -> ErrorRow:
-    return ErrorRow(
-        kind=group.exception_class_path.removeprefix("builtins."),
-        message=group_line(group),
-        location=group.location,
-        count=number(group.count),
-        final=number(group.final),
-        first=formats.timestamp(group.first_at, at),
-        last=formats.timestamp(group.last_at, at),
-        task_id=group.task_ids[0] if group.task_ids else "",
-        query=urlencode({"state": "failed", "error": group.fingerprint}),
-    )

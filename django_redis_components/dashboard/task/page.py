@@ -52,25 +52,6 @@ class Fact:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ErrorText:
-    """An error of a run."""
-
-    kind: str
-    message: str
-    traceback: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskLink:
-    """Another task: its name or id, state and URL."""
-
-    name: str
-    id: str
-    state: str
-    url: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Meter:
     """A share of a whole: text, and the width of its bar."""
 
@@ -84,19 +65,8 @@ class Limit:
 
     title: str
     text: str
-    tasks: list[TaskLink]
+    tasks: list[tuple[OtherTask, str, str]]
     meter: Meter | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlowPart:
-    """The flow of the task: progress, the tasks that it waits for, and those that wait for it."""
-
-    id: str
-    url: str
-    text: str
-    parents: list[TaskLink]
-    followers: list[TaskLink]
 
 
 def read(request: PageRequest) -> Snapshot[Explanation]:
@@ -167,7 +137,7 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[s
         "answer": reasons.answer(task),
         "conditions": reasons.conditions(task),
         "timeline": guarded(lambda: timeline(task), None),
-        "errors": [_error_text(error) for error in reversed(errors)],
+        "errors": errors[::-1],
         "more_errors": more % {"count": number(rest)} if rest > 0 else "",
         "arguments": lines,
         "arguments_note": note,
@@ -301,7 +271,7 @@ def _rate_text(task: Explanation) -> str:
 
 def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
     until = {"f": _("until it has finished"), "s": _("until it starts")}.get(claim[:1], _("for a time"))
-    holder, links = task.unique_holder, list[TaskLink]()
+    holder, links = task.unique_holder, list[tuple[OtherTask, str, str]]()
     if holder is None:
         text = _("Not held.")
     elif holder.id == task.record.id:
@@ -311,24 +281,20 @@ def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
     return Limit(_("Unique key"), text, links)
 
 
-def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> FlowPart | None:
+def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> dict[str, Any] | None:
+    """Return the flow, its progress, the tasks that this one waits for, and those that wait for it."""
     flow_id, tasks = task.text(Field.flow_ref).rpartition("/")[0], task.fact("flow_tasks")
     if not flow_id or not tasks:
         return None
     finished = max(0, tasks - task.fact("flow_unfinished"))
     text = _("%(done)s of %(total)s tasks finished.") % {"done": number(finished), "total": number(tasks)}
-    return FlowPart(flow_id, flow_url(flow_id), text, _links(task.parents, url_of), _links(task.followers, url_of))
+    others = {"parents": _links(task.parents, url_of), "followers": _links(task.followers, url_of)}
+    return {"id": flow_id, "url": flow_url(flow_id), "text": text, **others}
 
 
-def _links(tasks: tuple[OtherTask, ...], url_of: TaskUrl) -> list[TaskLink]:
-    return [
-        TaskLink(each.name, each.id, state_label(each.state or "ready"), url_of(each.id) if each.name else "")
-        for each in tasks
-    ]
-
-
-def _error_text(error: TaskError) -> ErrorText:
-    return ErrorText(error.exception_class_path.removeprefix("builtins."), error.message, error.traceback.rstrip())
+def _links(tasks: tuple[OtherTask, ...], url_of: TaskUrl) -> list[tuple[OtherTask, str, str]]:
+    """Return other tasks, the label of the state and the URL of each; "" if its record has expired."""
+    return [(each, state_label(each.state or "ready"), url_of(each.id) if each.name else "") for each in tasks]
 
 
 def _ago(at: datetime | None, now: datetime) -> str:

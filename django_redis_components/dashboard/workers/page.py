@@ -14,83 +14,18 @@ from django.utils.translation import ngettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
-from django_redis_components.dashboard.workers.labels import WorkerState
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
 from django_redis_components.taskqueue.store.workers import MAX_ID
 
 #: Running tasks that the page shows of one process.
 SHOWN_RUNS = 10
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CommandLink:
-    """A link to the confirmation of a command. `target` says of what, for screen readers."""
-
-    label: str
-    url: str
-    target: str
-    is_danger: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerRunRow:
-    """A running task, or one that a lost worker ran; `fate` says what becomes of it."""
-
-    id: str
-    name: str
-    url: str
-    queue: str
-    elapsed: str
-    fate: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProcessRow:
-    """A worker process.
-
-    Attributes:
-        note: about the latest command to it.
-        facts: labels and values.
-        more: how many running tasks are not shown, as a sentence.
-        idle: why there are none, or "".
-    """
-
-    id: str
-    name: str
-    state: WorkerState
-    note: str
-    facts: list[tuple[str, str]]
-    started: Timestamp | None
-    actions: list[CommandLink]
-    runs: list[WorkerRunRow]
-    more: str
-    idle: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SupervisorCard:
-    """The worker processes of one supervisor.
-
-    Attributes:
-        fate: what becomes of the tasks of a lost one, or "".
-        note: about the latest command to all of its processes.
-    """
-
-    id: str
-    name: str
-    state: WorkerState
-    fate: str
-    note: str
-    facts: list[tuple[str, str]]
-    actions: list[CommandLink]
-    processes: list[ProcessRow]
 
 
 def parse(request: PageRequest) -> str:
@@ -117,7 +52,7 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
     page = {
         "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
-        "cards": sorted(cards, key=lambda card: card.state.kind != "lost"),
+        "cards": sorted(cards, key=lambda card: card["state"].kind != "lost"),
         "next": urlencode({"after": listed.next}) if listed.next else "",
         "is_first": not after,
         "cut_off": cut_off if listed.total >= MAX_LISTED else "",
@@ -154,7 +89,7 @@ class _Builder:
     commands: Mapping[str, str]
     url_of: TaskUrl
 
-    def card(self, supervisor: str, workers: list[WorkerInfo]) -> SupervisorCard:
+    def card(self, supervisor: str, workers: list[WorkerInfo]) -> dict[str, Any]:
         """Return the card of a supervisor."""
         first, states = workers[0], {labels.state_of(worker) for worker in workers}
         is_lost = all(state == "lost" for state in states)
@@ -166,18 +101,18 @@ class _Builder:
             (_("Round trip"), "" if first.round_trip is None else labels.milliseconds(first.round_trip)),
             (_("Heartbeat"), _("%(age)s ago") % {"age": formats.age(min(each.heartbeat_age for each in workers))}),
         ]
-        return SupervisorCard(
-            id=supervisor,
-            name=name,
-            state=labels.group_state(states),
-            fate=self._fate_of_all(workers) if is_lost else "",
-            note=self._command_note(supervisor, workers),
-            facts=[(label, value) for label, value in facts if value],
-            actions=[] if is_lost else [*self._actions(supervisor, name, states)],
-            processes=[self._process(worker, is_alone=len(workers) == 1, states=states) for worker in workers],
-        )
+        return {
+            "id": supervisor,
+            "name": name,
+            "state": labels.group_state(states),
+            "fate": self._fate_of_all(workers) if is_lost else "",
+            "note": self._command_note(supervisor, workers),
+            "facts": [(label, value) for label, value in facts if value],
+            "actions": [] if is_lost else [*self._actions(supervisor, states)],
+            "processes": [self._process(worker, is_alone=len(workers) == 1, states=states) for worker in workers],
+        }
 
-    def _process(self, worker: WorkerInfo, *, is_alone: bool, states: set[str]) -> ProcessRow:
+    def _process(self, worker: WorkerInfo, *, is_alone: bool, states: set[str]) -> dict[str, Any]:
         state = labels.state_of(worker)
         name = _("process %(pid)s") % {"pid": worker.pid} if worker.pid else worker.id
         facts = [
@@ -192,24 +127,26 @@ class _Builder:
         hidden = worker.busy - min(len(worker.runs), SHOWN_RUNS)
         more = ngettext("%(count)s more running task", "%(count)s more running tasks", hidden)
         is_same = is_alone or state == "lost" or (state == "quiet" and states == {"quiet"})
-        return ProcessRow(
-            id=worker.id,
-            name=name,
-            state=labels.STATES[state](),
-            note=self._command_note(worker.id, [worker]),
-            facts=[(label, value) for label, value in facts if value],
-            started=formats.timestamp(worker.started_at, self.listed.at) if worker.started_at else None,
-            actions=[] if is_same else [*self._actions(worker.id, name, {state})],
-            runs=[self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]],
-            more=more % {"count": number(hidden)} if hidden > 0 and worker.runs else "",
-            idle="" if worker.runs else _("No running task."),
-        )
+        return {
+            "id": worker.id,
+            "name": name,
+            "state": labels.STATES[state](),
+            "note": self._command_note(worker.id, [worker]),
+            "facts": [(label, value) for label, value in facts if value],
+            "started_at": worker.started_at,
+            "actions": [] if is_same else [*self._actions(worker.id, {state})],
+            "runs": [self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]],
+            "more": more % {"count": number(hidden)} if hidden > 0 and worker.runs else "",
+            "idle": "" if worker.runs else _("No running task."),
+        }
 
-    def _run(self, run: WorkerRun, worker: WorkerInfo) -> WorkerRunRow:
+    def _run(self, run: WorkerRun, worker: WorkerInfo) -> dict[str, Any]:
+        """Return a running task, or one that a lost worker ran, and what becomes of it."""
         held = None if worker.is_alive else self.listed.held.get(run.id)
         elapsed_s = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
         fate = labels.fate_of_task(held) if held else ""
-        return WorkerRunRow(run.id, run.name, self.url_of(run.id), run.queue, formats.duration(elapsed_s), fate)
+        task = {"id": run.id, "name": run.name, "url": self.url_of(run.id)}
+        return {**task, "queue": run.queue, "elapsed_s": elapsed_s, "fate": fate}
 
     def _fate_of_all(self, workers: list[WorkerInfo]) -> str:
         """Return what becomes of the tasks of a lost supervisor."""
@@ -236,8 +173,8 @@ class _Builder:
         command = self.listed.waiting.get(target) or next(iter(reported), None)
         return labels.command_note(command, self.listed.at) if command else ""
 
-    def _actions(self, target: str, name: str, states: set[str]) -> Iterable[CommandLink]:
-        """Return the commands that make sense in these states."""
+    def _actions(self, target: str, states: set[str]) -> Iterable[tuple[str, str, str]]:
+        """Return the commands that make sense in these states: name, label and URL."""
         wanted = {
             "quiet": bool(states & {"working"}),
             "resume": "quiet" in states,
@@ -247,4 +184,4 @@ class _Builder:
         for command, label in labels.actions().items():
             if wanted[command] and command in self.commands:
                 url = f"{self.commands[command]}?{urlencode({'id': target})}"
-                yield CommandLink(label, url, name, is_danger=command == "stop")
+                yield command, label, url
