@@ -21,25 +21,30 @@ It is registered in the default admin site. For another site::
     from django_redis_components.dashboard.admin import register
     register(my_admin_site)
 
-Each page has a package (`overview`, `queues`, `task`, `locks`, `limits`) with the same modules: `snapshot` reads the
-data, `page` formats it for the template, `data` for JSON, `views` responds. Pages of registered panels share `panels`.
-Shared modules:
+Each page has a package with a subclass of `Page`, which `pages` lists. It names what reads the page (`snapshot`),
+formats it for the templates (`page`) and for JSON (`data`), and its verbs (`change_views`). Pages of registered panels
+share `panels`. Shared modules:
 
 ==============  ===========================================================================
-models          unmanaged models: permissions and entries in the admin
+page            `Page`, what a page is declared by, and `PageRequest`
+pages           the list of the pages; models, URLs, tabs and permissions follow from it
+models          an unmanaged model for each page: permissions and entries in the admin
 admin           the `ModelAdmin` classes, and `register`
-model_admins    their base classes: URLs and permissions
+links           URLs of pages, objects and changes that the user may open
 responses       full page, fragment, JSON, and 503 during an outage
+snapshot        `Snapshot`: what a page has read, when, and at what cost
 clients         Redis clients with short timeouts
 bounded_client  rejects writes and unbounded reads; counts commands and round trips
 gather          runs several flows in one round trip
 outages         causes of outages and their remedies
 formats         numbers, durations and times in the active language
 panel           `Panel`, and the registry of panels
+table           `Table` and `Column`, for pages and panels
 elements        table cells, tiles, links
 charts          geometry of bar charts
 json_data       JSON that several pages share
 audit           entries in the admin's log
+forms           the forms of changes that ask for more than a confirmation
 verbs           changes by operators: permission, confirmation, ticket, outcome
 arguments       arguments of tasks as masked text
 ==============  ===========================================================================
@@ -51,6 +56,23 @@ See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in 
 
 from __future__ import annotations
 
-from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
+from typing import TYPE_CHECKING
 
-__all__ = ["Panel", "register_panel", "unregister_panel"]
+from django_redis_components.dashboard.elements import Cell
+from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
+from django_redis_components.dashboard.table import Column, Table
+
+if TYPE_CHECKING:
+    from django_redis_components.core.protocol import Batch, Read
+
+__all__ = ["Batch", "Cell", "Column", "Panel", "Read", "Table", "register_panel", "unregister_panel"]
+
+
+def __getattr__(name: str) -> object:
+    """Import what `Panel.read` yields when it is used: the admin imports this package when the site starts."""
+    if name in ("Batch", "Read"):
+        from django_redis_components.core import protocol
+
+        found: object = getattr(protocol, name)
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

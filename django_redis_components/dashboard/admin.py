@@ -1,298 +1,181 @@
-"""The `ModelAdmin` classes of the dashboard: its pages, their verbs and permissions.
+"""The `ModelAdmin` classes of the dashboard: URLs, methods and permissions of its pages and their verbs.
 
-Django imports this module when it starts. Methods import the views, and with them the components, when they are used.
+Django imports this module when it starts. The views of pages, and with them the components, are imported when they are
+used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse_lazy
+from django.views.decorators.http import require_http_methods
 
-from django_redis_components.dashboard.model_admins import ObjectAdmin, PageAdmin, UnmanagedAdmin, View
-from django_redis_components.dashboard.models import (
-    Action,
-    Analytics,
-    Autocomplete,
-    Failure,
-    LiveEvent,
-    Lock,
-    Messaging,
-    Overview,
-    Queues,
-    RateLimit,
-    Schedule,
-    Task,
-    TaskFlow,
-    Worker,
-)
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.pages import PAGES, page_of
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.verbs import Verb
 
-    VerbViews = Sequence[tuple[Verb, Callable[..., HttpResponse]]]
+    _ModelAdmin = admin.ModelAdmin[Any]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+#: A view of a page.
+View = Callable[[PageRequest], HttpResponse]
+#: Methods that pages accept, and those that forms accept.
+PAGE_METHODS, FORM_METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
 
 
-class OverviewAdmin(PageAdmin):
-    """The overview page."""
+class UnmanagedAdmin(_ModelAdmin):
+    """URLs and permissions of a page, whose model has no table. No view of `ModelAdmin` is used.
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the overview."""
-        from django_redis_components.dashboard.overview import views
-
-        return views.overview(self, request, extra_context)
-
-
-class FailureAdmin(PageAdmin):
-    """The page of failures. Its objects are errors by fingerprint."""
-
-    view_permission, home = "view_failure", "failure"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the errors, and one of them in detail."""
-        from django_redis_components.dashboard.failures import views
-
-        return views.failures(self, request, extra_context)
-
-    def redirect_to_home(self, request: HttpRequest, object_id: str = "", **_: Any) -> HttpResponse:
-        """Redirect links to an error, for example in "Recent actions", to its detail."""
-        from django_redis_components.dashboard.failures import change_views
-        from django_redis_components.taskqueue.stats import fingerprint
-
-        if fingerprint.PATTERN.fullmatch(object_id):
-            return HttpResponseRedirect(change_views.back_url(self, object_id))
-        return super().redirect_to_home(request)
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URLs of the changes."""
-        from django_redis_components.dashboard.failures import change_views
-
-        def view_of(verb: Verb) -> View:
-            def view(request: HttpRequest) -> HttpResponse:
-                return change_views.change_error(self, request, verb)
-
-            return self.guard_verb(view, verb)
-
-        changes = (change_views.RETRY, change_views.DELETE)
-        return [path(f"{verb.name}/", view_of(verb), name=f"{name}_{verb.name}") for verb in changes]
-
-
-class LiveEventAdmin(PageAdmin):
-    """The page Live."""
-
-    view_permission, home = "view_liveevent", "liveevent"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the newest events."""
-        from django_redis_components.dashboard.live import views
-
-        return views.live(self, request, extra_context)
-
-
-class WorkerAdmin(PageAdmin):
-    """The page of workers."""
-
-    home = "worker"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the worker processes."""
-        from django_redis_components.dashboard.workers import views
-
-        return views.workers(self, request, extra_context)
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URLs of the commands."""
-        from django_redis_components.dashboard.workers import change_views
-
-        def view_of(command: str) -> View:
-            return lambda request: change_views.change(self, request, command)
-
-        return [
-            path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
-            for command, verb in change_views.VERBS.items()
-        ]
-
-
-class ScheduleAdmin(PageAdmin):
-    """The page of schedules."""
-
-    home = "schedule"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the schedules, and what is due in the next hours."""
-        from django_redis_components.dashboard.schedules import views
-
-        return views.schedules(self, request, extra_context)
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URLs of the changes."""
-        from django_redis_components.dashboard.schedules import change_views, edit_views
-
-        def view_of(command: str) -> View:
-            return lambda request: change_views.change(self, request, command)
-
-        edit = self.guard_verb(lambda request: edit_views.edit(self, request), edit_views.EDIT)
-        return [
-            path("edit/", edit, name=f"{name}_edit"),
-            *(
-                path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
-                for command, verb in change_views.VERBS.items()
-            ),
-        ]
-
-
-class LockAdmin(PageAdmin):
-    """The page of locks and semaphores."""
-
-    view_permission, home = "view_lock", "lock"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show held locks and permits."""
-        from django_redis_components.dashboard.locks import views
-
-        return views.locks(self, request, extra_context)
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URL of the release."""
-        from django_redis_components.dashboard.locks import views
-
-        return [path("release/", self.guard_verb(self.release_view, views.RELEASE), name=f"{name}_release")]
-
-    def release_view(self, request: HttpRequest) -> HttpResponse:
-        """Confirm or execute a release."""
-        from django_redis_components.dashboard.locks import views
-
-        return views.release(self, request)
-
-
-class RateLimitAdmin(PageAdmin):
-    """The page of rate limits."""
-
-    view_permission, home = "view_ratelimit", "ratelimit"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the limits and the state of a key."""
-        from django_redis_components.dashboard.limits import views
-
-        return views.limits(self, request, extra_context)
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URL of the reset."""
-        from django_redis_components.dashboard.limits import views
-
-        return [path("reset/", self.guard_verb(self.reset_view, views.RESET), name=f"{name}_reset")]
-
-    def reset_view(self, request: HttpRequest) -> HttpResponse:
-        """Confirm or execute a reset."""
-        from django_redis_components.dashboard.limits import views
-
-        return views.reset(self, request)
-
-
-class ActionAdmin(PageAdmin):
-    """The page of actions."""
-
-    view_permission, home = "view_action", "action"
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show who has changed what."""
-        from django_redis_components.dashboard.actions import views
-
-        return views.actions(self, request, extra_context)
-
-
-class PanelPageAdmin(PageAdmin):
-    """A page that consists of registered panels. The page has the name of its model, and so has its permission."""
+    Attributes:
+        page: the page.
+        view_permission: codename of the permission to view it.
+    """
 
     def __init__(self, model: type[Model], admin_site: admin.AdminSite) -> None:
         super().__init__(model, admin_site)
-        self.home = str(self.opts.model_name)
-        self.view_permission = f"view_{self.home}"
+        self.page = page_of(str(self.opts.model_name))
+        self.view_permission = self.page.view_permission
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the panels."""
-        from django_redis_components.dashboard.panels import views
+    def show(self, request: PageRequest) -> HttpResponse:
+        """Show the page."""
+        from django_redis_components.dashboard import responses
 
-        return views.panel_page(self, request, self.home, extra_context)
+        return responses.show(self.page, request)
+
+    def deny(self, request: PageRequest) -> HttpResponse:
+        """Respond with 403: objects cannot be added or deleted."""
+        raise PermissionDenied
+
+    def redirect(self, request: PageRequest) -> HttpResponse:
+        """Redirect the admin's links to objects, for example in "Recent actions", to a page."""
+        return HttpResponseRedirect(self.page.url_of(request))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether the user may view the page."""
+        return request.user.has_perm(f"{self.opts.app_label}.{self.view_permission}")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def _path(self, route: str, view: View, name: str, methods: tuple[str, ...] = PAGE_METHODS) -> URLPattern:
+        """Return the URL of a view, behind the site's login and the permission check.
+
+        Args:
+            name: suffix of the URL's name; "" for a URL without a name.
+            methods: HTTP methods that it accepts.
+
+        Django's LoginRequiredMiddleware redirects to `login_url` of the view; the default would be the
+        site's LOGIN_URL, not the admin's.
+        """
+
+        def permitted(request: HttpRequest, object_id: str = "") -> HttpResponse:
+            if not self.has_view_permission(request):
+                raise PermissionDenied
+            page_request = PageRequest(request, self, object_id)
+            try:
+                return view(page_request)
+            except ConfigurationError as exc:
+                from django_redis_components.dashboard import responses
+
+                return responses.misconfigured_response(page_request, exc)
+
+        guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
+
+        def wrapper(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            return guarded(request, **kwargs)
+
+        wrapper.model_admin = self  # type: ignore[attr-defined]
+        wrapper.login_url = reverse_lazy("admin:login", current_app=self.admin_site.name)  # type: ignore[attr-defined]
+        full = f"{self.opts.app_label}_{self.opts.model_name}_{name}" if name else None
+        return path(route, wrapper, name=full)
+
+    def _verb_paths(self, route: str) -> list[URLPattern]:
+        """Return the URLs of the verbs, each behind its permission and `READ_ONLY`."""
+        return [
+            self._path(route.format(name), self._verb_view(verb, view), name, FORM_METHODS)
+            for name, (verb, view) in self.page.verb_views.items()
+        ]
+
+    def _verb_view(self, verb: Verb, view: View) -> View:
+        def allowed(request: PageRequest) -> HttpResponse:
+            from django_redis_components.dashboard import verbs
+
+            return verbs.respond(request, verb, view)
+
+        return allowed
 
 
-class QueuesAdmin(ObjectAdmin):
-    """The pages of queues."""
+class PageAdmin(UnmanagedAdmin):
+    """A page that is listed in the admin's index."""
 
-    def verb_views(self) -> VerbViews:
-        """Return the view of each verb."""
-        from django_redis_components.dashboard.queues import change_views
+    def get_urls(self) -> list[URLPattern]:
+        """Return the URLs of the page, of its verbs, and redirects."""
+        return [
+            self._path("", self.show, "changelist"),
+            self._path("add/", self.deny, "add"),
+            *self._verb_paths("{}/"),
+            self._path("<path:object_id>/history/", self.redirect, "history"),
+            self._path("<path:object_id>/delete/", self.deny, "delete"),
+            self._path("<path:object_id>/change/", self.redirect, "change"),
+            self._path("<path:object_id>/", self.redirect, ""),
+        ]
 
-        return change_views.VIEWS
-
-    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the page of a queue."""
-        from django_redis_components.dashboard.queues import views
-
-        return views.queue(self, request, object_id)
-
-    @staticmethod
-    def parse_id(text: str) -> str:
-        """Return the name of a queue."""
-        from django_redis_components.core import keys
-
-        return keys.validate_name(text, "queue name")
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user sees the entry in the index."""
+        return self.has_view_permission(request)
 
 
-class TaskAdmin(ObjectAdmin):
-    """The pages of tasks, and ``task/?id=…``, which redirects to one."""
+class ObjectAdmin(UnmanagedAdmin):
+    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index."""
 
-    def verb_views(self) -> VerbViews:
-        """Return the view of each verb."""
-        from django_redis_components.dashboard.task import change_views
+    def get_urls(self) -> list[URLPattern]:
+        """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
+        return [
+            self._path("", self.page.index, "changelist"),
+            self._path("_add/", self.deny, "add"),
+            self._path("_history/<path:object_id>/", self.redirect, "history"),
+            self._path("_delete/<path:object_id>/", self.deny, "delete"),
+            *self._verb_paths("_verb/{}/<path:object_id>/"),
+            self._path("<path:object_id>/", self._with_id(self.show), "change"),
+        ]
 
-        return change_views.VIEWS
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Return False: no entry in the index."""
+        return False
 
-    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the page of a task."""
-        from django_redis_components.dashboard.task import views
+    def _verb_view(self, verb: Verb, view: View) -> View:
+        return super()._verb_view(verb, self._with_id(view))
 
-        return views.task(self, request, object_id)
+    def _with_id(self, view: View) -> View:
+        def wrapper(request: PageRequest) -> HttpResponse:
+            try:
+                request.object_id = self.page.parse_id(unquote(request.object_id))
+            except ValueError as exc:
+                raise Http404(str(exc)) from exc
+            return view(request)
 
-    @staticmethod
-    def parse_id(text: str) -> str:
-        """Return the id. The page of an id that no task has is 404, and says what may have happened."""
-        return text
-
-    def list_view(self, request: HttpRequest) -> HttpResponse:
-        """Redirect to the page of the task that a form names."""
-        from django_redis_components.dashboard.task import views
-
-        return views.jump(self, request)
-
-
-class FlowAdmin(ObjectAdmin):
-    """The pages of flows."""
-
-    def verb_views(self) -> VerbViews:
-        """Return the view of each verb."""
-        from django_redis_components.dashboard.flows import views
-
-        return ((views.CANCEL, views.cancel),)
-
-    def object_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the page of a flow."""
-        from django_redis_components.dashboard.flows import views
-
-        return views.flow(self, request, object_id)
-
-    @staticmethod
-    def parse_id(text: str) -> str:
-        """Return the id of a flow."""
-        from django_redis_components.dashboard.flows import views
-
-        if not 0 < len(text) <= views.MAX_ID:
-            raise ValueError(f"flow id: expected at most {views.MAX_ID} characters.")
-        return text
+        return wrapper
 
 
 def register(site: admin.AdminSite) -> None:
@@ -302,20 +185,7 @@ def register(site: admin.AdminSite) -> None:
             site.register(model, model_admin)
 
 
-#: Models and their admins, in the order of the tabs.
+#: The models of the pages and their admins.
 ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
-    Overview: OverviewAdmin,
-    Queues: QueuesAdmin,
-    Task: TaskAdmin,
-    Failure: FailureAdmin,
-    LiveEvent: LiveEventAdmin,
-    Schedule: ScheduleAdmin,
-    Worker: WorkerAdmin,
-    Lock: LockAdmin,
-    RateLimit: RateLimitAdmin,
-    Analytics: PanelPageAdmin,
-    Autocomplete: PanelPageAdmin,
-    Messaging: PanelPageAdmin,
-    Action: ActionAdmin,
-    TaskFlow: FlowAdmin,
+    MODELS[page.slug]: ObjectAdmin if page.is_object else PageAdmin for page in PAGES
 }

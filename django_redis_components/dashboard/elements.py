@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.taskqueue.stats.overview import QueuePause
+
+if TYPE_CHECKING:
+    from django_redis_components.dashboard.bounded_client import Cost
+    from django_redis_components.taskqueue.stats.overview import QueuePause
 
 #: Text of a cell without a value.
 NO_VALUE = "–"
@@ -23,12 +27,24 @@ class Cell:
 
     Attributes:
         kind: CSS class: "zero" for a muted value, "alarming" for a highlighted one, or "".
-        at: the time that the text refers to, or None.
+        at: the time that is shown instead of the text, or None.
+        url: of the page about it, or "".
+        title: what a pointer shows, or "".
+        badge: CSS class of the shape before a state, or "".
+        note: a smaller text behind it, or "".
+        links: labels and URLs behind it; `title` says of what, for screen readers.
+        spark: a small chart instead of the text, or None.
     """
 
-    text: str
+    text: str = ""
     kind: str = ""
     at: Timestamp | None = None
+    url: str = ""
+    title: str = ""
+    badge: str = ""
+    note: str = ""
+    links: Sequence[tuple[str, str]] = ()
+    spark: charts.Sparkline | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,6 +96,11 @@ class TaskLine:
 def count_cell(value: int, *, alarming: bool = False) -> Cell:
     """Return the cell of a count; zero is muted."""
     return Cell(number(value), "alarming" if alarming else "" if value else "zero")
+
+
+def moment_cell(at: datetime | None, now: datetime) -> Cell:
+    """Return the cell of a time; None is a dash."""
+    return Cell(NO_VALUE, at=formats.timestamp(at, now) if at else None)
 
 
 def pause_note(pause: QueuePause, now: datetime) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -13,6 +12,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.monitoring_access import Access, access_of, refusal
 from django_redis_components.dashboard.overview import snapshot
 from django_redis_components.dashboard.overview.problem import Problem
@@ -32,13 +32,13 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def _problems() -> list[dict[str, Any]]:
     """Return the problems; an outage of Redis is one."""
     try:
-        return [dataclasses.asdict(each) for each in find_problems(snapshot.read())]
+        return [fields_of(each) for each in find_problems(snapshot.read())]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
         problem = Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
-        return [dataclasses.asdict(problem)]
+        return [fields_of(problem)]
 
 
 def _response(found: list[dict[str, Any]], access: Access) -> HttpResponse:

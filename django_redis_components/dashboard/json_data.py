@@ -1,4 +1,4 @@
-"""JSON of what several pages share: times, cost, outages, depths and metrics of queues."""
+"""JSON of pages, commands and panels: the encoder, and what several pages share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,43 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.serializers.json import DjangoJSONEncoder
+
+from django_redis_components.core import conf
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
-from django_redis_components.dashboard.outages import Outage
 from django_redis_components.taskqueue import Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
+
+
+class JSONEncoder(DjangoJSONEncoder):
+    """Encodes dataclasses by their fields, and times in UTC with milliseconds."""
+
+    def default(self, o: Any) -> Any:
+        """Return what JSON has for an object that it does not know."""
+        if isinstance(o, datetime):
+            return time_data(o)
+        return fields_of(o) if dataclasses.is_dataclass(o) else super().default(o)
+
+
+def fields_of(o: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, as they are: `JSONEncoder` encodes their values."""
+    return {field.name: getattr(o, field.name) for field in dataclasses.fields(o)}
 
 
 def time_data(at: datetime | None) -> str | None:
     """Return a time in UTC with milliseconds."""
     return aware(at).astimezone(UTC).isoformat(timespec="milliseconds") if at else None
+
+
+def page_data(snapshot: Any, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a page: its content, when and from where it was read, and at what cost."""
+    return {
+        "at": snapshot.at,
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        **content,
+        "cost": cost_data(snapshot.cost),
+    }
 
 
 def cost_data(cost: Cost) -> dict[str, Any]:
@@ -27,47 +54,16 @@ def cost_data(cost: Cost) -> dict[str, Any]:
     }
 
 
-def outage_data(outage: Outage) -> dict[str, Any]:
-    """Return an outage."""
-    return {
-        "error": {
-            "code": outage.code,
-            "title": outage.title,
-            "advice": outage.advice,
-            "address": outage.address,
-            "detail": outage.detail,
-        }
-    }
-
-
-def depth_data(queue: QueueDepth) -> dict[str, Any]:
-    """Return the depths of a queue."""
-    return {
-        "name": queue.name,
-        "ready": queue.ready,
-        "scheduled": queue.scheduled,
-        "running": queue.running,
-        "failed": queue.failed,
-        "unregistered": queue.unregistered,
-        "oldest_age": queue.oldest_age,
-        "next_due_at": time_data(queue.next_due_at),
-        "paused": _pause(queue.paused),
-        "limited": queue.limited,
-        "waiting": queue.waiting,
-        "retrying": queue.retrying,
-    }
-
-
 def metrics_data(metrics: Metrics) -> dict[str, Any]:
     """Return the metrics of a queue."""
     return {
-        **dataclasses.asdict(metrics.totals),
+        **fields_of(metrics.totals),
         "finished": metrics.totals.finished,
         "per_minute": round(metrics.per_minute(), 3),
         **quantiles_data(metrics),
         "intervals": [
             {
-                "at": time_data(interval.at),
+                "at": interval.at,
                 "succeeded": interval.counts.succeeded,
                 "failed": interval.counts.failed,
             }
@@ -81,15 +77,4 @@ def quantiles_data(metrics: Metrics | TaskMetrics) -> dict[str, Any]:
     return {
         name: {"p50": histogram.p50, "p95": histogram.p95, "p99": histogram.p99}
         for name, histogram in (("wait_time", metrics.wait_time), ("run_time", metrics.run_time))
-    }
-
-
-def _pause(pause: QueuePause | None) -> dict[str, Any] | None:
-    if pause is None:
-        return None
-    return {
-        "reason": pause.reason,
-        "author": pause.author,
-        "at": time_data(pause.at),
-        "ends_at": time_data(pause.ends_at),
     }

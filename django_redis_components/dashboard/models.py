@@ -1,11 +1,14 @@
-"""Unmanaged models of the dashboard: they provide permissions and entries in the admin, and have no tables."""
+"""Unmanaged models of the pages: they provide permissions and entries in the admin, and have no tables."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from django.db import models
-from django.utils.translation import gettext_lazy as _
+
+from django_redis_components.dashboard.links import APP
+from django_redis_components.dashboard.page import Page
+from django_redis_components.dashboard.pages import PAGES
 
 
 class EmptyManager(models.Manager[Any]):
@@ -23,7 +26,7 @@ class UnmanagedModel(models.Model):
 
     class Meta:
         abstract = True
-        app_label = "django_redis_components"
+        app_label = APP
         managed = False
         default_permissions: ClassVar[tuple[str, ...]] = ("view",)
         base_manager_name = "objects"
@@ -32,159 +35,18 @@ class UnmanagedModel(models.Model):
         return str(self._meta.verbose_name)
 
 
-class Overview(UnmanagedModel):
-    """The overview page."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("Redis operations overview")
-        verbose_name_plural = _("Redis operations")
-
-
-class Queues(UnmanagedModel):
-    """The pages of queues. They require the permission of the overview, and each change its own."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        default_permissions: ClassVar[tuple[str, ...]] = ()
-        verbose_name = _("task queue")
-        verbose_name_plural = _("task queues")
-        permissions = (
-            ("pause_queue", "Can pause and resume queues"),
-            ("purge_queue", "Can purge queues"),
-            ("restore_task", "Can restore purged and deleted tasks"),
-        )
+def _model_of(page: Page) -> type[UnmanagedModel]:
+    options = {
+        "abstract": False,
+        "default_permissions": () if page.permission else ("view",),
+        "verbose_name": page.name,
+        "verbose_name_plural": page.title,
+        "permissions": tuple(page.permissions),
+    }
+    meta = type("Meta", (UnmanagedModel.Meta,), options)
+    attributes = {"__module__": __name__, "__doc__": type(page).__doc__, "Meta": meta}
+    return type(page.slug.capitalize(), (UnmanagedModel,), attributes)
 
 
-class Task(UnmanagedModel):
-    """Tasks. They are viewed with the permission of the overview, and each change requires its own."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        default_permissions: ClassVar[tuple[str, ...]] = ()
-        verbose_name = _("task")
-        verbose_name_plural = _("tasks")
-        permissions = (
-            ("retry_task", "Can retry failed tasks"),
-            ("delete_task", "Can delete tasks"),
-            ("run_task", "Can run scheduled tasks now"),
-            ("reschedule_task", "Can reschedule tasks"),
-            ("cancel_task", "Can cancel tasks"),
-            ("view_task_arguments", "Can view masked arguments of tasks"),
-        )
-
-
-class TaskFlow(UnmanagedModel):
-    """The pages of flows. They require the permission of the overview, and the cancellation its own."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        default_permissions: ClassVar[tuple[str, ...]] = ()
-        verbose_name = _("flow")
-        verbose_name_plural = _("flows")
-        permissions = (("cancel_flow", "Can cancel flows"),)
-
-
-class Schedule(UnmanagedModel):
-    """The page of schedules. It requires the permission of the overview, and each change its own."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        default_permissions: ClassVar[tuple[str, ...]] = ()
-        verbose_name = _("schedule")
-        verbose_name_plural = _("Schedules")
-        permissions = (
-            ("run_schedule", "Can run schedules now"),
-            ("pause_schedule", "Can pause and resume schedules"),
-            ("change_schedule", "Can add schedules, and edit those that were added at run time"),
-            ("remove_schedule", "Can remove schedules that were added at run time"),
-        )
-
-
-class Action(UnmanagedModel):
-    """The page of actions: entries of the admin's log."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("action")
-        verbose_name_plural = _("Actions")
-
-
-class Failure(UnmanagedModel):
-    """The page of failures. Each change of the failed tasks requires its own permission."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("failure")
-        verbose_name_plural = _("Failures")
-
-
-class LiveEvent(UnmanagedModel):
-    """The page Live: the newest events of tasks and locks."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("live event")
-        verbose_name_plural = _("Live")
-
-
-class Worker(UnmanagedModel):
-    """The page of workers. It requires the permission of the overview, and each change its own."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        default_permissions: ClassVar[tuple[str, ...]] = ()
-        verbose_name = _("worker")
-        verbose_name_plural = _("Workers")
-        permissions = (
-            ("quiet_worker", "Can quiet and resume workers"),
-            ("restart_worker", "Can restart worker processes"),
-            ("stop_worker", "Can stop workers"),
-        )
-
-
-class Analytics(UnmanagedModel):
-    """The page of visitors, sign-ins and page views."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("analytics")
-        verbose_name_plural = _("Analytics")
-
-
-class Autocomplete(UnmanagedModel):
-    """The page of the indexes of autocomplete and search."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("autocomplete and search")
-        verbose_name_plural = _("Autocomplete and search")
-
-
-class Messaging(UnmanagedModel):
-    """The page of messages, files and logs."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("messages and files")
-        verbose_name_plural = _("Messages and files")
-
-
-class Lock(UnmanagedModel):
-    """The page of locks and semaphores. A release requires its own permission."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("lock or semaphore")
-        verbose_name_plural = _("Locks and semaphores")
-        permissions = (("release_lock", "Can release locks and permits of other holders"),)
-
-
-class RateLimit(UnmanagedModel):
-    """The page of rate limits. A reset requires its own permission."""
-
-    class Meta(UnmanagedModel.Meta):
-        abstract = False
-        verbose_name = _("rate limit")
-        verbose_name_plural = _("Rate limits")
-        permissions = (("reset_ratelimit", "Can reset rate limit counters"),)
+#: The model of each page, by slug.
+MODELS: dict[str, type[UnmanagedModel]] = {page.slug: _model_of(page) for page in PAGES}

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
+from django.utils.module_loading import import_string
 
 from django_redis_components.core import conf
+from django_redis_components.dashboard import pages
 
 if TYPE_CHECKING:
     from django_redis_components.core.protocol import Flow
 
 #: Pages that show panels.
-PAGES = ("overview", "analytics", "autocomplete", "messaging")
+PAGES = tuple(page.slug for page in pages.PAGES if page.shows_panels)
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,49}")
 _PERMISSION = re.compile(r"\w+\.\w+")
@@ -34,7 +35,7 @@ class Panel:
     Attributes:
         name: unique slug, for HTML ids and JSON.
         title: the heading; it may be a lazy translation.
-        page: "overview", "analytics", "autocomplete" or "messaging".
+        page: "overview", "analytics", "indexes", "messaging" or "files".
         order: panels are sorted by it, then by name. Those of the package have 10, 20, …
         permission: "app.codename" that a user needs in addition to that of the page; "" for none. Without it the
             panel is neither read nor shown.
@@ -69,18 +70,34 @@ class Panel:
         return {"value": value}
 
     def data(self, value: Any) -> Any:
-        """Return the panel's JSON for the value of `read`, in types that `DjangoJSONEncoder` accepts."""
+        """Return the panel's JSON for the value of `read`: dataclasses, and what `DjangoJSONEncoder` accepts."""
         return value
 
 
 P = TypeVar("P", bound=Panel)
 
 _panels: dict[str, Panel] = {}
-#: Names of the panels of the package that are not added yet: `panels.views`, which the first page imports, adds them.
-_own_names = {
-    "bloom", "broadcasts", "chats", "cohorts", "events", "files", "indexes", "logs", "mailboxes", "rankings",
-    "retention", "search", "sign-in-calendar", "sign-ins", "sources", "top-pages", "traffic", "visitors",
-}  # fmt: skip
+#: The panels of the package that are not added yet, by name. The first page with panels imports them.
+_own = {
+    "bloom": "bloom.BloomPanel",
+    "broadcasts": "messaging.BroadcastsPanel",
+    "chats": "messaging.ChatsPanel",
+    "cohorts": "cohorts.CohortsPanel",
+    "events": "events.EventsPanel",
+    "files": "files.FilesPanel",
+    "indexes": "autocomplete.IndexesPanel",
+    "logs": "aggregation.LogsPanel",
+    "mailboxes": "messaging.MailboxesPanel",
+    "rankings": "rankings.RankingsPanel",
+    "retention": "cohorts.RetentionPanel",
+    "search": "search.SearchPanel",
+    "sign-in-calendar": "sign_in_calendar.CalendarPanel",
+    "sign-ins": "analytics.SignInsPanel",
+    "sources": "traffic.SourcesPanel",
+    "top-pages": "traffic.TopPagesPanel",
+    "traffic": "traffic.TrafficPanel",
+    "visitors": "analytics.VisitorsPanel",
+}
 
 
 def register_panel(panel_class: type[P]) -> type[P]:
@@ -96,7 +113,7 @@ def register_panel(panel_class: type[P]) -> type[P]:
         raise TypeError(f"register_panel({panel_class!r}): expected a subclass of Panel.")
     _check_attributes(panel_class)
     _check_template(panel_class)
-    if panel_class.name in _own_names and not panel_class.__module__.startswith(f"{__package__}."):
+    if panel_class.name in _own and not panel_class.__module__.startswith(f"{__package__}."):
         raise _name_is_taken(panel_class, f"{__package__}.panels")
     registered = _panels.setdefault(panel_class.name, panel_class())
     if type(registered) is not panel_class:
@@ -106,16 +123,15 @@ def register_panel(panel_class: type[P]) -> type[P]:
 
 def unregister_panel(name: str) -> None:
     """Remove a panel. An unknown name is ignored."""
-    _own_names.discard(name)
+    _own.pop(name, None)
     _panels.pop(name, None)
 
 
-def add_own_panels(panel_classes: Iterable[type[Panel]]) -> None:
+def add_own_panels() -> None:
     """Add the panels of the package that the site has not removed. Their templates are not loaded for it."""
-    for panel_class in panel_classes:
-        if panel_class.name in _own_names:
-            _panels[panel_class.name] = panel_class()
-            _own_names.discard(panel_class.name)
+    for name, path in [*_own.items()]:
+        _panels.setdefault(name, import_string(f"{__package__}.panels.{path}")())
+        _own.pop(name, None)
 
 
 def panels_of(page: str) -> list[Panel]:

@@ -3,66 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 import django
-from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.http import Http404, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable, one_line
-from django_redis_components.dashboard import json_data, outages
-from django_redis_components.dashboard.models import (
-    Action,
-    Analytics,
-    Autocomplete,
-    Failure,
-    LiveEvent,
-    Lock,
-    Messaging,
-    Overview,
-    RateLimit,
-    Schedule,
-    Task,
-    Worker,
-)
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
+from django_redis_components.dashboard import formats, json_data, outages
+from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard.page import Page, PageRequest
+from django_redis_components.dashboard.pages import PAGES
 
 logger = guarded_logger("django_redis_components.dashboard")
 
-#: Seconds between two refreshes of an open page.
-REFRESH_S = 5
 #: Values of ``?format=``: the full page, the part that is refreshed, the data as JSON.
 FORMATS = ("html", "fragment", "json")
 _TEMPLATES = "django_redis_components/dashboard"
-
-
-class Templates(NamedTuple):
-    """Template names of a page: the full page, and the fragment that is refreshed."""
-
-    page: str
-    fragment: str
-
-
-_OUTAGE = Templates("outage/page.html", "outage/fragment.html")
-
-
-class Snapshot(Protocol):
-    """The data of a page, read from Redis."""
-
-    @property
-    def address(self) -> str: ...
-
-
-S = TypeVar("S", bound=Snapshot)
 
 
 class PageResponse(TemplateResponse):
@@ -82,42 +43,48 @@ class Tab:
     is_current: bool
 
 
-def snapshot_response(
-    model_admin: ModelAdmin[Any],
-    request: HttpRequest,
-    read: Callable[[], S],
-    data_of: Callable[[S], dict[str, Any]],
-    page_of: Callable[[S], Any],
-    templates: Templates,
-    extra: dict[str, Any] | None,
-) -> HttpResponse:
-    """Read a snapshot and respond with it in the requested format, or with 503 if it cannot be read."""
-    wanted = request.GET.get("format", "html")
+def show(page: Page, request: PageRequest) -> HttpResponse:
+    """Respond with a page in the requested format, or with 503 if it cannot be read. The permission was checked."""
+    try:
+        request.query = page.parse(request)
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    wanted = request.http.GET.get("format", "html")
     if wanted not in FORMATS:
         return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {', '.join(FORMATS)}.", "text/plain")
+    shared = {"title": page.heading(request), "is_subpage": page.is_object, "refresh_s": page.refresh_s}
     try:
-        snapshot = read()
+        snapshot = page.read(request)
     except outages.SnapshotFailed as exc:
-        return outage_response(model_admin, request, outages.outage_of(exc.error, exc.address), extra, wanted)
+        return outage_response(request, outages.outage_of(exc.error, exc.address), wanted, shared)
+    except Http404:
+        missing = page.missing(request)
+        if missing is None:
+            raise
+        return missing
     if wanted == "json":
-        return JsonResponse(data_of(snapshot))
-    context = {**(extra or {}), "page": page_of(snapshot), "address": snapshot.address}
-    return _format_response(model_admin, request, templates, wanted, context)
+        return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+    context = {
+        **shared,
+        "page_url": request.links.here,
+        "address": snapshot.address,
+        "at": snapshot.at,
+        "footer": _footer(snapshot),
+        **page.context(request, snapshot),
+    }
+    return _format_response(request, page.templates, wanted, context)
 
 
 def outage_response(
-    model_admin: ModelAdmin[Any],
-    request: HttpRequest,
-    outage: outages.Outage,
-    extra: dict[str, Any] | None = None,
-    wanted: str = "html",
+    request: PageRequest, outage: outages.Outage, wanted: str = "html", extra: dict[str, Any] | None = None
 ) -> HttpResponse:
     """Respond with 503 and the cause in the requested format."""
     response: Any
     if wanted == "json":
-        response = JsonResponse(json_data.outage_data(outage))
+        response = JsonResponse({"error": outage}, json_data.JSONEncoder)
     else:
-        response = _format_response(model_admin, request, _OUTAGE, wanted, {**(extra or {}), "outage": outage})
+        context = {"refresh_s": Page.refresh_s, "outage": outage, **(extra or {})}
+        response = _format_response(request, "outage", wanted, context)
     # Django logs each 503 as an error and mails it to ADMINS: one mail per refresh of each open page.
     logger.warning("The dashboard cannot be shown (%s): %s", outage.code, one_line(outage.detail))
     response._has_been_logged = True
@@ -127,95 +94,60 @@ def outage_response(
     return found
 
 
-def misconfigured_response(
-    model_admin: ModelAdmin[Any], request: HttpRequest, error: ConfigurationError
-) -> HttpResponse:
+def misconfigured_response(request: PageRequest, error: ConfigurationError) -> HttpResponse:
     """Respond with 503 because the settings are invalid."""
-    wanted = request.GET.get("format", "html")
-    outage = outages.outage_of(error, "")
-    return outage_response(model_admin, request, outage, wanted=wanted if wanted in FORMATS else "html")
+    wanted = request.http.GET.get("format", "html")
+    return outage_response(request, outages.outage_of(error, ""), wanted if wanted in FORMATS else "html")
 
 
-def page_response(
-    model_admin: ModelAdmin[Any], request: HttpRequest, template: str, context: dict[str, Any]
-) -> TemplateResponse:
+def page_response(request: PageRequest, template: str, context: dict[str, Any]) -> TemplateResponse:
     """Render a full page within the admin's layout."""
-    return fragment_response(model_admin, request, template, {**_admin_context(model_admin, request), **context})
+    return fragment_response(request, template, {**_admin_context(request), **context})
 
 
-def fragment_response(
-    model_admin: ModelAdmin[Any], request: HttpRequest, template: str, context: dict[str, Any]
-) -> TemplateResponse:
+def fragment_response(request: PageRequest, template: str, context: dict[str, Any]) -> TemplateResponse:
     """Render a part of a page."""
-    request.current_app = model_admin.admin_site.name  # `url` resolves the links within this admin site
-    return PageResponse(request, f"{_TEMPLATES}/{template}", context)
+    # `url` resolves the links within this admin site.
+    request.http.current_app = request.model_admin.admin_site.name
+    return PageResponse(request.http, f"{_TEMPLATES}/{template}", context)
 
 
-def url_of(model_admin: ModelAdmin[Any], name: str) -> str:
-    """Return the URL of a view of the model, within its admin site."""
-    full = f"admin:{model_admin.opts.app_label}_{model_admin.opts.model_name}_{name}"
-    return reverse(full, current_app=model_admin.admin_site.name)
-
-
-def page_url(model_admin: ModelAdmin[Any], request: HttpRequest, model: type[Model]) -> str:
-    """Return the URL of another model's page in the same admin site; "" unless the user may view it."""
-    site = model_admin.admin_site
-    if not site.is_registered(model) or not site.get_model_admin(model).has_view_permission(request):
-        return ""
-    name = f"admin:{model_admin.opts.app_label}_{model._meta.model_name}_changelist"
-    return reverse(name, current_app=site.name)
-
-
-def _format_response(
-    model_admin: ModelAdmin[Any], request: HttpRequest, templates: Templates, wanted: str, context: dict[str, Any]
-) -> TemplateResponse:
+def _format_response(request: PageRequest, folder: str, wanted: str, context: dict[str, Any]) -> TemplateResponse:
     if wanted == "html":
-        return page_response(model_admin, request, templates.page, context)
-    return fragment_response(model_admin, request, templates.fragment, context)
+        return page_response(request, f"{folder}/page.html", context)
+    return fragment_response(request, f"{folder}/fragment.html", context)
 
 
-def _admin_context(model_admin: ModelAdmin[Any], request: HttpRequest) -> dict[str, Any]:
+def _footer(snapshot: Any) -> dict[str, Any]:
+    """Return when the page was read, and what that has cost."""
+    return {
+        "cost": cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+        "read_at": formats.timestamp(snapshot.at, snapshot.at),
+        "zone": formats.zone(),
+    }
+
+
+def _admin_context(request: PageRequest) -> dict[str, Any]:
     """Return the context of the admin's base template, the tabs and the toolbar."""
     return {
-        **model_admin.admin_site.each_context(request),
+        **request.model_admin.admin_site.each_context(request.http),
         "is_nav_sidebar_enabled": False,  # the tabs are the navigation, and the tables need the width
         "title": _("Redis operations"),
-        "opts": model_admin.opts,
+        "opts": request.model_admin.opts,
         "breadcrumbs_are_a_list": django.VERSION >= (6, 1),
         "environment": _environment(),
-        "refresh_s": REFRESH_S,
-        "tabs": _tabs(model_admin, request),
-        "jump_url": _jump_url(model_admin, request),
+        "tabs": _tabs(request),
+        "jump_url": request.links.page("task"),
     }
 
 
-def _jump_url(model_admin: ModelAdmin[Any], request: HttpRequest) -> str:
-    """Return the URL of the form that opens a task by its id; "" if the user may not view tasks."""
-    site, app = model_admin.admin_site, model_admin.opts.app_label
-    if not (site.is_registered(Task) and site.get_model_admin(Task).has_view_permission(request)):
-        return ""
-    return reverse(f"admin:{app}_task_changelist", current_app=site.name)
-
-
-def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
+def _tabs(request: PageRequest) -> list[Tab]:
     """Return the tabs of the pages that the user may view."""
-    labels: dict[Any, str] = {
-        Overview: _("Overview"),
-        Failure: _("Failures"),
-        LiveEvent: _("Live"),
-        Schedule: _("Schedules"),
-        Worker: _("Workers"),
-        Lock: _("Locks and semaphores"),
-        RateLimit: _("Rate limits"),
-        Analytics: _("Analytics"),
-        Autocomplete: _("Autocomplete and search"),
-        Messaging: _("Messages and files"),
-        Action: _("Actions"),
-    }
+    current = str(request.model_admin.opts.model_name)
     return [
-        Tab(label, url, model is model_admin.model)
-        for model, label in labels.items()
-        if (url := page_url(model_admin, request, model))
+        Tab(str(page.tab or page.title), url, page.slug == current)
+        for page in PAGES
+        if not page.is_object and (url := request.links.page(page.slug))
     ]
 
 

@@ -5,16 +5,16 @@ keeps a ticket: the selection, signed, with a watermark, so that only the tasks 
 
     RETRY = Verb("retry", "retry_task", models.Task)
 
-    def retry(model_admin, request, group):
+    def retry(request):
         ticket = verbs.ticket_of(request, RETRY)
         if ticket.is_confirmed:
             change = Change(RETRY, name, action, partial(run, ticket.selection), back)
-            return verbs.execute(model_admin, request, change)
+            return verbs.execute(request, change)
         selection = ticket.selection or {"group": group, "until_ms": server_ms()}
         fields = {"ticket": verbs.sign(request, RETRY, selection)}
-        return verbs.confirm(model_admin, request, Confirmation(…, fields=fields), ticket.problem)
+        return verbs.confirm(request, Confirmation(…, fields=fields), ticket.problem)
 
-The URL's guard (`model_admins.UnmanagedAdmin.guard_verb`) has checked the permission and `READ_ONLY`.
+A page names its verbs and their views; `respond` checks the permission and `READ_ONLY`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.core import signing
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied, SuspiciousOperation
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
@@ -36,12 +36,18 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import outages, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.elements import TaskLine
+from django_redis_components.dashboard.links import is_allowed
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.page import PageRequest
 
 if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
+    from django_redis_components.dashboard.forms import ChangeForm
+
+logger = guarded_logger("django_redis_components.dashboard")
 
 #: Seconds for which a ticket is valid.
 TICKET_S = 600
@@ -115,17 +121,6 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Input:
-    """A field of the form that the operator may fill in. Kinds: text, number, datetime-local."""
-
-    name: str
-    label: str
-    value: str = ""
-    kind: str = "text"
-    length: int = 20
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class NameCount:
     """How many tasks of one name a change applies to, and the age of the oldest, as text."""
 
@@ -148,7 +143,7 @@ class Confirmation:
         checks: what is kept, until when the change can be undone, its risks.
         sample: the first ten of the tasks; `sample_note` says of how many.
         fields: hidden fields of the form.
-        inputs: its other fields.
+        form: its other fields, or None.
         typed: the text that must be typed, and its label.
         impossible: why there is nothing to confirm, or "".
         is_danger: whether the change destroys something.
@@ -167,7 +162,7 @@ class Confirmation:
     sample: Sequence[TaskLine] = ()
     sample_note: str = ""
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    inputs: Sequence[Input] = ()
+    form: ChangeForm | None = None
     typed: tuple[str, str] = ("", "")
     impossible: str = ""
     is_danger: bool = True
@@ -192,20 +187,24 @@ class Ticket:
         return bool(self.selection) and not self.problem
 
 
-def is_read_only() -> bool:
-    """Return whether ``DASHBOARD["READ_ONLY"]`` forbids all changes."""
-    return conf.settings().dashboard.read_only
+def respond(request: PageRequest, verb: Verb, view: Callable[[PageRequest], HttpResponse]) -> HttpResponse:
+    """Respond with the view of a verb; with 503 while Redis cannot be read, or has corrupt values.
 
-
-def is_allowed(request: HttpRequest, verb: Verb) -> bool:
-    """Return whether the user may make this kind of change now; pages show no button otherwise."""
-    return not is_read_only() and request.user.has_perm(verb.full_permission)
-
-
-def ensure_allowed(request: HttpRequest, verb: Verb) -> None:
-    """Raise PermissionDenied unless the user may make this kind of change now."""
-    if not is_allowed(request, verb):
+    Raises:
+        PermissionDenied: the user may not make this kind of change now.
+    """
+    if not is_allowed(request.http, verb):
         raise PermissionDenied
+    try:
+        return view(request)
+    except (ImproperlyConfigured, PermissionDenied, Http404, SuspiciousOperation):
+        raise
+    except SnapshotFailed as exc:
+        return responses.outage_response(request, outages.outage_of(exc.error, exc.address))
+    except Exception as exc:
+        if not isinstance(exc, RedisError | RedisComponentsError):
+            logger.exception("The confirmation of a change failed.")
+        return responses.outage_response(request, outages.outage_of(exc, _address("")))
 
 
 def sign(request: HttpRequest, verb: Verb, selection: Mapping[str, Any]) -> str:
@@ -240,31 +239,29 @@ def ticket_of(request: HttpRequest, verb: Verb) -> Ticket:
     return Ticket(selection, problem)
 
 
-def confirm(
-    model_admin: ModelAdmin[Any], request: HttpRequest, confirmation: Confirmation, problem: str = ""
-) -> HttpResponse:
+def confirm(request: PageRequest, confirmation: Confirmation, problem: str = "") -> HttpResponse:
     """Respond with the confirmation page. Nothing has been changed."""
     context = {"title": confirmation.title, "confirmation": confirmation, "problem": problem, "is_subpage": True}
-    response = responses.page_response(model_admin, request, "confirm.html", context)
+    response = responses.page_response(request, "confirm.html", context)
     if problem:
         response.status_code = 409
     return response
 
 
-def execute(model_admin: ModelAdmin[Any], request: HttpRequest, change: Change) -> HttpResponse:
+def execute(request: PageRequest, change: Change) -> HttpResponse:
     """Make a confirmed change: log it, make it, log its outcome, and redirect with a message."""
-    entry = AuditEntry(request, change.verb.model, change.name, change.action)
+    entry = AuditEntry(request.http, change.verb.model, change.name, change.action)
     try:
         outcome = change.run()
     except (RedisError, RedisComponentsError) as exc:
         entry.finish(f"outcome unknown, {exc}")
         outage = outages.outage_of(exc, _address(change.using))
-        return responses.outage_response(model_admin, request, outage)
+        return responses.outage_response(request, outage)
     entry.finish(outcome.log)
     message = format_html("{}", outcome.message)
     for label, url in outcome.links:
         message = format_html('{} <a href="{}">{}</a>', message, url, label)
-    messages.add_message(request, messages.SUCCESS if outcome.is_done else messages.WARNING, message)
+    messages.add_message(request.http, messages.SUCCESS if outcome.is_done else messages.WARNING, message)
     return HttpResponseRedirect(change.back)
 
 

@@ -22,7 +22,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.progress import progress
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 
 #: Rows of the tables of a report, and names of a day that it adds up.
 TOP, MAX_NAMES = 10, 1_000
@@ -76,7 +76,7 @@ class Site:
             "sources": dict(zip(get_args(Dimension), map(dict, sources), strict=True)),
         }
         headers = ("DAY", "VIEWS", "VISITORS", "SIGN-INS")
-        return CommandResult(data, "\n".join(lines), Table(headers, rows, frozenset(headers[1:])))
+        return CommandResult(data, "\n".join(lines), TextTable(headers, rows, frozenset(headers[1:])))
 
     def rows(self, what: str, start: date, end: date) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of an export, day after day."""

@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
-from django.core.serializers.json import DjangoJSONEncoder
 from redis.exceptions import ConnectionError, MasterDownError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.dashboard.json_data import JSONEncoder
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.management.plain_output import PlainOutputCommand
-from django_redis_components.management.tables import Table, escape_controls, table
+from django_redis_components.management.tables import TextTable, escape_controls, table
 
 #: The exit codes of a command, for its help text.
 EXIT_CODES = (
@@ -51,7 +51,7 @@ class CommandResult:
 
     data: dict[str, Any]
     text: str = ""
-    table: Table | None = None
+    table: TextTable | None = None
     note: str = ""
     problem: str = ""
     exit_code: int = 0
@@ -97,7 +97,7 @@ class OperatorCommand(PlainOutputCommand):
         if result.note:
             self.stderr.write(escape_controls(result.note), self.style.WARNING)
         if as_json:
-            self.stdout.write(json.dumps(result.data, cls=DjangoJSONEncoder))
+            self.stdout.write(json.dumps(result.data, cls=JSONEncoder))
             return
         if result.table is not None:
             columns = shutil.get_terminal_size().columns if self.stdout.isatty() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from django_redis_components.management.base import CommandResult
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import data_of
 from django_redis_components.taskqueue import get_flow
 from django_redis_components.taskqueue.flows.result import FlowResult
@@ -38,7 +38,7 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
     summary = ", ".join(f"{count:,} {state}" for state, count in counts.most_common())
     text = f"Flow {flow_id} has {len(flow.results):,} tasks: {summary}."
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""
-    return CommandResult(data, text, Table(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
+    return CommandResult(data, text, TextTable(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
 
 
 def _parents(flow: FlowResult) -> list[list[int]]:

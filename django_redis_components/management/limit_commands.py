@@ -13,7 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.limits.page import decision_data
 from django_redis_components.management.base import CommandResult
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import short
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limit import read_flow, registered_limits
@@ -26,7 +26,9 @@ def list_limits() -> CommandResult:
     if not limits:
         return CommandResult(data, "No rate limits. Add `@rate_limit(…)` above a view, or create a `RateLimit`.")
     rows = [_row(limit) for limit in limits.values()]
-    return CommandResult(data, table=Table(("NAME", "RATES", "ALGORITHM", "PENALTY", "ON ERROR", "CONNECTION"), rows))
+    return CommandResult(
+        data, table=TextTable(("NAME", "RATES", "ALGORITHM", "PENALTY", "ON ERROR", "CONNECTION"), rows)
+    )
 
 
 def show_key(name: str, key: str) -> CommandResult:
@@ -42,7 +44,7 @@ def show_key(name: str, key: str) -> CommandResult:
         for state in decision.states
     ]
     columns = ("RATE", "REMAINING", "RETRY IN", "RESETS IN")
-    table = Table(columns, rows, frozenset(columns[1:]))
+    table = TextTable(columns, rows, frozenset(columns[1:]))
     data = {"limit": limit.policy.id, "key": key, **decision_data(decision)}
     return CommandResult(data, f"{_verdict(decision)} (limit {name!r}, key {key!r})", table)
 

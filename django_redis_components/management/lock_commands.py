@@ -6,6 +6,7 @@ import math
 
 from django.utils.module_loading import autodiscover_modules
 
+from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
 from django_redis_components.dashboard.locks.resources import Resource, resources_named
@@ -19,7 +20,7 @@ from django_redis_components.dashboard.locks.snapshot import (
 )
 from django_redis_components.dashboard.locks.snapshot import read as read_snapshot
 from django_redis_components.management.base import CommandResult
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import short
 
 #: What each kind is called.
@@ -41,7 +42,8 @@ def list_locks(using: str, *, name: str = "", group: str = "", at: str = "") -> 
     if at and not cursors:
         raise ValueError(f"at={at!r}: expected the position that the last list printed.")
     autodiscover_modules("tasks")  # decorators register their names, whose locks are read without the scan
-    snapshot = read_snapshot(LockQuery(using, name, group, cursors))
+    read = read_snapshot(LockQuery(using, name, group, cursors))
+    snapshot = read.value
     if snapshot.problem:
         raise ValueError(snapshot.problem)
     shown = [state for state in snapshot.states if state.holders or state.waiters or state.error]
@@ -49,7 +51,7 @@ def list_locks(using: str, *, name: str = "", group: str = "", at: str = "") -> 
     text = _scanned(snapshot, using)
     if not rows:
         text = f"No lock or semaphore is held. {text}".rstrip()
-    return CommandResult(lock_data(snapshot), text, Table(_HEADERS, rows, _NUMBERS) if rows else None)
+    return CommandResult(page_data(read, lock_data(read)), text, TextTable(_HEADERS, rows, _NUMBERS) if rows else None)
 
 
 def held(name: str, using: str, *, kind: str = "", group: str = "") -> ResourceState | None:

@@ -16,7 +16,7 @@ _BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table of text; `numbers` are the headers of right-aligned columns."""
 
     headers: tuple[str, ...]

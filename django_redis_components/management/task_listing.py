@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 
 from django_redis_components.core import serialization as arguments
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
 
 
-def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
+def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> TextTable:
     """Return a table of queues; `done` are the metrics of the last hour by queue."""
     counts = ("READY", "SCHEDULED", "RETRYING", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [
@@ -34,7 +34,7 @@ def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: da
         for queue in queues
     ]
     numbers = (*counts, "OLDEST", "NEXT DUE", "DONE/MIN", "WAIT P95", "RUN P95")
-    return Table(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
+    return TextTable(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
 
 
 def throughput_data(metrics: Metrics | None) -> dict[str, Any] | None:
@@ -77,7 +77,7 @@ _STATE_COLUMNS: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] =
 }
 
 
-def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> Table:
+def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> TextTable:
     """Return a table of tasks; the columns of the state come last."""
     columns: list[tuple[str, Callable[[TaskResult], str]]] = [
         ("ID", lambda result: result.id),
@@ -87,10 +87,10 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
         *_STATE_COLUMNS[state],
     ]
     rows = [tuple(cell(result) for _, cell in columns) for result in results]
-    return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
+    return TextTable(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
 
 
-def of_errors(groups: Sequence[ErrorGroup]) -> Table:
+def of_errors(groups: Sequence[ErrorGroup]) -> TextTable:
     """Return a table of error groups."""
     rows: list[tuple[str, ...]] = [
         (
@@ -103,7 +103,7 @@ def of_errors(groups: Sequence[ErrorGroup]) -> Table:
         )
         for group in groups
     ]
-    return Table(("COUNT", "FINAL", "FIRST", "LAST", "LAST TASK", "ERROR"), rows, frozenset(["COUNT", "FINAL"]))
+    return TextTable(("COUNT", "FINAL", "FIRST", "LAST", "LAST TASK", "ERROR"), rows, frozenset(["COUNT", "FINAL"]))
 
 
 def _message_of(group: ErrorGroup) -> str:
@@ -111,7 +111,7 @@ def _message_of(group: ErrorGroup) -> str:
     return group.sample.message.strip().partition("\n")[0] if group.sample else group.message
 
 
-def of_schedules(snapshot: ScheduleSnapshot) -> Table:
+def of_schedules(snapshot: ScheduleSnapshot) -> TextTable:
     """Return a table of schedules."""
     rows: list[tuple[str, ...]] = [
         (
@@ -125,7 +125,7 @@ def of_schedules(snapshot: ScheduleSnapshot) -> Table:
         )
         for each in snapshot.schedules
     ]
-    return Table(
+    return TextTable(
         ("NAME", "SCHEDULE", "QUEUE", "NEXT RUN", "LAST ENQUEUED", "LAST TASK", "NOTE"), rows, frozenset(["NEXT RUN"])
     )
 

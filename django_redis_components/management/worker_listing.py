@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import age, clock
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 _NUMBERS = frozenset({"BUSY", "THREADS", "FINISHED", "HEARTBEAT"})
 
 
-def of_workers(workers: Sequence[WorkerInfo], *, with_ids: bool = False) -> Table:
+def of_workers(workers: Sequence[WorkerInfo], *, with_ids: bool = False) -> TextTable:
     """Return a table of workers."""
     rows = [
         (
@@ -29,4 +29,4 @@ def of_workers(workers: Sequence[WorkerInfo], *, with_ids: bool = False) -> Tabl
     ]
     ids = ("ID",) if with_ids else ()
     headers = ("WORKER", "STATE", "BUSY", "THREADS", "FINISHED", "HEARTBEAT", "STARTED", *ids, "QUEUES")
-    return Table(headers, rows, _NUMBERS)
+    return TextTable(headers, rows, _NUMBERS)

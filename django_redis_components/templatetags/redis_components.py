@@ -1,4 +1,4 @@
-"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts and calendars.
+"""``{% load redis_components %}``: autocomplete without a form, marked search results, counts, calendars and formats.
 
 Django's system checks import this module: a tag imports its component when it is rendered.
 """
@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from django import forms
@@ -136,6 +137,56 @@ def highlight(page: SearchPage, text: str, max_chars: int | None = None) -> Safe
     """
     parts = page.highlight(str(text), max_chars)
     return format_html_join("", "{}{}{}", (_marked(part) for part in parts))
+
+
+@register.filter
+def drc_number(value: int) -> str:
+    """A whole number with thousands separators: ``{{ count|drc_number }}``."""
+    from django_redis_components.dashboard import formats
+
+    return formats.number(value)
+
+
+@register.filter
+def drc_percent(share: float) -> str:
+    """A ratio as a percentage with two decimal places: ``{{ share|drc_percent }}``."""
+    from django_redis_components.dashboard import formats
+
+    return formats.percent(share)
+
+
+@register.filter
+def drc_age(seconds: float) -> str:
+    """A duration in its two largest units, "2 h 5 min": ``{{ seconds|drc_age }}``."""
+    from django_redis_components.dashboard import formats
+
+    return formats.age(seconds)
+
+
+@register.filter
+def drc_duration(seconds: float) -> str:
+    """A short duration with about two digits, "23 ms", "1.4 s": ``{{ seconds|drc_duration }}``."""
+    from django_redis_components.dashboard import formats
+
+    return formats.duration(seconds)
+
+
+@register.filter
+def drc_class(path: str) -> str:
+    """The path of a class, without the module of built-in ones: ``{{ exception_class_path|drc_class }}``."""
+    return path.removeprefix("builtins.")
+
+
+@register.filter
+def drc_moment(at: datetime | None, now: datetime) -> SafeString | str:
+    """A time as ``<time>``, without the date if it is today: ``{{ started_at|drc_moment:at }}``. None is a dash."""
+    from django_redis_components.dashboard import formats
+    from django_redis_components.dashboard.elements import NO_VALUE
+
+    if at is None:
+        return NO_VALUE
+    found = formats.timestamp(at, now)
+    return format_html('<time datetime="{}" title="{}">{}</time>', found.iso, found.title, found.text)
 
 
 def _page(context: template.Context, page: str | None) -> str:

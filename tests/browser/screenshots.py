@@ -106,7 +106,7 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
         "locks": "lock/",
         "analytics": "analytics/",
         "limits": f"ratelimit/?limit={ids['limit']}",
-        "autocomplete": "autocomplete/",
+        "autocomplete": "indexes/",
         "messaging": "messaging/",
         "actions": "action/",
     }

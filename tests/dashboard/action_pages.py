@@ -6,12 +6,14 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 
-from django_redis_components.dashboard.models import Queues
+from django_redis_components.dashboard.models import MODELS
 
 ACTIONS = "/admin/django_redis_components/action/"
 
 
-def write_entries(count: int, model: type = Queues, name: str = "mail", message: str = "Pause: done.") -> None:
+def write_entries(
+    count: int, model: type = MODELS["queues"], name: str = "mail", message: str = "Pause: done."
+) -> None:
     user, _ = User.objects.get_or_create(username="ada")
     content_type = ContentType.objects.get_for_model(model)
     LogEntry.objects.bulk_create(

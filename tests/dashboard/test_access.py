@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from django_redis_components.dashboard.models import Overview
+from django_redis_components.dashboard.models import MODELS
 from tests.dashboard.support import ROLES, URL, client_of
 from tests.support import Store
 
@@ -85,7 +85,7 @@ def test_page_rejects_post(redis_server: Store) -> None:
 def test_recent_actions_of_the_admin_link_to_the_page(redis_server: Store) -> None:
     client = client_of("superuser")
     entry = LogEntry(
-        content_type=ContentType.objects.get_for_model(Overview),
+        content_type=ContentType.objects.get_for_model(MODELS["overview"]),
         object_id="mail/1",
         object_repr="mail",
         action_flag=CHANGE,
@@ -114,12 +114,12 @@ def test_dumpdata_finds_no_rows() -> None:
     call_command("dumpdata", "django_redis_components", use_base_manager=True, stdout=out)
 
     assert "".join(out.getvalue().split()) == "[][]"
-    assert list(Overview.objects.all()) == []
-    assert str(Overview()) == "Redis operations overview"
+    assert list(MODELS["overview"].objects.all()) == []
+    assert str(MODELS["overview"]()) == "Redis operations overview"
 
 
 def test_the_model_has_one_permission() -> None:
-    content_type = ContentType.objects.get_for_model(Overview)
+    content_type = ContentType.objects.get_for_model(MODELS["overview"])
 
     assert [permission.codename for permission in content_type.permission_set.all()] == ["view_overview"]
 
@@ -179,7 +179,7 @@ def is_registered() -> bool:
     """Called in a child, whose settings differ."""
     from django.contrib import admin
 
-    return admin.site.is_registered(Overview)
+    return admin.site.is_registered(MODELS["overview"])
 
 
 def _settings(**dashboard: object) -> dict[str, str]:

@@ -10,7 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
-from django_redis_components.dashboard.models import Lock
+from django_redis_components.dashboard.models import MODELS
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.queue_pages import url_of, verb_url
@@ -69,7 +69,7 @@ def test_entries_are_read_in_pages_by_a_bounded_number_of_queries(
 ) -> None:
     write_entries(51)
     write_entries(60, model=User, message="not ours")
-    write_entries(1, model=Lock, name="stock")
+    write_entries(1, model=MODELS["lock"], name="stock")
     operator.get(ACTIONS)
 
     with django_assert_max_num_queries(6):

@@ -19,7 +19,7 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-AUTOCOMPLETE = "/admin/django_redis_components/autocomplete/"
+INDEXES = "/admin/django_redis_components/indexes/"
 
 
 @pytest.fixture(autouse=True)
@@ -36,18 +36,18 @@ def _own_indexes() -> Iterator[None]:
 
 @pytest.fixture
 def viewer() -> Client:
-    return browser("view_autocomplete")
+    return browser("view_indexes")
 
 
 def indexes(client: Client) -> dict[str, Any]:
-    response = client.get(AUTOCOMPLETE, {"format": "json"})
+    response = client.get(INDEXES, {"format": "json"})
     assert response.status_code == 200, response.content
     assert response.json()["errors"] == {}
     return {row["name"]: row for row in response.json()["panels"]["indexes"]}
 
 
 def text(client: Client) -> str:
-    response = client.get(AUTOCOMPLETE)
+    response = client.get(INDEXES)
     assert response.status_code == 200, response.content
     return text_of(response.content.decode())
 
@@ -109,11 +109,11 @@ def test_indexes_that_are_not_measured_say_why(redis_server: Store, viewer: Clie
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
-    clean = Page(viewer.get(AUTOCOMPLETE).content.decode())
+    clean = Page(viewer.get(INDEXES).content.decode())
     plain = name.replace("{", "(").replace("}", ")").replace("/", "|")
     autocomplete.register(plain)
 
-    page = Page(viewer.get(AUTOCOMPLETE).content.decode())
+    page = Page(viewer.get(INDEXES).content.decode())
 
     for tag in ("b", "script", "img"):
         assert len(page.all(tag)) == len(clean.all(tag)), tag
@@ -158,7 +158,7 @@ def test_empty_registry_shows_the_next_step(redis_server: Store, viewer: Client)
 
 
 def test_page_requires_its_permission(redis_server: Store) -> None:
-    assert browser("view_overview", "view_analytics").get(AUTOCOMPLETE).status_code == 403
+    assert browser("view_overview", "view_analytics").get(INDEXES).status_code == 403
 
 
 @pytest.mark.django_db(transaction=True)
@@ -208,8 +208,8 @@ def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
     assert "groups 1 2 1 difference, " in shown
     assert re.search(r"Slowest queries of groups Query Longest .*cats \S", shown)
     assert re.search(r"Queries of groups without a result Query Searches .*dragon\S* 3 ", shown)
-    assert "<b>dragon" not in viewer.get(AUTOCOMPLETE).content.decode()
-    data = viewer.get(AUTOCOMPLETE, {"format": "json"}).json()["panels"]["search"]
+    assert "<b>dragon" not in viewer.get(INDEXES).content.decode()
+    data = viewer.get(INDEXES, {"format": "json"}).json()["panels"]["search"]
     assert data[0]["size"] == {
         "documents": 1, "terms": 2, "words": 2, "is_rebuilding": False, "has_old_data": False
     }  # fmt: skip

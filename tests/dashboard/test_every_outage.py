@@ -27,11 +27,11 @@ WITHOUT_REDIS = {
     "action/",
     "queues/_verb/pause/<path:object_id>/",
     "queues/_verb/resume/<path:object_id>/",
-    "autocomplete/",
+    "indexes/",
 }
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {"ratelimit/", "ratelimit/reset/"}
 #: Pages and a confirmation that read Redis, but call no script for some or all of it.
-WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "liveevent/"}
+WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "files/", "liveevent/"}
 RIGHTS = ("on", ">secret", "~*", "+@all")
 
 

@@ -26,8 +26,9 @@ VIEWS = (
     "view_ratelimit",
     "view_action",
     "view_analytics",
-    "view_autocomplete",
+    "view_indexes",
     "view_messaging",
+    "view_files",
     "view_liveevent",
 )
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))

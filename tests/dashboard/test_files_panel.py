@@ -15,22 +15,22 @@ from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db
 
-MESSAGING = "/admin/django_redis_components/messaging/"
+FILES = "/admin/django_redis_components/files/"
 
 
 @pytest.fixture
 def viewer() -> Client:
-    return browser("view_messaging")
+    return browser("view_files")
 
 
 def html(client: Client) -> str:
-    response = client.get(MESSAGING)
+    response = client.get(FILES)
     assert response.status_code == 200, response.content
     return response.content.decode()
 
 
 def channels(client: Client) -> dict[str, Any]:
-    panels = client.get(MESSAGING, {"format": "json"}).json()["panels"]
+    panels = client.get(FILES, {"format": "json"}).json()["panels"]
     return {row["name"]: row for row in panels["files"]}
 
 
@@ -87,7 +87,7 @@ def test_channels_that_are_not_read_are_listed_with_the_reason(redis_server: Sto
 def test_channels_of_one_name_on_two_connections_are_two_rows(redis_server: Store, viewer: Client) -> None:
     kept = [FileChannel("0 twice", ["one"], using=using) for using in ("default", "other")]
 
-    rows = viewer.get(MESSAGING, {"format": "json"}).json()["panels"]["files"]
+    rows = viewer.get(FILES, {"format": "json"}).json()["panels"]["files"]
 
     shown = [(row["using"], row["info"] is not None, row["note"]) for row in rows if row["name"] == kept[0].name]
     assert shown == [("default", True, ""), ("other", False, "on the connection “other”")]
@@ -100,7 +100,7 @@ def test_page_reads_channels_in_its_round_trips(redis_server: Store, viewer: Cli
         for _ in range(5):
             channel.publish(tmp_path / "x")
 
-    found = viewer.get(MESSAGING, {"format": "json"}).json()
+    found = viewer.get(FILES, {"format": "json"}).json()
 
     assert found["errors"] == {}
     assert found["cost"]["round_trips"] == 2

@@ -16,22 +16,22 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-MESSAGING = "/admin/django_redis_components/messaging/"
+FILES = "/admin/django_redis_components/files/"
 
 
 @pytest.fixture
 def viewer() -> Client:
-    return browser("view_messaging")
+    return browser("view_files")
 
 
 def text(client: Client) -> str:
-    response = client.get(MESSAGING)
+    response = client.get(FILES)
     assert response.status_code == 200, response.content
     return text_of(response.content.decode())
 
 
 def panel(client: Client) -> dict[str, Any]:
-    return dict(client.get(MESSAGING, {"format": "json"}).json()["panels"]["logs"])
+    return dict(client.get(FILES, {"format": "json"}).json()["panels"]["logs"])
 
 
 def write_log(path: Path, *requests: tuple[str, int]) -> Path:
@@ -59,7 +59,7 @@ def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_pat
     assert found["ranges"]["ranges"] == 1
     assert "Places: 1 ranges of addresses from a.csv" in shown
     assert "US 2 66" in shown
-    html = viewer.get(MESSAGING).content.decode()
+    html = viewer.get(FILES).content.decode()
     assert "&lt;access&gt;.log" in html
     assert "<access>" not in html
 
@@ -86,6 +86,6 @@ def test_aggregators_are_those_of_the_settings(
 def test_panel_sends_few_commands_in_two_round_trips(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
     LogAggregator("visits", lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
 
-    cost = viewer.get(MESSAGING, {"format": "json"}).json()["cost"]
+    cost = viewer.get(FILES, {"format": "json"}).json()["cost"]
 
     assert cost["round_trips"] == 2

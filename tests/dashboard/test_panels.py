@@ -142,9 +142,9 @@ def test_panels_of_a_page_share_its_round_trips(redis_server: Store, viewer: Cli
         ({"title": ""}, r"\.title='': expected a heading\."),
         (
             {"page": "overveiw"},
-            r"\.page='overveiw': expected one of overview, analytics, autocomplete, messaging\. Did you mean 'over",
+            r"\.page='overveiw': expected one of overview, analytics, indexes, messaging, files\. Did you mean 'over",
         ),
-        ({"page": None}, r"\.page=None: expected one of overview, analytics, autocomplete, messaging\."),
+        ({"page": None}, r"\.page=None: expected one of overview, analytics, indexes, messaging, files\."),
         ({"order": "first"}, r"\.order='first': expected an integer\."),
         ({"permission": "view_sales"}, r"\.permission='view_sales': expected 'app_label\.codename', or ''\."),
         (
@@ -200,7 +200,7 @@ def test_page_without_permitted_panels_says_so(redis_server: Store) -> None:
     unregister_panel("indexes")
     unregister_panel("search")
     try:
-        shown = text(browser("view_autocomplete"), "/admin/django_redis_components/autocomplete/")
+        shown = text(browser("view_indexes"), "/admin/django_redis_components/indexes/")
     finally:
         register_panel(IndexesPanel)
         register_panel(SearchPanel)
@@ -222,8 +222,8 @@ try:
     register_panel(own("traffic"))
 except ValueError as exc:
     print(exc)
-from django_redis_components.dashboard.panel import panels_of
-from django_redis_components.dashboard.panels import views
+from django_redis_components.dashboard.panel import add_own_panels, panels_of
+add_own_panels()
 print([type(panel).__name__ for panel in panels_of("analytics")][:2])
 """
 
@@ -246,9 +246,9 @@ def test_every_panel_of_the_package_has_its_name_reserved() -> None:
     folder = PACKAGE_DIR / "dashboard"
     defined = {name for path in (folder / "panels").glob("*.py") for name in NAME_OF_PANEL.findall(path.read_text())}
 
-    reserved = (folder / "panel.py").read_text().partition("_own_names = {")[2].partition("}")[0]
+    reserved = (folder / "panel.py").read_text().partition("_own = {")[2].partition("}")[0]
 
-    assert set(re.findall(r'"([a-z-]+)"', reserved)) == defined
+    assert set(re.findall(r'"([a-z-]+)":', reserved)) == defined
 
 
 def boom(*_: Any) -> Any:
@@ -398,13 +398,13 @@ def test_redis_away_is_one_outage_of_the_page(viewer: Client, register: Register
 
 
 def test_panels_of_several_parts_are_part_of_the_outage(viewer: Client, settings) -> None:
-    viewer = browser("view_autocomplete", "view_analytics")
+    viewer = browser("view_indexes", "view_analytics")
     seen = BloomFilter("seen", 10)
     autocomplete.register("contacts")
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}/0"}}}
 
     try:
-        for page in (ANALYTICS, "/admin/django_redis_components/autocomplete/"):
+        for page in (ANALYTICS, "/admin/django_redis_components/indexes/"):
             assert viewer.get(page).status_code == 503
     finally:
         autocomplete.unregister("contacts")

@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory
 
 from django_redis_components.core.live_events import stream_key
 from django_redis_components.dashboard.audit import AuditEntry
-from django_redis_components.dashboard.models import Task
+from django_redis_components.dashboard.models import MODELS
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import get_queue
@@ -173,7 +173,7 @@ def test_entries_of_the_log_escape_texts_that_utf_8_cannot_encode(admin_user: Us
     request = RequestFactory().get("/")
     request.user = admin_user
 
-    AuditEntry(request, Task, "id", f"Retry {SURROGATE}").finish(SURROGATE)
+    AuditEntry(request, MODELS["task"], "id", f"Retry {SURROGATE}").finish(SURROGATE)
 
     assert LogEntry.objects.get().change_message == f"Retry {ESCAPED}: {ESCAPED}."
 

@@ -12,7 +12,8 @@ from django.test import Client, RequestFactory
 
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.elements import TaskLine
-from django_redis_components.dashboard.models import Overview, Task
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket, Verb
 from django_redis_components.locks import Lock
 from tests.dashboard.lock_pages import LOCKS, RELEASE
@@ -21,7 +22,7 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-RETRY, DELETE = Verb("retry", "retry_task", Task), Verb("delete", "delete_task", Task)
+RETRY, DELETE = Verb("retry", "retry_task", MODELS["task"]), Verb("delete", "delete_task", MODELS["task"])
 SELECTION = {"queue": "mail", "until_ms": "1700000000000.5", "typed": "mail"}
 
 
@@ -97,10 +98,10 @@ def test_confirmation_shows_everything_escaped(text: str, ada: User) -> None:
         typed=(text, text),
         gentler=[(text, "/gentler/")],
     )
-    model_admin: Any = admin.site.get_model_admin(Overview)
+    page_request = PageRequest(request, admin.site.get_model_admin(MODELS["overview"]))
 
-    response = verbs.confirm(model_admin, request, confirmation, problem=text).render()
-    plain = verbs.confirm(model_admin, request, Confirmation(title="t", button="b", back="/back/")).render()
+    response = verbs.confirm(page_request, confirmation, problem=text).render()
+    plain = verbs.confirm(page_request, Confirmation(title="t", button="b", back="/back/")).render()
 
     assert response.status_code == 409
     page, clean = Page(response.content.decode()), Page(plain.content.decode())

@@ -30,8 +30,9 @@ GENERIC_OF_OBJECTS = {"", "_add/", f"_history/{_ID}", f"_delete/{_ID}"}
 PAGES: dict[str, tuple[str, ...]] = {
     "overview/": ("?sort=failed&queues=all&range=7d", ""),
     "analytics/": ("",),
-    "autocomplete/": ("",),
+    "indexes/": ("",),
     "messaging/": ("",),
+    "files/": ("",),
     "liveevent/": ("",),
     f"queues/{_ID}": (
         *(

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
-from django.http import QueryDict
 from django.utils.http import urlencode
 
-from django_redis_components.core import conf
 from django_redis_components.core.units import aware
-from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.audit import REQUESTED
-from django_redis_components.dashboard.formats import Timestamp
-from django_redis_components.dashboard.json_data import time_data
-from django_redis_components.dashboard.models import UnmanagedModel
+from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.links import APP, Links
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS
 
-APP = "django_redis_components"
 #: Entries on a page.
 PAGE_SIZE = 50
 #: Longest name of an object in the query, in characters, and largest id of an entry.
@@ -81,38 +76,19 @@ class ActionSnapshot:
     actions: list[LoggedAction]
     has_older: bool
     address: str = ""
+    cost: Cost = dataclasses.field(default_factory=Cost)
+    is_cluster: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ActionRow:
-    """A row. `kind` is the object's; `url` leads to it, and `undo` to the undo: each may be ""."""
-
-    action: LoggedAction
-    kind: str
-    at: Timestamp
-    url: str
-    undo: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ActionsPage:
-    """The content of the page."""
-
-    rows: list[ActionRow]
-    filter: str
-    older: str
-    is_newest: bool
-
-
-def query_of(parameters: QueryDict) -> ActionQuery:
+def parse(request: PageRequest) -> ActionQuery:
     """Return the query of a request.
 
     Raises:
         ValueError: a parameter is invalid.
     """
-    model, name, before = (parameters.get(field, "") for field in ("model", "object", "before"))
-    if model and model not in _models():
-        raise ValueError(f"model={model[:40]!r}: expected one of {', '.join(sorted(_models()))}.")
+    model, name, before = (request.http.GET.get(field, "") for field in ("model", "object", "before"))
+    if model and model not in MODELS:
+        raise ValueError(f"model={model[:40]!r}: expected one of {', '.join(sorted(MODELS))}.")
     if len(name) > MAX_NAME:
         raise ValueError(f"object: expected at most {MAX_NAME} characters.")
     if before and not (before.isascii() and before.isdigit() and len(before) < 20 and int(before) <= MAX_ID):
@@ -120,9 +96,10 @@ def query_of(parameters: QueryDict) -> ActionQuery:
     return ActionQuery(model, name, int(before) if before else MAX_ID)
 
 
-def read(query: ActionQuery) -> ActionSnapshot:
+def read(request: PageRequest) -> ActionSnapshot:
     """Read one page of entries in two queries: the content types, and the entries with their users."""
-    names = [query.model] if query.model else [*_models()]
+    query: ActionQuery = request.query
+    names = [query.model] if query.model else [*MODELS]
     found_types = ContentType.objects.filter(app_label=APP, model__in=names)
     types: dict[int, str] = dict(found_types.values_list("pk", "model"))
     entries = LogEntry.objects.filter(content_type_id__in=types, pk__lt=query.before).select_related("user")
@@ -134,43 +111,34 @@ def read(query: ActionQuery) -> ActionSnapshot:
     return ActionSnapshot(now, query, actions, has_older=len(found) > PAGE_SIZE)
 
 
-def build_page(
-    snapshot: ActionSnapshot, url_of: Callable[[LoggedAction], str], undo_of: Callable[[LoggedAction], str]
-) -> ActionsPage:
-    """Return the page of a snapshot.
-
-    Args:
-        url_of: the URL of an entry's object, or "".
-        undo_of: the URL of an entry's undo, or "".
-    """
+def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
+    """Return the context of the templates."""
+    links = request.links
     rows = [
-        ActionRow(
-            action,
-            kind=str(_models()[action.model]._meta.verbose_name),
-            at=formats.timestamp(action.at, snapshot.at),
-            url=url_of(action),
-            undo=undo_of(action),
-        )
+        {
+            "action": action,
+            "kind": MODELS[action.model]._meta.verbose_name,
+            "url": links.logged(action.model, action.name),
+            "undo": _undo(links, action),
+        }
         for action in snapshot.actions
     ]
     older = snapshot.query.older(snapshot.actions[-1].id) if snapshot.has_older else ""
-    return ActionsPage(rows, snapshot.query.name, older, snapshot.query.before == MAX_ID)
+    return {"rows": rows, "query": snapshot.query, "older": older, "is_newest": snapshot.query.before == MAX_ID}
 
 
 def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "actions": [{**dataclasses.asdict(action), "at": time_data(action.at)} for action in snapshot.actions],
+        "actions": snapshot.actions,
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
     }
 
 
-def _models() -> dict[str, type[UnmanagedModel]]:
-    """Return the models of the dashboard by name."""
-    models = apps.get_app_config(APP).get_models()
-    return {str(model._meta.model_name): model for model in models if issubclass(model, UnmanagedModel)}
+def _undo(links: Links, action: LoggedAction) -> str:
+    """Return the URL of an entry's undo, or ""."""
+    url = links.queue(action.name, "restore") if action.trash and action.model == "queues" else ""
+    return f"{url}?trash={action.trash}" if url else ""
 
 
 def _action(entry: LogEntry, model: str, now: datetime) -> LoggedAction:

@@ -5,26 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard import responses, verbs
+from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.failures import page
 from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGroup, FailureQuery, query_of
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.models import Failure
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.change_views import (
     clock_of,
-    guarded,
     outcome_of,
     previewed,
-    task_url,
     undo_links,
     undo_text,
 )
@@ -34,40 +33,31 @@ from django_redis_components.dashboard.verbs import Change, Check, Confirmation,
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.store import queues as control
 
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
 #: Verbs of an error. The entries in the admin's log link to the error.
-RETRY = Verb("retry_error", "retry_task", Failure)
-DELETE = Verb("delete_error", "delete_task", Failure)
+RETRY = Verb("retry_error", "retry_task", MODELS["failure"])
+DELETE = Verb("delete_error", "delete_task", MODELS["failure"])
 
 #: Most queues whose tasks one change previews.
 MAX_QUEUES = 20
 
 
-@guarded
-def change_error(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb) -> HttpResponse:
+def change_error(request: PageRequest, verb: Verb) -> HttpResponse:
     """Ask for confirmation of a retry or deletion of an error's failed tasks, or make it."""
-    ticket = verbs.ticket_of(request, verb)
+    ticket = verbs.ticket_of(request.http, verb)
     if ticket.is_confirmed:
-        return _execute(model_admin, request, verb, ticket.selection)
+        return _execute(request, verb, ticket.selection)
     try:
-        query = query_of(ticket.selection or request.GET.dict() | request.POST.dict())
+        query = query_of(ticket.selection or request.http.GET.dict() | request.http.POST.dict())
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
     if not query.group:
         return HttpResponseBadRequest("Required: group.", "text/plain")
-    return verbs.confirm(model_admin, request, _confirmation(model_admin, request, verb, query), ticket.problem)
+    return verbs.confirm(request, _confirmation(request, verb, query), ticket.problem)
 
 
-def back_url(model_admin: ModelAdmin[Any], group: str, queue: str = "") -> str:
-    """Return the URL of the page with an error in detail."""
-    return f"{responses.url_of(model_admin, 'changelist')}?{page.group_query(group, queue)}"
-
-
-def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, query: FailureQuery) -> Confirmation:
+def _confirmation(request: PageRequest, verb: Verb, query: FailureQuery) -> Confirmation:
     title = _("Retry failed tasks") if verb is RETRY else _("Delete failed tasks")
-    back = back_url(model_admin, query.group, query.queue)
+    back = request.links.error(query.group, query.queue)
     listing = run(
         changes.client(), list_errors(queue_shard(), [query.queue] if query.queue else [], LIMIT, query.group)
     )
@@ -78,7 +68,7 @@ def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb
     if len(failure.parts) > MAX_QUEUES:
         many = _("This error is in %(count)s queues. Choose one queue.") % {"count": number(len(failure.parts))}
         return Confirmation(title=title, button=title, back=back, impossible=many)
-    preview, parts = _preview(model_admin, query.group, failure)
+    preview, parts = _preview(request, query.group, failure)
     selection = {"group": query.group, "queue": query.queue, "kind": page.kind_of(failure), "parts": parts}
     question, button, checks = _texts(verb, preview)
     return Confirmation(
@@ -88,16 +78,16 @@ def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb
         question=question,
         facts=_facts(failure),
         checks=checks,
-        fields={"ticket": verbs.sign(request, verb, selection)},
+        fields={"ticket": verbs.sign(request.http, verb, selection)},
         impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
         is_danger=verb is DELETE,
         **previewed(preview),
     )
 
 
-def _preview(model_admin: ModelAdmin[Any], group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
+def _preview(request: PageRequest, group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
     """Return what a change applies to in all queues, and the selection of each queue with its own watermark."""
-    query, url_of = TaskQuery("failed", error=group), partial(task_url, model_admin)
+    query, url_of = TaskQuery("failed", error=group), request.links.task
     found = changes.preview_matching([part.queue for part in failure.parts], query, url_of)
     previews, parts = [preview for preview, _selection in found], [selection for _preview, selection in found]
     counts = [
@@ -147,18 +137,16 @@ def _facts(failure: FailureGroup) -> list[tuple[str, str]]:
     return [(label, value) for label, value in facts if value]
 
 
-def _execute(
-    model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Mapping[str, Any]
-) -> HttpResponse:
+def _execute(request: PageRequest, verb: Verb, selection: Mapping[str, Any]) -> HttpResponse:
     what = "Retry" if verb is RETRY else "Delete"
     queues = ", ".join(f"{part['queue']!r} until {part['until_ms']} ms" for part in selection["parts"])
     action = f"{what} failed tasks of error {selection['group']} ({selection['kind']}) in {queues}"
-    back = back_url(model_admin, selection["group"], selection["queue"])
-    execute = partial(_change, model_admin, request, verb, selection["parts"])
-    return verbs.execute(model_admin, request, Change(verb, selection["group"], action, execute, back))
+    back = request.links.error(selection["group"], selection["queue"])
+    execute = partial(_change, request, verb, selection["parts"])
+    return verbs.execute(request, Change(verb, selection["group"], action, execute, back))
 
 
-def _change(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, parts: list[dict[str, Any]]) -> Outcome:
+def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Outcome:
     """Change the tasks of one queue after the other, within the time of one change."""
     deadline, total, is_left = time.monotonic() + verbs.BUDGET_S, 0, False
     links: list[tuple[str, str]] = []
@@ -169,7 +157,7 @@ def _change(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, part
         total, is_left = total + done, is_left or rest
         if done and verb is DELETE:
             trashes.append(trash)
-            undo = undo_links(model_admin, request, part["queue"], trash)
+            undo = undo_links(request, part["queue"], trash)
             links += [(f"{label} {part['queue']}" if len(parts) > 1 else label, url) for label, url in undo]
     if verb is RETRY:
         message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", total)
@@ -177,3 +165,7 @@ def _change(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, part
     message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", total)
     log = f"{changes.tasks_text(total)} deleted, trash {', '.join(trashes)}"
     return outcome_of(message, total, is_left, log, links)
+
+
+#: The view of each verb.
+VIEWS = tuple((verb, partial(change_error, verb=verb)) for verb in (RETRY, DELETE))

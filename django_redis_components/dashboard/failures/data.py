@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
-from django_redis_components.dashboard.json_data import cost_data, time_data
 from django_redis_components.dashboard.queues.data import task_data
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
-def failure_data(snapshot: FailureSnapshot) -> dict[str, Any]:
+def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
     """Return a snapshot. ``errors`` are incomplete if ``total`` is above ``shown``: both count groups of queues."""
+    snapshot = read.value
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "queue": snapshot.query.queue,
         "failed": {depth.name: depth.failed for depth in snapshot.depths},
         "errors": [_failure(failure) for failure in snapshot.failures],
         "shown": snapshot.shown,
         "total": snapshot.total,
         "selected": _selected(snapshot.selected, snapshot) if snapshot.selected else None,
-        "cost": cost_data(snapshot.cost),
     }
 
 
 def _selected(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     return {
         **_failure(failure),
-        "minutes": [{"at": time_data(at), "count": count} for at, count in sorted(failure.minutes.items())],
+        "minutes": [{"at": at, "count": count} for at, count in sorted(failure.minutes.items())],
         "tasks": {
             queue: {
                 "failed": scan.matched,
@@ -52,8 +48,8 @@ def _failure(failure: FailureGroup) -> dict[str, Any]:
         "message": shown_error(newest.message),
         "count": failure.count,
         "final": failure.final,
-        "first_at": time_data(failure.first_at),
-        "last_at": time_data(newest.last_at),
+        "first_at": failure.first_at,
+        "last_at": newest.last_at,
         "queues": {part.queue: part.count for part in failure.parts},
         "sample": sample
         and {

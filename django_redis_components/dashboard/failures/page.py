@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
@@ -13,10 +13,19 @@ from django.utils.translation import ngettext
 from django_redis_components.core import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.error_text import error_line, group_line, shown_error
-from django_redis_components.dashboard.failures.snapshot import TASKS, FailureGroup, FailureSnapshot
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.failures.snapshot import (
+    TASKS,
+    FailureGroup,
+    FailureQuery,
+    FailureSnapshot,
+    query_of,
+    read_failures,
+)
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
 from django_redis_components.dashboard.queues.throughput import (
     MINUTES_PER_LABEL,
@@ -24,7 +33,9 @@ from django_redis_components.dashboard.queues.throughput import (
     SPARK_WIDTH,
     spark_path,
 )
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorSample
+from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUES, MINUTES
 
 #: Seconds since the last failure for which an error is ongoing.
@@ -33,120 +44,43 @@ ONGOING_S = 300.0
 MAX_NAMES = 10
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueOption:
-    """A queue in the filter; "" for all."""
-
-    name: str
-    label: str
-    is_current: bool
+def parse(request: PageRequest) -> FailureQuery:
+    """Return the query of a request."""
+    return query_of(request.http.GET)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FailureRow:
-    """An error in the list. `query` is that of the link to its detail."""
-
-    kind: str
-    message: str
-    where: str
-    count: str
-    spark: charts.Sparkline
-    query: str
-    is_current: bool
+def read(request: PageRequest) -> Snapshot[FailureSnapshot]:
+    """Read the errors, and the failed tasks of one, which a fragment does not show."""
+    return snapshots.read(read_failures(request.query, with_tasks=not request.is_fragment))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SampleText:
-    """The error of the newest task, as it was raised; masked by the site."""
-
-    task_id: str
-    url: str
-    message: str
-    traceback: str
+def url_of(request: PageRequest) -> str:
+    """Return the URL of an error in detail."""
+    known = fingerprint.PATTERN.fullmatch(request.object_id)
+    return request.links.error(request.object_id) if known else request.links.here
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueTasks:
-    """The failed tasks of the error in a queue. `url` is that of the queue's page, filtered by the error."""
-
-    name: str
-    url: str
-    count: str
-    scanned: str
+def context(request: PageRequest, snapshot: Snapshot[FailureSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    return {"page": build_page(snapshot.value, request.links), "verbs": request.links.verbs()}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Detail:
-    """One error in detail.
-
-    Attributes:
-        has_tasks: whether it may have failed tasks, which can be retried and deleted.
-        count: how many; "" if they were not counted to the end.
-        panel: failures per minute; None without failures in the last hour.
-        names: task names and the number of failed tasks of each.
-        not_scanned: in how many queues its tasks were not counted, or "".
-    """
-
-    fingerprint: str
-    kind: str
-    message: str
-    is_ongoing: bool
-    location: str
-    first: Timestamp
-    last: Timestamp
-    last_age: str
-    failures: str
-    queues: str
-    panel: charts.ChartPanel | None
-    sample: SampleText | None
-    tasks: list[TaskRow]
-    in_queues: list[QueueTasks]
-    not_scanned: str
-    names: list[tuple[str, str]]
-    has_tasks: bool
-    count: str
-    query: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FailurePage:
-    """The content of the page. `gone`: why the group that was asked for is not shown, or ""."""
-
-    headline: str
-    options: list[QueueOption]
-    rows: list[FailureRow]
-    notes: list[str]
-    detail: Detail | None
-    gone: str
-    empty: str
-    read_at: Timestamp
-    zone: str
-    cost: str
-
-
-def build_page(snapshot: FailureSnapshot, *, url_of: TaskUrl, queue_url: Callable[[str], str]) -> FailurePage:
-    """Return the page of a snapshot.
-
-    Args:
-        url_of: returns the URL of a task's page, or "".
-        queue_url: returns the URL of a queue's page.
-    """
-    selected, at = snapshot.selected, snapshot.at
+def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
+    """Return the page of a snapshot."""
+    selected = snapshot.selected
     gone = ""
     if snapshot.query.group and selected is None:
         gone = _("This error is not kept any more, or not in this queue.")
-    return FailurePage(
-        headline=_headline(snapshot),
-        options=_options(snapshot),
-        rows=[_row(failure, snapshot) for failure in snapshot.failures],
-        notes=_notes(snapshot),
-        detail=_detail(selected, snapshot, url_of, queue_url) if selected else None,
-        gone=gone,
-        empty=_("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+    return {
+        "headline": _headline(snapshot),
+        "query": snapshot.query,
+        "options": _options(snapshot),
+        "rows": [_row(failure, snapshot) for failure in snapshot.failures],
+        "notes": _notes(snapshot),
+        "detail": _detail(selected, snapshot, links) if selected else None,
+        "gone": gone,
+        "empty": _("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
+    }
 
 
 def group_query(fingerprint: str, queue: str) -> str:
@@ -176,12 +110,10 @@ def _headline(snapshot: FailureSnapshot) -> str:
     return " · ".join(texts)
 
 
-def _options(snapshot: FailureSnapshot) -> list[QueueOption]:
-    chosen, failed = snapshot.query.queue, {depth.name: depth.failed for depth in snapshot.depths}
-    if chosen:
-        failed.setdefault(chosen, 0)
-    named = [QueueOption(name, f"{name} ({number(count)})", name == chosen) for name, count in failed.items()]
-    return [QueueOption("", _("All queues"), not chosen), *named]
+def _options(snapshot: FailureSnapshot) -> dict[str, int]:
+    """Return the failed tasks of each queue that the filter offers."""
+    failed = {depth.name: depth.failed for depth in snapshot.depths}
+    return {**({snapshot.query.queue: 0} if snapshot.query.queue not in ("", *failed) else {}), **failed}
 
 
 def _notes(snapshot: FailureSnapshot) -> list[str]:
@@ -200,7 +132,7 @@ def _kept_for() -> str:
     return formats.age(conf.settings().taskqueue.failed_ttl_s)
 
 
-def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
+def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     newest, selected, at = failure.newest, snapshot.selected, snapshot.at
     queue = newest.queue
     if len(failure.parts) > 1:
@@ -210,50 +142,49 @@ def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
         _("since %(time)s") % {"time": formats.timestamp(failure.first_at, at).text},
         _("%(age)s ago") % {"age": _age(newest.last_at, at)},
     ]
-    return FailureRow(
-        kind=kind_of(failure),
-        message=line_of(failure),
-        where=" · ".join(texts),
-        count=number(failure.count),
-        spark=_sparkline(failure, at),
-        query=group_query(newest.fingerprint, snapshot.query.queue),
-        is_current=selected is not None and selected.newest.fingerprint == newest.fingerprint,
-    )
+    return {
+        "kind": kind_of(failure),
+        "message": line_of(failure),
+        "where": " · ".join(texts),
+        "count": number(failure.count),
+        "spark": _sparkline(failure, at),
+        "query": group_query(newest.fingerprint, snapshot.query.queue),
+        "is_current": selected is not None and selected.newest.fingerprint == newest.fingerprint,
+    }
 
 
-def _detail(
-    failure: FailureGroup, snapshot: FailureSnapshot, url_of: TaskUrl, queue_url: Callable[[str], str]
-) -> Detail:
+def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
     newest, sample, at = failure.newest, failure.sample, snapshot.at
     scans = snapshot.tasks.values()
     matched = sum(scan.matched for scan in scans)
     is_whole = bool(scans) and len(scans) == len(failure.parts) and not any(scan.has_more for scan in scans)
-    return Detail(
-        fingerprint=newest.fingerprint,
-        kind=kind_of(failure),
-        message=line_of(failure),
-        is_ongoing=(at - newest.last_at).total_seconds() < ONGOING_S,
-        location=newest.location,
-        first=formats.timestamp(failure.first_at, at),
-        last=formats.timestamp(newest.last_at, at),
-        last_age=_("%(age)s ago") % {"age": _age(newest.last_at, at)},
-        failures=_("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
-        queues=_queues(failure),
-        panel=_panel(failure, at),
-        sample=_sample(sample, url_of) if sample else None,
-        tasks=_tasks(snapshot, url_of),
-        in_queues=[_in_queue(name, newest.fingerprint, snapshot, queue_url) for name in snapshot.tasks],
-        not_scanned=_not_scanned(failure, snapshot),
-        names=_names(snapshot),
-        has_tasks=matched > 0 or not is_whole,
-        count=number(matched) if is_whole else "",
-        query=group_query(newest.fingerprint, snapshot.query.queue),
-    )
+    return {
+        "fingerprint": newest.fingerprint,
+        "kind": kind_of(failure),
+        "message": line_of(failure),
+        "is_ongoing": (at - newest.last_at).total_seconds() < ONGOING_S,
+        "location": newest.location,
+        "first": formats.timestamp(failure.first_at, at),
+        "last": formats.timestamp(newest.last_at, at),
+        "last_age": _("%(age)s ago") % {"age": _age(newest.last_at, at)},
+        "failures": _("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
+        "queues": _queues(failure),
+        "panel": _panel(failure, at),
+        "sample": _masked(sample) if sample else None,
+        "sample_url": links.task(sample.task_id) if sample else "",
+        "tasks": _tasks(snapshot, links.task),
+        "in_queues": [_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
+        "not_scanned": _not_scanned(failure, snapshot),
+        "names": _names(snapshot),
+        "has_tasks": matched > 0 or not is_whole,
+        "count": number(matched) if is_whole else "",
+        "query": group_query(newest.fingerprint, snapshot.query.queue),
+    }
 
 
-def _sample(sample: ErrorSample, url_of: TaskUrl) -> SampleText:
-    url, message, traceback = url_of(sample.task_id), shown_error(sample.message), shown_error(sample.traceback)
-    return SampleText(sample.task_id, url, message, traceback)
+def _masked(sample: ErrorSample) -> ErrorSample:
+    """Return the error of the newest task, as it was raised; masked by the site."""
+    return dataclasses.replace(sample, message=shown_error(sample.message), traceback=shown_error(sample.traceback))
 
 
 def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
@@ -263,7 +194,8 @@ def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
     return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
 
 
-def _in_queue(name: str, group: str, snapshot: FailureSnapshot, queue_url: Callable[[str], str]) -> QueueTasks:
+def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) -> tuple[str, str, str, str]:
+    """Return a queue with the URL of its page, filtered by the error, its failed tasks, and how many were scanned."""
     scan = snapshot.tasks[name]
     scanned = ""
     if scan.has_more:
@@ -271,8 +203,8 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, queue_url: Calla
             "scanned": number(scan.scanned),
             "total": number(scan.total),
         }
-    url = f"{queue_url(name)}?{urlencode({'state': 'failed', 'error': group})}"
-    return QueueTasks(name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned)
+    url = f"{links.queue(name)}?{urlencode({'state': 'failed', 'error': group})}"
+    return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 
 def _queues(failure: FailureGroup) -> str:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from functools import partial
 
-from django_redis_components.core import conf, keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, run
-from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.core import keys
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.gather import gather
-from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
-from django_redis_components.taskqueue.stats.errors import ErrorListing, list_errors
+from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
 
@@ -97,8 +93,6 @@ class FailureSnapshot:
         total, shown: groups that the queues keep, and those of them in `failures`.
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
         tasks: the newest failed tasks of the selected failure by queue; empty in a fragment.
-        address: of the server, without credentials.
-        is_cluster: whether each round trip goes to several nodes.
     """
 
     at: datetime
@@ -109,9 +103,6 @@ class FailureSnapshot:
     shown: int
     selected: FailureGroup | None
     tasks: dict[str, TaskScan]
-    cost: Cost
-    address: str
-    is_cluster: bool
 
 
 def query_of(form: Mapping[str, str]) -> FailureQuery:
@@ -128,68 +119,32 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     return query
 
 
-def read(query: FailureQuery, *, with_tasks: bool = True) -> FailureSnapshot:
-    """Read the groups, then the one in detail.
+def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[FailureSnapshot]:
+    """Read the groups, then the one in detail, in two round trips.
 
     Args:
         with_tasks: whether to look for its failed tasks, too.
-
-    Raises:
-        SnapshotFailed: Redis cannot be read.
     """
-    address, cost, using = "", Cost(), conf.settings().dashboard.using
-    try:
-        endpoint = connections.endpoint(using)
-        address = str(endpoint)
-        client = BoundedClient(clients.client(using), cost)
-        depths, listing, selected, tasks = run(client, _read(query, with_tasks=with_tasks))
-    except Exception as exc:
-        raise SnapshotFailed(exc, address) from exc
-    return FailureSnapshot(
-        at=listing.at,
-        query=query,
-        depths=depths,
-        failures=_by_fingerprint(listing.groups),
-        total=listing.total,
-        shown=len(listing.groups),
-        selected=selected,
-        tasks=tasks,
-        cost=cost,
-        address=address,
-        is_cluster=endpoint.kind == "cluster",
-    )
-
-
-def _read(
-    query: FailureQuery, *, with_tasks: bool
-) -> Flow[tuple[list[QueueDepth], ErrorListing, FailureGroup | None, dict[str, TaskScan]]]:
     queues = [query.queue] if query.queue else []
     chosen = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
-    depths, listing, *details = yield from _all(
+    depths, listing, *details = yield from gather_values(
         [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *chosen]
     )
+    failures = _by_fingerprint(listing.groups)
+    found = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
     groups = details[0].groups if details else listing.groups
     if not groups:
-        return depths, listing, None, {}
+        return found(None, {})
     newest = groups[0].fingerprint
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
     filters = Filters(fingerprint=newest)
     scans = [scan_tasks(queue_shard(), queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
     whole = [] if details else [list_errors(queue_shard(), queues, LIMIT, newest)]
-    found = yield from _all([*scans, *whole])
+    values = yield from gather_values([*scans, *whole])
     if whole:
-        parts = found.pop().groups or parts
-    return depths, listing, FailureGroup(parts), dict(zip(scanned, found, strict=True))
-
-
-def _all(flows: Sequence[Flow[Any]]) -> Flow[list[Any]]:
-    """Return the values of flows that share their round trips; raise the first error."""
-    outcomes = yield from gather(flows)
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
-    return [outcome.value for outcome in outcomes]
+        parts = values.pop().groups or parts
+    return found(FailureGroup(parts), dict(zip(scanned, values, strict=True)))
 
 
 def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core import conf
-from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import Tile, cost_note
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import snapshot as snapshots
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.elements import Tile
 from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
-from django_redis_components.dashboard.flows.snapshot import MAX_MEMBERS, FlowSnapshot
 from django_redis_components.dashboard.flows.states import rank, state_label
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
-from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
+from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview, read_flow
 
+#: Tasks that are drawn and listed, and failed tasks that are listed.
+MAX_MEMBERS = 500
 #: Tasks in the table.
 MAX_ROWS = 100
 #: Failed tasks of one queue that a retry takes along.
@@ -27,98 +32,64 @@ MAX_RETRIED = 50
 UNFINISHED = ("retrying", "running", "ready", "scheduled", "waiting", "unregistered")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A row of the table. `after` has the numbers of the tasks that it depends on."""
+def read(request: PageRequest) -> Snapshot[FlowOverview]:
+    """Read the flow in one round trip.
 
-    number: str
-    member: FlowMember
-    url: str
-    state: str
-    after: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RetryButton:
-    """A button that retries the failed tasks of one queue."""
-
-    label: str
-    url: str
-    ids: list[str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlowPage:
-    """The content of the page.
-
-    Attributes:
-        finding: the state of the flow in one sentence; also the text alternative of the graph.
-        note: how many tasks are not drawn or listed, or "".
-        is_unfinished: whether there is something to cancel.
+    Raises:
+        Http404: no flow has this id, or it has expired.
     """
-
-    id: str
-    finding: str
-    tiles: list[Tile]
-    graph: FlowDrawing
-    rows: list[MemberRow]
-    on_error: MemberRow | None
-    retries: list[RetryButton]
-    note: str
-    is_unfinished: bool
-    read_at: Timestamp
-    zone: str
-    cost: str
+    return snapshots.read(_read(request.object_id))
 
 
-def build_page(
-    snapshot: FlowSnapshot, url_of: Callable[[str], str], retry_url: Callable[[str], str] | None
-) -> FlowPage:
-    """Return the page of a snapshot.
+def _read(flow_id: str) -> Flow[FlowOverview]:
+    try:
+        return (yield from read_flow(queue_shard(), flow_id, MAX_MEMBERS))
+    except FlowDoesNotExist as exc:
+        raise Http404("No flow has this id, or it has expired.") from exc
 
-    Args:
-        url_of: the URL of a task's page by its id, or "".
-        retry_url: the URL of a retry by the name of the queue; None: the user may not retry.
-    """
-    flow = snapshot.flow
+
+def context(request: PageRequest, snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    return {
+        "page": build_page(snapshot.value, request.links),
+        "cancel_url": request.links.flow(request.object_id, "cancel"),
+    }
+
+
+def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
+    """Return the page of a flow."""
+    url_of = links.task
     graph = build_graph(flow.members)
     after = _parents(flow.members)
     by_attention = sorted(_listed(flow), key=lambda member: (rank(member.state), member.number))
-    return FlowPage(
-        id=flow.id,
-        finding=_finding(flow),
-        tiles=[
+    return {
+        "id": flow.id,
+        "finding": _finding(flow),
+        "tiles": [
             Tile(state_label(state), number(flow.states[state]), alarming=state == "failed")
             for state in sorted(flow.states, key=rank)
         ],
-        graph=graph,
-        rows=[_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
-        on_error=_row(flow.on_error, url_of, []) if flow.on_error else None,
-        retries=_retries(flow.failed, retry_url) if retry_url else [],
-        note=_note(flow, graph),
-        is_unfinished=any(flow.states.get(state) for state in UNFINISHED),
-        read_at=formats.timestamp(flow.at, flow.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+        "graph": graph,
+        "rows": [_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
+        "on_error": _row(flow.on_error, url_of, []) if flow.on_error else None,
+        "retries": _retries(flow.failed, links),
+        "note": _note(flow, graph),
+        "is_unfinished": any(flow.states.get(state) for state in UNFINISHED),
+    }
 
 
-def flow_data(snapshot: FlowSnapshot) -> dict[str, Any]:
+def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
-    flow = snapshot.flow
+    flow = snapshot.value
     return {
-        "at": time_data(flow.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "flow": {
             "id": flow.id,
             "count": flow.tasks,
             "states": flow.states,
-            "tasks": [dataclasses.asdict(member) for member in flow.members],
-            "failed": [dataclasses.asdict(member) for member in flow.failed],
-            "on_error": dataclasses.asdict(flow.on_error) if flow.on_error else None,
+            "tasks": flow.members,
+            "failed": flow.failed,
+            "on_error": flow.on_error,
         },
-        "cost": cost_data(snapshot.cost),
     }
 
 
@@ -148,28 +119,30 @@ def _parents(members: Sequence[FlowMember]) -> dict[int, list[int]]:
     return parents
 
 
-def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int]) -> MemberRow:
+def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int]) -> dict[str, Any]:
+    """Return a task, the URL of its page, its state, and the numbers of the tasks that it depends on."""
     shown = ", ".join(number(each) for each in after[:10]) + (", …" if len(after) > 10 else "")
-    return MemberRow(number(member.number), member, url_of(member.id), state_label(member.state), shown)
+    return {"member": member, "url": url_of(member.id), "state": state_label(member.state), "after": shown}
 
 
-def _retries(failed: Sequence[FlowMember], retry_url: Callable[[str], str]) -> list[RetryButton]:
+def _retries(failed: Sequence[FlowMember], links: Links) -> list[tuple[str, str, list[str]]]:
+    """Return the label of a button for each queue, its URL, and the ids of the failed tasks that it retries."""
     by_queue: dict[str, list[str]] = {}
     for member in failed:
         by_queue.setdefault(member.queue, []).append(member.id)
     return [
-        RetryButton(
-            label=ngettext(
+        (
+            ngettext(
                 "Retry %(count)s failed task of the queue “%(queue)s”…",
                 "Retry %(count)s failed tasks of the queue “%(queue)s”…",
                 len(ids[:MAX_RETRIED]),
             )
             % {"count": number(len(ids[:MAX_RETRIED])), "queue": queue},
-            url=retry_url(queue),
-            ids=ids[:MAX_RETRIED],
+            url,
+            ids[:MAX_RETRIED],
         )
         for queue, ids in by_queue.items()
-        if queue
+        if queue and (url := links.queue(queue, "retry"))
     ]
 
 

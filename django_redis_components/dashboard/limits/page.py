@@ -2,124 +2,78 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext, pgettext_lazy
 
-from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import breaker_for
-from django_redis_components.core.rates import ParsedRate
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.elements import Cell, Tile
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.limits import snapshot
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
 
+#: Longest key that a form accepts, in characters.
+MAX_KEY = 1_000
 #: Minutes between two labels of the chart.
 LABEL_EVERY = 15
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyRow:
-    """A registered limit. `on_error` is what happens to hits while Redis is unavailable."""
-
-    id: str
-    name: str
-    algorithm: str
-    rates: str
-    penalty: str
-    on_error: str
-    using: str
-    is_selected: bool
-    allowed: str
-    denied: str
-    unchecked: str
+def parse(request: PageRequest) -> tuple[str, str]:
+    """Return the id of a limit, and a key."""
+    limit_id, key = request.http.GET.get("limit", ""), request.http.GET.get("key", "")
+    if len(key) > MAX_KEY:
+        raise ValueError(f"key: expected at most {MAX_KEY} characters.")
+    return limit_id, key
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RateRow:
-    """The state of one rate of a limit, for a key."""
-
-    rate: str
-    remaining: str
-    retry: str
-    reset: str
+def read(request: PageRequest) -> LimitSnapshot:
+    """Read the limits, and the state of the key."""
+    return snapshot.read(*request.query)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LimitPage:
-    """The content of the page.
-
-    Attributes:
-        state: of the key in the query; empty without one.
-        reset: query string of the link to a reset; "" without a key.
-        chart: the hits of the selected limit by minute; None without one, or without hits.
-        denied_keys: those of the selected limit that were denied most in this hour, with the number of denials.
-        is_uncounted: whether some counts cannot be read.
-        outages: a sentence for each connection that this process does not use at the moment.
-    """
-
-    policies: list[PolicyRow]
-    name: str
-    key: str
-    is_unknown: bool
-    verdict: str
-    state: list[Tile]
-    rates: list[RateRow]
-    reset: str
-    chart: ChartPanel | None
-    denied_keys: list[tuple[str, str]]
-    is_uncounted: bool
-    outages: list[str]
-    read_at: Timestamp
-    zone: str
-    cost: str
-
-
-def build_page(snapshot: LimitSnapshot) -> LimitPage:
-    """Return the page of a snapshot."""
-    selected, decision = snapshot.selected, snapshot.decision
-    query = {"limit": selected.id, "key": snapshot.key} if selected else {}
-    counts = snapshot.counts.get(selected.id) if selected else None
-    return LimitPage(
-        policies=[_policy_row(each, selected, snapshot.counts.get(each.id)) for each in snapshot.policies],
-        name=selected.name if selected else "",
-        key=snapshot.key,
-        is_unknown=snapshot.is_unknown,
-        verdict=verdict(decision) if decision is not None else "",
-        state=[*_tiles(decision)] if decision is not None else [],
-        rates=[*_rates(decision)] if decision is not None else [],
-        reset=urlencode(query) if decision is not None else "",
-        chart=_chart(counts) if counts else None,
-        denied_keys=[(key, number(times)) for key, times in counts.denied_keys] if counts else [],
-        is_uncounted=not snapshot.has_all_counts,
-        outages=[*_outages(snapshot.policies)],
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+def context(request: PageRequest, found: LimitSnapshot) -> dict[str, Any]:
+    """Return the context of the templates."""
+    selected, decision = found.selected, found.decision
+    query = {"limit": selected.id, "key": found.key} if selected else {}
+    counts = found.counts.get(selected.id) if selected else None
+    page = {
+        "policies": found.policies,
+        "selected": selected,
+        "table": _table(found.counts).context(found.policies)["table"],
+        "key": found.key,
+        "is_unknown": found.is_unknown,
+        "verdict": verdict(decision) if decision is not None else "",
+        "state": [*_tiles(decision)] if decision is not None else [],
+        "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
+        "reset": urlencode(query) if decision is not None else "",
+        "chart": _chart(counts) if counts else None,
+        "denied_keys": _DENIED.context(counts.denied_keys if counts else [])["table"],
+        "is_uncounted": not found.has_all_counts,
+        "outages": [*_outages(found.policies)],
+    }
+    return {"page": page, "reset_url": request.links.verb("reset")}
 
 
 def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON."""
     decision = snapshot.decision
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
         "limits": [
-            {"id": each.id, **dataclasses.asdict(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
+            {"id": each.id, **fields_of(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
             for each in snapshot.policies
         ],
         "state": _state(snapshot, decision) if decision is not None else None,
-        "cost": cost_data(snapshot.cost),
     }
 
 
@@ -141,25 +95,45 @@ def _outages(policies: Iterable[RateLimitPolicy]) -> Iterator[str]:
             yield _("Connection %(using)s: this process counts hits for itself. %(reason)s") % values
 
 
-def _policy_row(policy: RateLimitPolicy, selected: RateLimitPolicy | None, counts: LimitCounts | None) -> PolicyRow:
+def _table(counts: Mapping[str, LimitCounts]) -> Table[RateLimitPolicy]:
+    """Return the table of limits, with their hits by the id of the limit."""
     on_error = {
         "open": pgettext("hits during a Redis failure", "count in each process"),
         "closed": pgettext("hits during a Redis failure", "deny"),
     }
-    allowed, denied, unchecked = [number(each) for each in counts.totals] if counts else [NO_VALUE] * 3
-    return PolicyRow(
-        id=policy.id,
-        name=policy.name,
-        algorithm=policy.algorithm,
-        rates=", ".join(policy.rates),
-        penalty=_penalty(policy),
-        on_error=on_error[policy.on_error],
-        using=policy.using,
-        is_selected=selected is not None and policy.id == selected.id,
-        allowed=allowed,
-        denied=denied,
-        unchecked=unchecked,
+
+    def hits(at: int) -> Callable[[RateLimitPolicy], int | None]:
+        return lambda policy: counts[policy.id].totals[at] if policy.id in counts else None
+
+    def name(policy: RateLimitPolicy) -> Cell:
+        note = f"{policy.algorithm}, {policy.using}"
+        return Cell(policy.name, url=f"?limit={policy.id}", title=policy.name, note=note)
+
+    return Table(
+        [
+            Column("name", _("Name"), name, "name"),
+            Column(
+                "rates",
+                _("Rates"),
+                lambda policy: Cell(", ".join(policy.rates), note=_penalty(policy)),
+                "whole",
+                has_label=False,
+            ),
+            Column("on_error", _("On Redis failure"), lambda policy: on_error[policy.on_error], ""),
+            Column("allowed", pgettext("hits", "Allowed"), hits(0)),
+            Column("denied", pgettext("hits", "Denied"), hits(1)),
+            Column("unchecked", pgettext("hits", "Without Redis"), hits(2)),
+        ]
     )
+
+
+#: The rows are pairs of a key and the number of its denied hits.
+_DENIED: Table[tuple[str, int]] = Table(
+    [
+        Column("key", gettext_lazy("Key"), lambda row: row[0], "name"),
+        Column("denied", pgettext_lazy("hits", "Denied"), lambda row: row[1]),
+    ]
+)
 
 
 def _chart(counts: LimitCounts) -> ChartPanel | None:
@@ -213,12 +187,6 @@ def _tiles(decision: Decision) -> Iterable[Tile]:
     )
     yield Tile(_("Retry in"), _time(decision.retry_after))
     yield Tile(_("Resets in"), _time(decision.reset_after))
-
-
-def _rates(decision: Decision) -> Iterable[RateRow]:
-    for state in decision.states if len(decision.states) > 1 else ():
-        rate: ParsedRate = state.rate
-        yield RateRow(str(rate), number(state.remaining), _time(state.retry_after), _time(state.reset_after))
 
 
 def _time(seconds: float) -> str:

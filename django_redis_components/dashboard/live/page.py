@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import cost_note
-from django_redis_components.dashboard.error_text import error_line
+from django_redis_components.dashboard.error_text import error_line, shown_error
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, LiveSnapshot, RecordedEvent
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,54 +28,6 @@ class EventLabel:
     shape: str
     text: str
     kind: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EventOption:
-    """An option of a filter; "" for all."""
-
-    name: str
-    label: str
-    is_current: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EventRow:
-    """An event.
-
-    Attributes:
-        key: identifies it when the page refreshes.
-        id, name, url: of the task; `id` says "lock" or "semaphore" for these.
-        note: a sentence instead of a name, or "".
-        error, message: of the task's exception, masked.
-    """
-
-    key: str
-    at: Timestamp
-    label: EventLabel
-    id: str
-    name: str
-    url: str
-    note: str
-    queue: str
-    source: str
-    duration: str
-    error: str
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LivePage:
-    """The content of the page."""
-
-    kinds: list[EventOption]
-    queues: list[EventOption]
-    rows: list[EventRow]
-    empty: str
-    notes: list[str]
-    read_at: Timestamp
-    zone: str
-    cost: str
 
 
 #: The label of each kind; functions, since the language differs by request.
@@ -91,29 +47,36 @@ LABELS: dict[str, Callable[[], EventLabel]] = {
 }
 
 
-def build_page(snapshot: LiveSnapshot, *, url_of: TaskUrl) -> LivePage:
-    """Return the page of a snapshot.
+def live_data(snapshot: Snapshot[LiveSnapshot]) -> dict[str, Any]:
+    """Return the JSON of a snapshot. A request with ``?after=<last_id>`` returns what was added since."""
+    found = snapshot.value
+    return {
+        **fields_of(found.query),
+        "is_recorded": found.is_recorded,
+        "last_id": found.last_id or found.query.after or None,
+        "events": [_event(each) for each in found.events],
+    }
 
-    Args:
-        url_of: returns the URL of a task's page, or "".
-    """
-    query, at = snapshot.query, snapshot.at
+
+def _event(recorded: RecordedEvent) -> dict[str, Any]:
+    event = recorded.event
+    return {"id": recorded.id, "at": recorded.at, **fields_of(event), "message": shown_error(event.message)}
+
+
+def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    snapshot, query = read.value, read.value.query
     kinds = {"": _("All events"), **{kind: LABELS[kind]().text for kind in KINDS}}
     queues = {"": _("All queues"), **{name: name for name in [*snapshot.queues, query.queue] if name}}
-    return LivePage(
-        kinds=[*_options(kinds, query.kind)],
-        queues=[*_options(queues, query.queue)],
-        rows=[_row(each, snapshot, url_of) for each in snapshot.events],
-        empty=_empty(snapshot),
-        notes=_notes(),
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
-
-
-def _options(labels: dict[str, str], chosen: str) -> Iterable[EventOption]:
-    return (EventOption(name, label, name == chosen) for name, label in labels.items())
+    page = {
+        "query": query,
+        "kinds": kinds,
+        "queues": queues,
+        "rows": [_row(each, read.at, request.links.task) for each in snapshot.events],
+        "empty": _empty(snapshot),
+        "notes": _notes(),
+    }
+    return {"page": page}
 
 
 def _empty(snapshot: LiveSnapshot) -> str:
@@ -133,27 +96,25 @@ def _notes() -> list[str]:
     return [shown, text % {"count": number(MAX_EVENTS)}]
 
 
-def _row(recorded: RecordedEvent, snapshot: LiveSnapshot, url_of: TaskUrl) -> EventRow:
+def _row(recorded: RecordedEvent, now: datetime, url_of: TaskUrl) -> dict[str, Any]:
+    """Return an event with its time and its label, and the task or the lock that it is about."""
     event = recorded.event
-    return EventRow(
-        key=recorded.id,
-        at=_timestamp(recorded, snapshot),
-        label=LABELS[event.kind](),
-        id=event.task_id or _subject(event),
-        name=event.name or event.task_id,
-        url=url_of(event.task_id) if event.task_id else "",
-        note=_left_out(event),
-        queue=event.queue,
-        source=event.source,
-        duration="" if event.duration_s is None else formats.duration(event.duration_s),
-        error=event.error.removeprefix("builtins."),
-        message=error_line(event.message),
-    )
+    return {
+        "key": recorded.id,
+        "event": event,
+        "at": _timestamp(recorded, now),
+        "label": LABELS[event.kind](),
+        "id": event.task_id or _subject(event),
+        "name": event.name or event.task_id,
+        "url": url_of(event.task_id) if event.task_id else "",
+        "note": _left_out(event),
+        "message": error_line(event.message),
+    }
 
 
-def _timestamp(recorded: RecordedEvent, snapshot: LiveSnapshot) -> Timestamp:
+def _timestamp(recorded: RecordedEvent, now: datetime) -> Timestamp:
     """Return the time with milliseconds."""
-    at = formats.timestamp(recorded.at, snapshot.at)
+    at = formats.timestamp(recorded.at, now)
     return dataclasses.replace(at, text=f"{at.text}.{recorded.at.microsecond // 1_000:03}")
 
 

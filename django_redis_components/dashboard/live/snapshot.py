@@ -5,25 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
-from redis.exceptions import RedisError
-
 from django_redis_components.core import conf, keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
-from django_redis_components.core.protocol import Batch, Flow, Read, run
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import moment_of
-from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shards import Shard
 
 #: Events that the page lists, and queues in its filter.
 MAX_SHOWN, MAX_QUEUES = 100, 200
@@ -78,27 +72,18 @@ class LiveSnapshot:
         last_id: id of the newest event that was read; "" without any.
         queues: names of the known queues, sorted.
         is_recorded: whether this process records events.
-        address: of the server, without credentials.
-        is_cluster: whether each round trip goes to several nodes.
     """
 
-    at: datetime
     query: LiveQuery
     events: list[RecordedEvent]
     last_id: str
     queues: list[str]
     is_recorded: bool
-    cost: Cost
-    address: str
-    is_cluster: bool
 
 
-def query_of(form: Mapping[str, str]) -> LiveQuery:
-    """Return the query of a request.
-
-    Raises:
-        ValueError: a parameter is not valid.
-    """
+def parse(request: PageRequest) -> LiveQuery:
+    """Return the query of a request."""
+    form = request.http.GET
     query = LiveQuery(form.get("kind", ""), form.get("queue", ""), form.get("after", ""))
     if query.kind and query.kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}.")
@@ -109,38 +94,22 @@ def query_of(form: Mapping[str, str]) -> LiveQuery:
     return query
 
 
-def read(query: LiveQuery) -> LiveSnapshot:
-    """Read the newest events.
+def read(request: PageRequest) -> Snapshot[LiveSnapshot]:
+    """Read the newest events."""
+    return snapshots.read(_read(request.query))
 
-    Raises:
-        SnapshotFailed: Redis cannot be read.
-    """
-    address, cost, settings = "", Cost(), conf.settings()
-    try:
-        endpoint = connections.endpoint(settings.dashboard.using)
-        address = str(endpoint)
-        client = BoundedClient(clients.client(settings.dashboard.using), cost)
-        entries, queues = run(client, _read(queue_shard(), query))
-    except (RedisError, RedisComponentsError) as exc:
-        raise SnapshotFailed(exc, address) from exc
+
+def _read(query: LiveQuery) -> Flow[LiveSnapshot]:
+    oldest = f"({query.after}" if query.after else "-"
+    events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
+    entries, queues = yield Batch([events, Read("ZRANGE", queue_shard().key(Key.queues), 0, MAX_QUEUES - 1)])
     return LiveSnapshot(
-        at=timezone.now(),
         query=query,
         events=_newest(entries, query),
         last_id=entries[0][0].decode() if entries else "",
         queues=sorted(_valid_names(queues)),
-        is_recorded=settings.live_events,
-        cost=cost,
-        address=address,
-        is_cluster=endpoint.kind == "cluster",
+        is_recorded=conf.settings().live_events,
     )
-
-
-def _read(shard: Shard, query: LiveQuery) -> Flow[list[list[Any]]]:
-    oldest = f"({query.after}" if query.after else "-"
-    events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
-    replies: list[list[Any]] = yield Batch([events, Read("ZRANGE", shard.key(Key.queues), 0, MAX_QUEUES - 1)])
-    return replies
 
 
 def _valid_names(names: Iterable[bytes]) -> Iterator[str]:

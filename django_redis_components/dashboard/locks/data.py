@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
-from django_redis_components.core import conf
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.locks.scan import cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockSnapshot, ResourceState
+from django_redis_components.dashboard.snapshot import Snapshot
 
 
-def lock_data(snapshot: LockSnapshot) -> dict[str, Any]:
+def lock_data(read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return a snapshot. ``next`` is the value of ``?at=`` that continues the scan, "" at the end."""
+    snapshot = read.value
     scan = snapshot.scan
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
         "using": snapshot.query.using,
         "held": [_state(state) for state in snapshot.states],
         "scanned": scan.scanned if scan else None,
         "keys": scan.total if scan else None,
         "not_shown": snapshot.not_shown,
         "next": cursors_to_text(scan.cursors) if scan else "",
-        "declared": [dataclasses.asdict(each) for each in snapshot.declared],
+        "declared": snapshot.declared,
         "problem": snapshot.problem,
-        "cost": cost_data(snapshot.cost),
     }
 
 
 def _state(state: ResourceState) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(state.resource),
+        **fields_of(state.resource),
         "holders": [_holder(holder) for holder in state.holders],
         "held": state.held,
         "limit": state.limit,
@@ -45,4 +41,4 @@ def _state(state: ResourceState) -> dict[str, Any]:
 
 def _holder(holder: HolderState) -> dict[str, Any]:
     remaining_s = None if math.isinf(holder.remaining_s) else holder.remaining_s
-    return {**dataclasses.asdict(holder), "remaining_s": remaining_s}
+    return {**fields_of(holder), "remaining_s": remaining_s}

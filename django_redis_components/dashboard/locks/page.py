@@ -5,19 +5,25 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import urlencode
 
+from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_redis_components.core import conf
 from django_redis_components.core.leasing.holder import LeaseHolder
+from django_redis_components.core.registry import DeclaredName
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Link, cost_note
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.locks import scan
+from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import Resource
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.table import Column, Table
 
 #: Most holders of one resource with a row of their own.
 MAX_HOLDER_ROWS = 20
@@ -53,57 +59,43 @@ class LockRow:
     more: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeclaredRow:
-    """The name of a decorator. `lookup` queries its state; "" if the name depends on the call."""
-
-    name: str
-    kind: str
-    function: str
-    lookup: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LockPage:
-    """The content of the page."""
-
-    rows: list[LockRow]
-    empty: str
-    scanned: str
-    links: list[Link]
-    connections: list[Link]
-    declared: list[DeclaredRow]
-    name: str
-    group: str
-    using: str
-    problem: str
-    read_at: Timestamp
-    zone: str
-    cost: str
-
-
-def build_page(snapshot: LockSnapshot, url_of: Callable[[str], str] | None = None) -> LockPage:
-    """Return the page of a snapshot.
-
-    Args:
-        url_of: returns the URL of a task's page; None if the user may not view tasks.
-    """
-    query = snapshot.query
-    return LockPage(
-        rows=[row for state in _sorted(snapshot.states) for row in _rows(state, query.using, url_of)],
-        empty=_empty_text(snapshot),
-        scanned=_scanned_text(snapshot),
-        links=[*_links(snapshot)],
-        connections=_connection_links(query),
-        declared=[*_declared_rows(snapshot)],
-        name=query.name,
-        group=query.group,
-        using=query.using,
-        problem=snapshot.problem,
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+def parse(request: PageRequest) -> LockQuery:
+    """Return the query of a request."""
+    form = request.http.GET
+    using, skip = using_of(form), form.get("skip", "")
+    if using is None:
+        raise ValueError("using: unknown connection alias.")
+    return LockQuery(
+        using=using,
+        name=form.get("name", "").strip(),
+        group=form.get("group", "").strip(),
+        cursors=scan.cursors_from_text(form.get("at", "")),
+        skip=int(skip) if skip.isascii() and skip.isdigit() and len(skip) < 7 else 0,
     )
+
+
+def read(request: PageRequest) -> Snapshot[LockSnapshot]:
+    """Read the result of the query."""
+    return snapshot.read(request.query)
+
+
+def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates. Tasks have links if the user may view them."""
+    links, found, query = request.links, read.value, read.value.query
+    url_of = links.task if links.page("task") else None
+    page = {
+        "rows": [row for state in _sorted(found.states) for row in _rows(state, query.using, url_of)],
+        "empty": _empty_text(found),
+        "scanned": _scanned_text(found),
+        "links": [*_links(found)],
+        "connections": _connection_links(query),
+        "declared": _DECLARED.context(found.declared)["table"],
+        "name": query.name,
+        "group": query.group,
+        "using": query.using,
+        "problem": found.problem,
+    }
+    return {"page": page, "release_url": links.verb("release")}
 
 
 def kind_label(kind: str, role: str = "") -> str:
@@ -258,8 +250,28 @@ def _connection_links(query: LockQuery) -> list[Link]:
     return [Link(name, urlencode({"using": name}), name == query.using) for name in names] if names[1:] else []
 
 
-def _declared_rows(snapshot: LockSnapshot) -> Iterable[DeclaredRow]:
-    for each in snapshot.declared:
-        kind = kind_label("semaphore" if each.component == "semaphores" else "lock")
-        lookup = urlencode({"using": each.using, "name": each.name}) if each.is_exact else ""
-        yield DeclaredRow(each.name or _("computed by a function"), kind, each.function, lookup)
+def _declared_name(each: DeclaredName) -> Cell:
+    """Return the name of a decorator, with a link to its state unless the name depends on the call."""
+    query = urlencode({"using": each.using, "name": each.name})
+    return Cell(each.name or _("computed by a function"), url=f"?{query}" if each.is_exact else "")
+
+
+def _declared_kind(each: DeclaredName) -> str:
+    return kind_label("semaphore" if each.component == "semaphores" else "lock")
+
+
+_DECLARED: Table[DeclaredName] = Table(
+    [
+        Column("name", gettext_lazy("Name"), _declared_name, "name"),
+        Column("kind", gettext_lazy("Kind"), _declared_kind, ""),
+        Column("function", gettext_lazy("Function"), lambda each: each.function, ""),
+    ]
+)
+
+
+def using_of(form: QueryDict) -> str | None:
+    """Return the connection alias; None if the request names an unknown one."""
+    settings, using = conf.settings(), form.get("using")
+    if not using:
+        return settings.dashboard.using
+    return using if using in settings.connections else None

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime
 
-from django.utils import timezone
-from redis.exceptions import NoPermissionError, RedisError, ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.holder import LeaseHolder
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import Resource, resource_of_key, resources_named
 from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
-from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.locks.group import group_keys
 from django_redis_components.locks.state import LockState, inspect_lock, inspect_readwrite, lock_keys
 from django_redis_components.semaphores import state as semaphores
@@ -102,47 +98,23 @@ class LockSnapshot:
         not_shown: number of scanned resources after those on this page.
         declared: names of this process's decorators.
         problem: why the name in the query is invalid, or "".
-        is_cluster: whether each round trip goes to several nodes.
     """
 
-    at: datetime
     query: LockQuery
     states: list[ResourceState]
     scan: ScanResult[Resource] | None
     not_shown: int
     declared: list[DeclaredName]
     problem: str
-    cost: Cost
-    address: str
-    is_cluster: bool
 
 
-def read(query: LockQuery) -> LockSnapshot:
+def read(query: LockQuery) -> Snapshot[LockSnapshot]:
     """Read the result of a query: by name in one round trip, by scan in two.
 
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    cost, address = Cost(), ""
-    try:
-        endpoint = connections.endpoint(query.using)
-        address = str(endpoint)
-        client = clients.client(query.using)
-        states, found, problem = run(BoundedClient(client, cost), _read(query, client.key_per_primary()))
-    except (RedisError, RedisComponentsError) as exc:
-        raise SnapshotFailed(exc, address) from exc
-    return LockSnapshot(
-        at=timezone.now(),
-        query=query,
-        states=states,
-        scan=found,
-        not_shown=max(0, len(found.found) - query.skip - MAX_SHOWN) if found else 0,
-        declared=[each for each in registered_names() if each.using == query.using],
-        problem=problem,
-        cost=cost,
-        address=address,
-        is_cluster=endpoint.kind == "cluster",
-    )
+    return snapshots.read(_read(query), query.using)
 
 
 def read_one(resource: Resource, using: str) -> ResourceState:
@@ -151,28 +123,26 @@ def read_one(resource: Resource, using: str) -> ResourceState:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    address = ""
-    try:
-        address = str(connections.endpoint(using))
-        [state] = run(BoundedClient(clients.client(using), Cost()), _states([resource]))
-    except (RedisError, RedisComponentsError) as exc:
-        raise SnapshotFailed(exc, address) from exc
+    [state] = snapshots.read(_states([resource]), using).value
     return state
 
 
-def _read(query: LockQuery, anchors: list[str]) -> Flow[tuple[list[ResourceState], ScanResult[Resource] | None, str]]:
+def _read(query: LockQuery) -> Flow[LockSnapshot]:
+    declared = [each for each in registered_names() if each.using == query.using]
     if query.name:
         try:
             named = resources_named(query.name, query.group)
         except ValueError as exc:
-            return [], None, str(exc)
-        return (yield from _states(named)), None, ""
+            return LockSnapshot(query, [], None, 0, declared, str(exc))
+        return LockSnapshot(query, (yield from _states(named)), None, 0, declared, "")
+    anchors = clients.client(query.using).key_per_primary()
     cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
     pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
-    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
-    shown = result.found[query.skip : query.skip + MAX_SHOWN]
+    found = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
+    shown = found.found[query.skip : query.skip + MAX_SHOWN]
     states = yield from _states(list(dict.fromkeys(shown + _declared_resources(query.using))))
-    return [each for each in states if each.held or each.waiters or each.error], result, ""
+    states = [each for each in states if each.held or each.waiters or each.error]
+    return LockSnapshot(query, states, found, max(0, len(found.found) - query.skip - MAX_SHOWN), declared, "")
 
 
 def _declared_resources(using: str) -> list[Resource]:

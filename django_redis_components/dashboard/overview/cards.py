@@ -14,7 +14,7 @@ from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.remedies import RemedyUrls
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.server import memory_share
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.queues.throughput import (
@@ -26,21 +26,21 @@ from django_redis_components.taskqueue import Counts, Interval, Metrics
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
 
-def cards(snapshot: OverviewSnapshot, urls: RemedyUrls) -> Iterable[Tile]:
+def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     """Return the key figures of the parts that could be read."""
     if snapshot.queues is not None:
-        yield from _queue_cards(snapshot.queues, urls)
+        yield from _queue_cards(snapshot.queues, links)
     if snapshot.visitors is not None:
-        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=urls.analytics)
+        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=links.page("analytics"))
     if snapshot.sign_ins is not None:
-        yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=urls.analytics)
+        yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
 
 
-def _queue_cards(overview: TaskQueueOverview, urls: RemedyUrls) -> Iterable[Tile]:
+def _queue_cards(overview: TaskQueueOverview, links: Links) -> Iterable[Tile]:
     metrics = [*overview.metrics.values()]
     intervals = _sum_intervals(metrics)
     yield _throughput_card(metrics, intervals)
-    yield _failures_card(metrics, intervals, urls.failures)
+    yield _failures_card(metrics, intervals, links.page("failure"))
     yield _ready_card(overview)
     yield _wait_card(metrics)
     yield _threads_card(overview)

@@ -13,7 +13,6 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.queues.throughput import quantile_text
 from django_redis_components.taskqueue.stats.history import RANGES, History, HistoryInterval
 
@@ -69,28 +68,13 @@ class HistoryPanel:
     rows: list[HistoryRow]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HistoryPage:
-    """The history as it is shown.
-
-    Attributes:
-        ranges: links to the same page with another range.
-        panels: none if no task has finished.
-        notes: what the reader must know about the numbers.
-    """
-
-    ranges: list[Link]
-    panels: list[HistoryPanel]
-    notes: list[str]
-
-
-def history_page(history: History) -> HistoryPage:
+def history_page(history: History) -> dict[str, Any]:
     """Return the charts of a range."""
-    return HistoryPage(
-        ranges=range_links(history.range),
-        panels=[_throughput(history), _durations(history)] if history.totals.finished else [],
-        notes=_notes(history),
-    )
+    return {
+        "ranges": range_links(history.range),
+        "panels": [_throughput(history), _durations(history)] if history.totals.finished else [],
+        "notes": _notes(history),
+    }
 
 
 def range_links(current: str) -> list[Link]:
@@ -113,10 +97,10 @@ def history_data(history: History) -> dict[str, Any]:
         "succeeded": history.totals.succeeded,
         "failed": history.totals.failed,
         **_quantiles(history),
-        "missing": [time_data(each) for each in missing] if missing else None,
+        "missing": missing,
         "intervals": [
             {
-                "at": time_data(each.at),
+                "at": each.at,
                 "succeeded": each.counts.succeeded,
                 "failed": each.counts.failed,
                 **_quantiles(each),

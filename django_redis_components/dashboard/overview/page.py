@@ -2,91 +2,84 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import Tile, cost_note
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.overview import snapshot as overview_snapshot
 from django_redis_components.dashboard.overview.cards import cards
-from django_redis_components.dashboard.overview.history import HistoryPage, history_page
+from django_redis_components.dashboard.overview.history import history_page
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
-from django_redis_components.dashboard.overview.queue_table import QueueQuery, QueueTable, queue_table
-from django_redis_components.dashboard.overview.remedies import Remedy, RemedyUrls, remedies_of
-from django_redis_components.dashboard.overview.server import ServerFact, server_facts
+from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
+from django_redis_components.dashboard.overview.remedies import remedies_of
+from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
-from django_redis_components.dashboard.overview.worker_rows import WorkerRow, worker_rows
-from django_redis_components.dashboard.panels.page import ShownPanel, show_panels
+from django_redis_components.dashboard.overview.worker_table import worker_table
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.panels.page import permitted_panels, show_panels
+from django_redis_components.taskqueue.stats.history import check_range
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProblemRow:
-    """A problem and its links."""
-
-    problem: Problem
-    remedies: list[Remedy]
+#: Parameters of the page that its links keep.
+_KEPT = ("queue", "queues", "range", "sort")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OverviewPage:
-    """The content of the page. A part that could not be read is None."""
-
-    headline: str
-    counts: str
-    problems: list[ProblemRow]
-    tiles: list[Tile]
-    history: HistoryPage | None
-    query: QueueQuery
-    queues: QueueTable | None
-    has_queues: bool
-    workers: list[WorkerRow] | None
-    workers_note: str
-    workers_url: str
-    server: list[ServerFact] | None
-    poller: str | None
-    poller_missing: bool
-    panels: list[ShownPanel]
-    read_at: Timestamp
-    zone: str
-    cost: str
+def parse(request: PageRequest) -> tuple[QueueQuery, str]:
+    """Return which queues are shown, and the range of the history."""
+    form = request.http.GET
+    return QueueQuery.parse(form), check_range(form.get("range", overview_snapshot.DEFAULT_RANGE))
 
 
-def build_page(
-    snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, urls: RemedyUrls
-) -> OverviewPage:
+def read(request: PageRequest) -> OverviewSnapshot:
+    """Read the parts of the page, and its panels."""
+    _query, range_name = request.query
+    return overview_snapshot.read(permitted_panels("overview", request.http), range_name, request.http.GET)
+
+
+def context(request: PageRequest, snapshot: OverviewSnapshot) -> dict[str, Any]:
+    """Return the context of the templates."""
+    query, _range = request.query
+    page = build_page(snapshot, request=request.http, query=query, links=request.links)
+    return {"page": page, "parameters": _parameters(request.http.GET)}
+
+
+def _parameters(query: QueryDict) -> QueryDict:
+    """Return the parameters that the links of the page keep. Others could make each link as long as the request."""
+    kept = QueryDict(mutable=True)
+    kept.update({name: text[:MAX_TEXT] for name in _KEPT if (text := query.get(name))})
+    return kept
+
+
+def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: QueueQuery, links: Links) -> dict[str, Any]:
     """Return the page of a snapshot.
 
     Args:
         query: which queues are shown.
-        urls: of the pages and changes that problems and key figures link.
     """
     found = find_problems(snapshot)
     overview = snapshot.queues
-    return OverviewPage(
-        headline=_headline(found, overview),
-        counts=_counts(found),
-        problems=[ProblemRow(problem, remedies_of(problem, urls)) for problem in found],
-        tiles=[*cards(snapshot, urls)],
-        history=history_page(snapshot.history) if snapshot.history else None,
-        query=query,
-        queues=queue_table(overview, query) if overview else None,
-        has_queues=bool(overview and overview.queues),
-        workers=worker_rows(overview.workers, snapshot.at) if overview else None,
-        workers_url=urls.workers,
-        workers_note=_workers_note(overview) if overview else "",
-        server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,
-        poller=overview.poller if overview else None,
-        poller_missing=any(problem.code == "poller_missing" for problem in found),
-        panels=show_panels(snapshot.panels, request),
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+    return {
+        "headline": _headline(found, overview),
+        "counts": _counts(found),
+        "problems": [(problem, remedies_of(problem, links)) for problem in found],
+        "tiles": [*cards(snapshot, links)],
+        "history": history_page(snapshot.history) if snapshot.history else None,
+        "query": query,
+        "queues": queue_table(overview, query, links) if overview else None,
+        "has_queues": bool(overview and overview.queues),
+        "workers": worker_table(overview.workers, snapshot.at) if overview else None,
+        "workers_url": links.page("worker"),
+        "workers_note": _workers_note(overview) if overview else "",
+        "server": server_facts(overview.server, snapshot.at) if overview and overview.server else None,
+        "poller": overview.poller if overview else None,
+        "poller_missing": any(problem.code == "poller_missing" for problem in found),
+        "panels": show_panels(snapshot.panels, request),
+    }
 
 
 def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:

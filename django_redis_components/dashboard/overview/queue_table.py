@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
-from django.contrib.admin.utils import quote
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.charts import Sparkline
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell, pause_note
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.queues.throughput import (
     drain_time,
     is_growing,
@@ -22,6 +22,7 @@ from django_redis_components.dashboard.queues.throughput import (
     recent_rate,
     sparkline,
 )
+from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue import Metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
 
@@ -57,63 +58,21 @@ class QueueQuery:
             ValueError: no column has this key.
         """
         sort = query.get("sort", "")
-        if sort and sort not in SORTS:
-            raise ValueError(f"sort={sort[:40]!r}: expected one of {', '.join(SORTS)}.")
+        if sort and sort not in _TABLE.sorts:
+            raise ValueError(f"sort={sort[:40]!r}: expected one of {', '.join(_TABLE.sorts)}.")
         return cls(sort, query.get("queue", "")[:MAX_TEXT].strip(), query.get("queues") == "all")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Column:
-    """A column. `key` is what `sort` sorts by; "" if it cannot be sorted by."""
-
-    label: str
-    key: str
-    is_current: bool
-    is_optional: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueState:
-    """A state of a queue and the CSS class of its badge."""
-
-    label: str
-    kind: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueRow:
-    """A queue.
-
-    Attributes:
-        slug: the name in the URL of the queue's page; "" for the row of totals.
-        state: None for the row of totals.
-        note: the pause, or "".
-        spark: the finished tasks of the last hour; None without metrics.
-        cells: of the columns after the name and the ready tasks.
-    """
-
-    name: str
-    slug: str
-    state: QueueState | None
-    note: str
-    ready: Cell
-    spark: Sparkline | None
-    cells: list[tuple[Column, Cell]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class QueueTable:
-    """The table.
+    """The table, and of how many queues it shows a part.
 
     Attributes:
-        total: the sums of all queues, shown or not; None for one queue.
         note: how many queues are not shown, or "".
         is_cut: whether a link may show the others.
     """
 
-    columns: list[Column]
-    rows: list[QueueRow]
-    total: QueueRow | None
+    table: ShownTable
     note: str
     is_cut: bool
 
@@ -123,8 +82,12 @@ class _Line:
     """A queue with what its row and its order are made of."""
 
     depth: QueueDepth
-    metrics: Metrics | None
-    live: int
+    overview: TaskQueueOverview
+    url: str = ""
+
+    @property
+    def metrics(self) -> Metrics | None:
+        return self.overview.metrics.get(self.depth.name)
 
     @property
     def finished(self) -> float:
@@ -136,118 +99,58 @@ class _Line:
 
     @property
     def is_unserved(self) -> bool:
-        return self.depth.ready > 0 and not self.live and not self.depth.paused
+        return self.depth.ready > 0 and not self.depth.live_workers and not self.depth.paused
 
 
-#: How the rows are ordered, by the key of a column: largest first, the name first in the alphabet.
-SORTS: Mapping[str, Callable[[_Line], float]] = {
-    "name": lambda line: 0,
-    "ready": lambda line: line.depth.ready,
-    "oldest": lambda line: line.depth.oldest_age or 0.0,
-    "scheduled": lambda line: line.depth.scheduled,
-    "retrying": lambda line: line.depth.retrying,
-    "running": lambda line: line.depth.running,
-    "failed": lambda line: line.depth.failed,
-    "in": lambda line: line.depth.arrival_rate or 0.0,
-    "out": lambda line: line.finished,
-    "wait": lambda line: line.wait_p95 or 0.0,
-    "workers": lambda line: line.live,
-}
-
-
-def queue_table(overview: TaskQueueOverview, query: QueueQuery) -> QueueTable:
-    """Return the table of an overview."""
-    lines = [_Line(queue, overview.metrics.get(queue.name), queue.live_workers) for queue in overview.queues]
+def queue_table(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
+    """Return the table of an overview. Its totals are the sums of all queues, shown or not."""
+    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     is_long = len(found) > COLLAPSED and not query.is_whole
     sort = query.sort or ("ready" if is_long else "name")
-    found.sort(key=lambda line: (-SORTS[sort](line), line.depth.name))
+    found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
     shown = found[: COLLAPSED if is_long else MAX_ROWS]
-    columns = _columns(sort)
-    return QueueTable(
-        columns=columns,
-        rows=[_row(line, columns, overview.at) for line in shown],
-        total=_total_row(lines, columns, overview) if len(lines) > 1 else None,
-        note=_note(len(lines), len(found), len(shown)),
-        is_cut=is_long,
-    )
+    context = _TABLE.context(shown, totals=lines if len(lines) > 1 else (), sort=sort)
+    return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long)
 
 
-def _columns(sort: str) -> list[Column]:
-    labels = {
-        "name": _("Queue"),
-        "ready": pgettext("tasks", "Ready"),
-        "oldest": _("Oldest"),
-        "scheduled": pgettext("tasks", "Scheduled"),
-        "retrying": pgettext("tasks", "Retrying"),
-        "running": pgettext("tasks", "Running"),
-        "failed": pgettext("tasks", "Failed"),
-        "in": _("In/min"),
-        "out": _("Out/min"),
-        "wait": _("Wait p95"),
-        "eta": _("ETA"),
-        "workers": _("Workers"),
-    }
-    optional = ("running", "in", "out")
-    return [Column(label, key if key in SORTS else "", key == sort, key in optional) for key, label in labels.items()]
-
-
-def _row(line: _Line, columns: Sequence[Column], now: datetime) -> QueueRow:
-    pause = line.depth.paused
-    return QueueRow(
-        name=line.depth.name,
-        slug=quote(line.depth.name),
-        state=_state(line),
-        note=pause_note(pause, now) if pause else "",
-        ready=count_cell(line.depth.ready),
-        spark=sparkline(line.metrics.intervals) if line.metrics else None,
-        cells=[*zip(columns[2:], _cells(line), strict=True)],
-    )
-
-
-def _state(line: _Line) -> QueueState:
+def _state(line: _Line) -> Cell:
     depth = line.depth
     if depth.paused:
-        return QueueState(pgettext("queue", "Paused"), "state-paused")
+        note = pause_note(depth.paused, line.overview.at)
+        return Cell(pgettext("queue", "Paused"), badge="state-paused", title=note)
     if line.is_unserved:
-        return QueueState(_("No worker"), "lost")
+        return Cell(_("No worker"), badge="lost")
     if line.metrics and is_growing(depth, line.metrics):
-        return QueueState(pgettext("queue", "Growing"), "state-growing")
+        return Cell(pgettext("queue", "Growing"), badge="state-growing")
     if depth.ready or depth.running or line.finished:
-        return QueueState(pgettext("queue", "Active"), "alive")
-    return QueueState(pgettext("queue", "Idle"), "state-idle")
+        return Cell(pgettext("queue", "Active"), badge="alive")
+    return Cell(pgettext("queue", "Idle"), badge="state-idle")
 
 
-def _cells(line: _Line) -> Iterable[Cell]:
-    depth = line.depth
-    yield _age_cell(depth.oldest_age)
-    yield count_cell(depth.scheduled)
-    yield count_cell(depth.retrying)
-    yield count_cell(depth.running)
-    yield count_cell(depth.failed)
-    yield _rate_cell(depth.arrival_rate)
-    yield _rate_cell(line.finished if line.metrics else None)
-    yield _empty_cell(quantile_text(line.wait_p95))
-    yield _empty_cell(drain_time(depth, line.metrics) if line.metrics else NO_VALUE)
-    yield count_cell(line.live, alarming=line.is_unserved)
+def _count(key: str, label: Any, *, optional: bool = False) -> Column[_Line]:
+    """Return the column of the tasks in a state."""
+    count = attrgetter(f"depth.{key}")
+    return Column(
+        key,
+        label,
+        lambda line: count_cell(count(line)),
+        total=lambda lines: count_cell(sum(map(count, lines))),
+        sort=count,
+        optional=optional,
+    )
 
 
-def _total_row(lines: Sequence[_Line], columns: Sequence[Column], overview: TaskQueueOverview) -> QueueRow:
-    depths = [line.depth for line in lines]
-    cells = [
-        _age_cell(max((depth.oldest_age for depth in depths if depth.oldest_age is not None), default=None)),
-        count_cell(sum(depth.scheduled for depth in depths)),
-        count_cell(sum(depth.retrying for depth in depths)),
-        count_cell(sum(depth.running for depth in depths)),
-        count_cell(sum(depth.failed for depth in depths)),
-        _rate_cell(sum(depth.arrival_rate or 0.0 for depth in depths)),
-        _rate_cell(sum(line.finished for line in lines)),
-        Cell(""),
-        Cell(""),
-        count_cell(overview.live_count),
-    ]
-    ready = count_cell(sum(depth.ready for depth in depths))
-    return QueueRow(_("All queues"), "", None, "", ready, None, [*zip(columns[2:], cells, strict=True)])
+def _rate(key: str, label: Any, rate: Callable[[_Line], float | None]) -> Column[_Line]:
+    """Return the column of a number per minute."""
+    return Column(
+        key,
+        label,
+        lambda line: _rate_cell(rate(line)),
+        total=lambda lines: _rate_cell(sum(rate(line) or 0.0 for line in lines)),
+        sort=lambda line: rate(line) or 0.0,
+        optional=True,
+    )
 
 
 def _age_cell(seconds: float | None) -> Cell:
@@ -266,9 +169,68 @@ def _empty_cell(text: str) -> Cell:
     return Cell(text, "zero" if text == NO_VALUE else "")
 
 
+def _oldest(lines: Sequence[_Line]) -> float | None:
+    return max((line.depth.oldest_age for line in lines if line.depth.oldest_age is not None), default=None)
+
+
 def _note(count: int, found: int, shown: int) -> str:
     if shown < found:
         return _("%(shown)s of %(count)s queues") % {"shown": number(shown), "count": number(found)}
     if found < count:
         return _("%(found)s of %(count)s queues match") % {"found": number(found), "count": number(count)}
     return ""
+
+
+_TABLE: Table[_Line] = Table(
+    [
+        Column(
+            "name",
+            gettext_lazy("Queue"),
+            lambda line: Cell(line.depth.name, url=line.url, title=line.depth.name),
+            "name",
+            total=lambda lines: _("All queues"),
+            sort=lambda line: 0,
+        ),
+        Column("state", pgettext_lazy("queue", "State"), _state, "state-cell", has_label=False),
+        _count("ready", pgettext_lazy("tasks", "Ready")),
+        Column(
+            "last_hour",
+            gettext_lazy("Last hour"),
+            lambda line: Cell(spark=sparkline(line.metrics.intervals) if line.metrics else None),
+            "",
+            optional=True,
+            has_label=False,
+        ),
+        Column(
+            "oldest",
+            gettext_lazy("Oldest"),
+            lambda line: _age_cell(line.depth.oldest_age),
+            total=lambda lines: _age_cell(_oldest(lines)),
+            sort=lambda line: line.depth.oldest_age or 0.0,
+        ),
+        _count("scheduled", pgettext_lazy("tasks", "Scheduled")),
+        _count("retrying", pgettext_lazy("tasks", "Retrying")),
+        _count("running", pgettext_lazy("tasks", "Running"), optional=True),
+        _count("failed", pgettext_lazy("tasks", "Failed")),
+        _rate("in", gettext_lazy("In/min"), lambda line: line.depth.arrival_rate),
+        _rate("out", gettext_lazy("Out/min"), lambda line: line.finished if line.metrics else None),
+        Column(
+            "wait",
+            gettext_lazy("Wait p95"),
+            lambda line: _empty_cell(quantile_text(line.wait_p95)),
+            sort=lambda line: line.wait_p95 or 0.0,
+        ),
+        Column(
+            "eta",
+            gettext_lazy("ETA"),
+            lambda line: _empty_cell(drain_time(line.depth, line.metrics) if line.metrics else NO_VALUE),
+        ),
+        Column(
+            "workers",
+            gettext_lazy("Workers"),
+            lambda line: count_cell(line.depth.live_workers, alarming=line.is_unserved),
+            total=lambda lines: count_cell(lines[0].overview.live_count),
+            sort=lambda line: line.depth.live_workers,
+        ),
+    ]
+)

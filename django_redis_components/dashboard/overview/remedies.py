@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from urllib.parse import urlencode
+from collections.abc import Iterator
 
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.problem import Problem
 
 
@@ -21,47 +21,29 @@ class Remedy:
     is_change: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RemedyUrls:
-    """The URLs that the user may open; "" for one that they may not.
-
-    Attributes:
-        failures, workers, schedules, analytics: of these pages.
-        retry_error: of the confirmation that retries the tasks of an error.
-        queue: the URL of a queue's page ("change") or of a verb, by verb and name.
-    """
-
-    failures: str = ""
-    workers: str = ""
-    schedules: str = ""
-    analytics: str = ""
-    retry_error: str = ""
-    queue: Callable[[str, str], str] = lambda _verb, _queue: ""
-
-
-def remedies_of(problem: Problem, urls: RemedyUrls) -> list[Remedy]:
+def remedies_of(problem: Problem, links: Links) -> list[Remedy]:
     """Return the links of a problem that the user may open, changes last."""
-    return [remedy for remedy in (*_pages(problem, urls), *_changes(problem, urls)) if remedy.url]
+    return [remedy for remedy in (*_pages(problem, links), *_changes(problem, links)) if remedy.url]
 
 
-def _pages(problem: Problem, urls: RemedyUrls) -> Iterator[Remedy]:
-    if problem.code in ("failures", "retry_storm") and urls.failures:
-        query = {"queue": problem.queue} | ({"group": problem.fingerprint} if problem.fingerprint else {})
-        yield Remedy(_("Show failures"), f"{urls.failures}?{urlencode(query)}")
+def _pages(problem: Problem, links: Links) -> Iterator[Remedy]:
+    if problem.code in ("failures", "retry_storm") and links.page("failure"):
+        url = links.reverse("failure", queue=problem.queue, group=problem.fingerprint)
+        yield Remedy(_("Show failures"), url)
     elif problem.queue:
-        url = urls.queue("change", problem.queue)
-        yield Remedy(_("Show queue"), f"{url}?state={problem.state}" if url and problem.state else url)
+        url = links.queue(problem.queue)
+        yield Remedy(_("Show queue"), f"{url}?state={problem.state}" if problem.state else url)
     if problem.code in ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"):
-        yield Remedy(_("Show workers"), urls.workers)
+        yield Remedy(_("Show workers"), links.page("worker"))
     if problem.code == "schedule_late":
-        yield Remedy(_("Show schedules"), urls.schedules)
+        yield Remedy(_("Show schedules"), links.page("schedule"))
 
 
-def _changes(problem: Problem, urls: RemedyUrls) -> Iterator[Remedy]:
-    if problem.code == "failures" and problem.fingerprint and urls.retry_error:
-        query = urlencode({"group": problem.fingerprint, "queue": problem.queue})
-        yield Remedy(_("Retry…"), f"{urls.retry_error}?{query}", is_change=True)
+def _changes(problem: Problem, links: Links) -> Iterator[Remedy]:
+    if problem.code == "failures" and problem.fingerprint and links.page("failure"):
+        url = links.verb("retry_error", "failure", group=problem.fingerprint, queue=problem.queue)
+        yield Remedy(_("Retry…"), url, is_change=True)
     elif problem.code in ("retry_storm", "growing", "late") and problem.queue:
-        yield Remedy(pgettext("queue", "Pause…"), urls.queue("pause", problem.queue), is_change=True)
+        yield Remedy(pgettext("queue", "Pause…"), links.queue(problem.queue, "pause"), is_change=True)
     elif problem.code == "paused" and problem.queue:
-        yield Remedy(pgettext("queue", "Resume…"), urls.queue("resume", problem.queue), is_change=True)
+        yield Remedy(pgettext("queue", "Resume…"), links.queue(problem.queue, "resume"), is_change=True)

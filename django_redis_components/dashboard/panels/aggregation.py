@@ -60,7 +60,7 @@ class LogsPanel(Panel):
 
     name = "logs"
     title = gettext_lazy("Log files")
-    page = "messaging"
+    page = "files"
     order = 40
     template_name = "django_redis_components/dashboard/panels/logs.html"
 
@@ -97,12 +97,12 @@ class LogsPanel(Panel):
                     "days": {day.isoformat(): count for day, count in each.days.items()},
                     "top_day": each.day,
                     "top": [{"key": key, "requests": count} for key, count in each.top],
-                    "files": [dataclasses.asdict(file) for file in each.files],
+                    "files": each.files,
                     "error": each.error,
                 }
                 for each in value.aggregators
             ],
-            "ranges": dataclasses.asdict(value.ranges) if value.ranges else None,
+            "ranges": value.ranges,
         }
 
 

@@ -15,12 +15,11 @@ from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core import conf
 from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.elements import NO_VALUE
-from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import GatherResult, gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
-from django_redis_components.dashboard.panels.drift import drift_text
+from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read
+from django_redis_components.dashboard.table import Column, Table
 
 #: Indexes that are measured. Each takes 6 commands.
 MAX_INDEXES = 30
@@ -44,17 +43,24 @@ class IndexRow:
     check: CheckRecord | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class IndexLine:
-    """An index as texts."""
+def _note(row: IndexRow) -> str:
+    return row.note if row.size is None else _("a rebuild is running") if row.size.is_rebuilding else ""
 
-    name: str
-    entries: str
-    terms: str
-    memory: str
-    drift: str
-    is_bad: bool
-    note: str
+
+def _memory(row: IndexRow) -> str | None:
+    return None if row.size is None or row.size.bytes is None else filesizeformat(row.size.bytes)
+
+
+_TABLE: Table[IndexRow] = Table(
+    [
+        Column("name", gettext_lazy("Name"), lambda row: row.name, "name"),
+        Column("entries", gettext_lazy("Entries"), lambda row: row.size.entries if row.size else None),
+        Column("terms", gettext_lazy("Terms"), lambda row: row.size.terms if row.size else None),
+        Column("memory", gettext_lazy("Memory"), _memory),
+        Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check) if row.is_model else None, "whole"),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+    ]
+)
 
 
 class IndexesPanel(Panel):
@@ -62,7 +68,7 @@ class IndexesPanel(Panel):
 
     name = "indexes"
     title = gettext_lazy("Autocomplete indexes")
-    page = "autocomplete"
+    page = "indexes"
     order = 10
     template_name = "django_redis_components/dashboard/panels/indexes.html"
 
@@ -85,12 +91,8 @@ class IndexesPanel(Panel):
         return [_row(each, alias, sizes.get(each.name), checks.get(each.name)) for each in sources]
 
     def context(self, value: list[IndexRow]) -> dict[str, Any]:
-        """Return the rows of the table."""
-        return {"rows": [_line(row) for row in value]}
-
-    def data(self, value: list[IndexRow]) -> list[dict[str, Any]]:
-        """Return the indexes."""
-        return [dataclasses.asdict(row) for row in value]
+        """Return the table."""
+        return _TABLE.context(value)
 
 
 def _row(source: Source, alias: str, outcome: GatherResult | None, check: GatherResult | None) -> IndexRow:
@@ -108,13 +110,3 @@ def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
     if source.scoped:
         return _("one index for each scope; scopes are not listed")
     return not_read(source.using, alias, MAX_INDEXES)
-
-
-def _line(row: IndexRow) -> IndexLine:
-    drift, is_bad = drift_text(row.check) if row.is_model else NO_VALUE, bool(row.check and row.check.differences)
-    size = row.size
-    if size is None:
-        return IndexLine(row.name, NO_VALUE, NO_VALUE, NO_VALUE, drift, is_bad, row.note)
-    memory = NO_VALUE if size.bytes is None else filesizeformat(size.bytes)
-    note = _("a rebuild is running") if size.is_rebuilding else ""
-    return IndexLine(row.name, number(size.entries), number(size.terms), memory, drift, is_bad, note)

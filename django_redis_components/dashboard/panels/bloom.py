@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
@@ -13,10 +14,12 @@ from django_redis_components.bloom import BloomInfo
 from django_redis_components.bloom.filter import info_flow, registered_filters
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
+from django_redis_components.dashboard.table import Column, Table
 
 #: Filters that are read. Each takes 2 commands, and one for each of its layers.
 MAX_FILTERS = 12
@@ -35,18 +38,47 @@ class BloomRow:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BloomLine:
-    """A filter as texts."""
+def _figure(get: Callable[[BloomInfo], str]) -> Callable[[BloomRow], str]:
+    """Return what shows a figure of a row; nothing without figures."""
+    return lambda row: get(row.info) if row.info else ""
 
-    name: str
-    items: str
-    capacity: str
-    fill: str
-    error: str
-    memory: str
-    is_bad: bool
-    note: str
+
+def _error(row: BloomRow) -> Cell:
+    info = row.info
+    if info is None:
+        return Cell(kind="alarming")
+    error = {"expected": percent(info.expected_error), "allowed": percent(info.error_rate)}
+    return Cell(_("%(expected)s of %(allowed)s") % error, "alarming" if info.is_over_capacity else "")
+
+
+def _note(row: BloomRow) -> str:
+    info = row.info
+    if info is None:
+        return row.note
+    if info.is_over_capacity:
+        return _("More items than its capacity: rebuild it with a larger one.")
+    if info.is_rebuilding:
+        return _("a rebuild is running")
+    if not info.layers:
+        return _("empty")
+    return _("%(count)s layers") % {"count": number(info.layers)} if info.layers > 1 else ""
+
+
+_TABLE: Table[BloomRow] = Table(
+    [
+        Column("name", gettext_lazy("Name"), lambda row: row.name, "name"),
+        Column("items", gettext_lazy("Items"), _figure(lambda info: number(info.items))),
+        Column("capacity", gettext_lazy("Capacity"), _figure(lambda info: number(info.capacity))),
+        Column("fill", gettext_lazy("Fill"), _figure(lambda info: percent(info.fill))),
+        Column("error", gettext_lazy("Expected error"), _error, "whole"),
+        Column("memory", gettext_lazy("Memory"), _figure(lambda info: filesizeformat(info.bytes))),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+    ],
+    note=gettext_lazy(
+        "Bloom filters of this process. Between a third and half of the bits of the last layer are set when it is full."
+    ),
+    empty=gettext_lazy("No Bloom filter is used in this process."),
+)
 
 
 class BloomPanel(Panel):
@@ -56,7 +88,7 @@ class BloomPanel(Panel):
     title = gettext_lazy("Bloom filters")
     page = "analytics"
     order = 90
-    template_name = "django_redis_components/dashboard/panels/bloom.html"
+    template_name = "django_redis_components/dashboard/panels/table.html"
 
     def using(self) -> str:
         """Return the alias of the first filter; those on other connections are listed without figures."""
@@ -77,36 +109,5 @@ class BloomPanel(Panel):
         ]
 
     def context(self, value: list[BloomRow]) -> dict[str, Any]:
-        """Return the rows of the table."""
-        return {"rows": [_line(row) for row in value]}
-
-    def data(self, value: list[BloomRow]) -> list[dict[str, Any]]:
-        """Return the filters."""
-        return [dataclasses.asdict(row) for row in value]
-
-
-def _line(row: BloomRow) -> BloomLine:
-    info = row.info
-    if info is None:
-        return BloomLine(row.name, "", "", "", "", "", is_bad=True, note=row.note)
-    return BloomLine(
-        name=row.name,
-        items=number(info.items),
-        capacity=number(info.capacity),
-        fill=percent(info.fill),
-        error=_("%(expected)s of %(allowed)s")
-        % {"expected": percent(info.expected_error), "allowed": percent(info.error_rate)},
-        memory=filesizeformat(info.bytes),
-        is_bad=info.is_over_capacity,
-        note=_note(info),
-    )
-
-
-def _note(info: BloomInfo) -> str:
-    if info.is_over_capacity:
-        return _("More items than its capacity: rebuild it with a larger one.")
-    if info.is_rebuilding:
-        return _("a rebuild is running")
-    if not info.layers:
-        return _("empty")
-    return _("%(count)s layers") % {"count": number(info.layers)} if info.layers > 1 else ""
+        """Return the table."""
+        return _TABLE.context(value)

@@ -80,10 +80,6 @@ class RetentionPanel(AnalyticsPanel):
         caption = _("Users by day of sign-in, and the share that signed in again N days later")
         return {"tables": [_table(caption, "day", value, note)] if value else [], "is_retention": True}
 
-    def data(self, value: list[Cohort]) -> list[dict[str, Any]]:
-        """Return the rows."""
-        return [dataclasses.asdict(row) for row in value]
-
 
 class CohortsPanel(AnalyticsPanel):
     """The stored tables of cohorts of events."""
@@ -100,10 +96,6 @@ class CohortsPanel(AnalyticsPanel):
     def context(self, value: list[StoredCohorts]) -> dict[str, Any]:
         """Return the tables."""
         return {"tables": [_stored_table(table) for table in value], "is_retention": False}
-
-    def data(self, value: list[StoredCohorts]) -> list[dict[str, Any]]:
-        """Return the tables."""
-        return [dataclasses.asdict(table) for table in value]
 
 
 def _stored_table(table: StoredCohorts) -> CohortTable:

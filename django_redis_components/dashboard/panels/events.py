@@ -13,6 +13,7 @@ from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
+from django_redis_components.dashboard.table import Column, Table
 
 #: Events that are counted. Each takes 3 commands.
 MAX_EVENTS = 10
@@ -36,6 +37,16 @@ class EventCounts:
 
     rows: list[EventUsers]
     others: int
+
+
+_TABLE: Table[EventUsers] = Table(
+    [
+        Column("name", gettext_lazy("Event"), lambda row: row.name, "name"),
+        Column("day", gettext_lazy("Users today"), lambda row: row.day),
+        Column("week", gettext_lazy("This week"), lambda row: row.week),
+        Column("month", gettext_lazy("This month"), lambda row: row.month),
+    ]
+)
 
 
 class EventsPanel(AnalyticsPanel):
@@ -63,9 +74,8 @@ class EventsPanel(AnalyticsPanel):
 
     def context(self, value: EventCounts) -> dict[str, Any]:
         """Return the rows of the table."""
-        rows = [(row.name, number(row.day), number(row.week), number(row.month)) for row in value.rows]
-        return {"rows": rows, "others": number(value.others) if value.others else ""}
+        return {**_TABLE.context(value.rows), "others": number(value.others) if value.others else ""}
 
-    def data(self, value: EventCounts) -> list[dict[str, Any]]:
+    def data(self, value: EventCounts) -> list[EventUsers]:
         """Return the events."""
-        return [dataclasses.asdict(row) for row in value.rows]
+        return value.rows

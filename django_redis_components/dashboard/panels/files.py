@@ -11,10 +11,12 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
+from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.files import ChannelInfo, ConsumerProgress, FileInfo
 from django_redis_components.files.channel import FileChannel, info_flow, registered_channels
 
@@ -39,35 +41,12 @@ class ChannelRow:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChannelLine:
-    """A channel as texts."""
-
-    name: str
-    reserved: str
-    files: str
-    waiting: str
-    consumers: str
-    is_bad: bool
-    note: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FileLine:
-    """A file as texts."""
-
-    channel: str
-    name: str
-    size: str
-    progress: str
-
-
 class FilesPanel(Panel):
     """The file channels of this process."""
 
     name = "files"
     title = gettext_lazy("File channels")
-    page = "messaging"
+    page = "files"
     order = 30
     template_name = "django_redis_components/dashboard/panels/files.html"
 
@@ -92,56 +71,44 @@ class FilesPanel(Panel):
     def context(self, value: list[ChannelRow]) -> dict[str, Any]:
         """Return the rows of both tables."""
         read = [row.info for row in value if row.info is not None]
-        return {
-            "rows": [_channel_line(row) for row in value],
-            "files": [_file_line(info.name, file) for info in read for file in info.files],
-        }
-
-    def data(self, value: list[ChannelRow]) -> list[dict[str, Any]]:
-        """Return the channels."""
-        return [dataclasses.asdict(row) for row in value]
+        files = _FILES.context((info.name, file) for info in read for file in info.files)
+        return {**_CHANNELS.context(value), "files": files["table"]}
 
 
 def _row(channel: FileChannel, info: ChannelInfo | None, note: str) -> ChannelRow:
     return ChannelRow(channel.name, channel.using, info, len(channel.consumers), note)
 
 
-def _channel_line(row: ChannelRow) -> ChannelLine:
+def _reserved(row: ChannelRow) -> Cell:
     info = row.info
     if info is None:
-        return ChannelLine(row.name, "", "", "", "", is_bad=True, note=row.note)
-    return ChannelLine(
-        name=row.name,
-        reserved=_("%(reserved)s of %(limit)s, %(part)s")
-        % {
-            "reserved": filesizeformat(info.reserved_bytes),
-            "limit": filesizeformat(info.limit_bytes),
-            "part": percent(info.reserved_bytes / info.limit_bytes),
-        },
-        files=number(info.file_count),
-        waiting=number(info.waiting),
-        consumers=_consumers(info, row.consumers),
-        is_bad=bool(info.waiting),
-        note=_("Producers wait for room.") if info.waiting else "",
-    )
+        return Cell(kind="alarming")
+    facts = {
+        "reserved": filesizeformat(info.reserved_bytes),
+        "limit": filesizeformat(info.limit_bytes),
+        "part": percent(info.reserved_bytes / info.limit_bytes),
+    }
+    return Cell(_("%(reserved)s of %(limit)s, %(part)s") % facts, "alarming" if info.waiting else "")
 
 
-def _consumers(info: ChannelInfo, count: int) -> str:
+def _consumers(row: ChannelRow) -> str:
+    if row.info is None:
+        return ""
     texts = [
         _("%(consumer)s: %(count)s pending") % {"consumer": consumer, "count": number(pending)}
-        for consumer, pending in info.pending.items()
+        for consumer, pending in row.info.pending.items()
     ]
-    if count > len(texts):
-        texts.append(_("%(count)s more") % {"count": number(count - len(texts))})
+    if row.consumers > len(texts):
+        texts.append(_("%(count)s more") % {"count": number(row.consumers - len(texts))})
     return ", ".join(texts)
 
 
-def _file_line(channel: str, file: FileInfo) -> FileLine:
-    if file.is_ready:
-        progress = ", ".join(_progress(file, each) for each in file.consumers)
-    else:
-        progress = _("being published")
-    return FileLine(channel, file.name, filesizeformat(file.size), progress)
+def _note(row: ChannelRow) -> str:
+    return row.note if row.info is None else _("Producers wait for room.") if row.info.waiting else ""
+
+
+def _file_progress(file: FileInfo) -> str:
+    return ", ".join(_progress(file, each) for each in file.consumers) if file.is_ready else _("being published")
 
 
 def _progress(file: FileInfo, progress: ConsumerProgress) -> str:
@@ -149,3 +116,25 @@ def _progress(file: FileInfo, progress: ConsumerProgress) -> str:
         return _("%(consumer)s: done") % {"consumer": progress.consumer}
     part = percent(progress.read / file.size if file.size else 0)
     return _("%(consumer)s: %(part)s") % {"consumer": progress.consumer, "part": part}
+
+
+_CHANNELS: Table[ChannelRow] = Table(
+    [
+        Column("name", gettext_lazy("Name"), lambda row: row.name, "name"),
+        Column("reserved", gettext_lazy("Reserved"), _reserved, "whole"),
+        Column("files", gettext_lazy("Files"), lambda row: row.info.file_count if row.info else ""),
+        Column("waiting", gettext_lazy("Waiting producers"), lambda row: row.info.waiting if row.info else ""),
+        Column("consumers", gettext_lazy("Consumers"), _consumers, "whole"),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+    ],
+    empty=gettext_lazy("No file channel is used in this process."),
+)
+#: The rows are pairs of the name of a channel, and a file.
+_FILES: Table[tuple[str, FileInfo]] = Table(
+    [
+        Column("name", gettext_lazy("File"), lambda row: row[1].name, "name"),
+        Column("channel", gettext_lazy("Channel"), lambda row: row[0], "whole"),
+        Column("size", gettext_lazy("Size"), lambda row: filesizeformat(row[1].size)),
+        Column("progress", gettext_lazy("Progress"), lambda row: _file_progress(row[1]), "whole"),
+    ]
+)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panel import Panel
-from django_redis_components.dashboard.panels.table import TableColumn, table
+from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.scripts import SUMMARY
 
@@ -91,24 +91,9 @@ class ChatsPanel(Panel):
 
     def context(self, value: list[ChatRow]) -> dict[str, Any]:
         """Return the table."""
-        columns = [
-            TableColumn(_("Chat"), "drc-name"),
-            TableColumn(_("Members")),
-            TableColumn(_("Sent")),
-            TableColumn(_("Stored")),
-            TableColumn(_("Unread, by member"), "drc-whole"),
-            TableColumn(_("Memory")),
-        ]
-        rows = [
-            (row.id, number(row.members), number(row.sent), number(row.stored), _lag(row), filesizeformat(row.bytes))
-            for row in value
-        ]
         note = _("At most the %(count)s newest chats, each with the members who have read least.")
-        return table(columns, rows, note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
-
-    def data(self, value: list[ChatRow]) -> list[dict[str, Any]]:
-        """Return the chats."""
-        return [dataclasses.asdict(row) for row in value]
+        table = Table(_CHATS, note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
+        return table.context(value)
 
 
 class MailboxesPanel(Panel):
@@ -127,29 +112,8 @@ class MailboxesPanel(Panel):
 
     def context(self, value: list[MailboxRow]) -> dict[str, Any]:
         """Return the table."""
-        columns = [
-            TableColumn(_("Owner"), "drc-name"),
-            TableColumn(_("Sent")),
-            TableColumn(_("Unread")),
-            TableColumn(_("Dropped up to")),
-            TableColumn(_("Memory")),
-        ]
-        rows = [
-            (
-                row.owner,
-                number(row.sent),
-                number(row.unread),
-                number(row.dropped) if row.dropped else "–",
-                filesizeformat(row.bytes),
-            )
-            for row in value
-        ]
         note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
-        return table(columns, rows, note=note, empty=_("There are no mailboxes."))
-
-    def data(self, value: list[MailboxRow]) -> list[dict[str, Any]]:
-        """Return the mailboxes."""
-        return [dataclasses.asdict(row) for row in value]
+        return Table(_MAILBOXES, note=note, empty=_("There are no mailboxes.")).context(value)
 
 
 class BroadcastsPanel(Panel):
@@ -168,15 +132,9 @@ class BroadcastsPanel(Panel):
 
     def context(self, value: list[BroadcastRow]) -> dict[str, Any]:
         """Return the table."""
-        columns = [TableColumn(_("Channel"), "drc-name"), TableColumn(_("Subscribed processes"))]
-        rows = [(row.channel, number(row.subscribers)) for row in value]
         note = _("At most the %(count)s channels with the latest subscriptions. A process subscribes once.")
         empty = _("No process has subscribed to a broadcast.")
-        return table(columns, rows, note=note % {"count": MAX_BROADCASTS}, empty=empty)
-
-    def data(self, value: list[BroadcastRow]) -> list[dict[str, Any]]:
-        """Return the channels."""
-        return [dataclasses.asdict(row) for row in value]
+        return Table(_BROADCASTS, note=note % {"count": MAX_BROADCASTS}, empty=empty).context(value)
 
 
 def _read_each(
@@ -239,3 +197,24 @@ def _broadcast_row(channel: str, replies: Sequence[Any]) -> BroadcastRow:
 
 def _memory(key: str) -> Command:
     return Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)
+
+
+_CHATS: list[Column[ChatRow]] = [
+    Column("id", gettext_lazy("Chat"), lambda row: row.id, "name"),
+    Column("members", gettext_lazy("Members"), lambda row: row.members),
+    Column("sent", gettext_lazy("Sent"), lambda row: row.sent),
+    Column("stored", gettext_lazy("Stored"), lambda row: row.stored),
+    Column("lag", gettext_lazy("Unread, by member"), _lag, "whole"),
+    Column("bytes", gettext_lazy("Memory"), lambda row: filesizeformat(row.bytes)),
+]
+_MAILBOXES: list[Column[MailboxRow]] = [
+    Column("owner", gettext_lazy("Owner"), lambda row: row.owner, "name"),
+    Column("sent", gettext_lazy("Sent"), lambda row: row.sent),
+    Column("unread", gettext_lazy("Unread"), lambda row: row.unread),
+    Column("dropped", gettext_lazy("Dropped up to"), lambda row: row.dropped or None),
+    Column("bytes", gettext_lazy("Memory"), lambda row: filesizeformat(row.bytes)),
+]
+_BROADCASTS: list[Column[BroadcastRow]] = [
+    Column("channel", gettext_lazy("Channel"), lambda row: row.channel, "name"),
+    Column("subscribers", gettext_lazy("Subscribed processes"), lambda row: row.subscribers),
+]

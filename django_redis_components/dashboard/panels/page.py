@@ -7,24 +7,26 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exception_text import safe_text
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.bounded_client import UnboundedRead
-from django_redis_components.dashboard.elements import cost_note
-from django_redis_components.dashboard.formats import Timestamp
-from django_redis_components.dashboard.json_data import cost_data, time_data
-from django_redis_components.dashboard.outages import outage_of
-from django_redis_components.dashboard.panel import Panel, panels_of
-from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded
-from django_redis_components.dashboard.panels.reading import PanelResult
-from django_redis_components.dashboard.panels.snapshot import PanelSnapshot
+from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
+from django_redis_components.dashboard.json_data import JSONEncoder
+from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.panel import Panel, add_own_panels, panels_of
+from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded, budget_of
+from django_redis_components.dashboard.panels.reading import PanelResult, panel_parts, panel_results, read_parts
+from django_redis_components.dashboard.snapshot import Snapshot
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -47,41 +49,40 @@ class ShownPanel:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PanelPage:
-    """The content of a page that consists of panels."""
-
-    panels: list[ShownPanel]
-    read_at: Timestamp
-    zone: str
-    cost: str
-
-
 def permitted_panels(page: str, request: HttpRequest) -> list[Panel]:
     """Return the panels of a page that the user may view."""
+    add_own_panels()
     return [panel for panel in panels_of(page) if not panel.permission or request.user.has_perm(panel.permission)]
 
 
-def build_page(snapshot: PanelSnapshot, *, request: HttpRequest) -> PanelPage:
-    """Return the page of a snapshot, formatted in the active language."""
-    return PanelPage(
-        panels=show_panels(snapshot.panels, request),
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+def read(request: PageRequest) -> Snapshot[list[PanelResult]]:
+    """Read the panels of the page that the user may view.
+
+    Raises:
+        SnapshotFailed: Redis could not be read for any of them.
+    """
+    cost = Cost()
+    try:
+        endpoint = connections.endpoint(conf.settings().dashboard.using)
+    except ConfigurationError as exc:
+        raise SnapshotFailed(exc, "") from exc
+    panels = permitted_panels(request.page.slug, request.http)
+    parts = panel_parts(panels, budget_of(request.page.slug), request.http.GET)
+    results = panel_results(panels, read_parts(parts, cost))
+    errors = [result.error for result in results if result.error is not None or result.was_read]
+    if errors and all(isinstance(error, RedisError | ConfigurationError) for error in errors):
+        raise SnapshotFailed(errors[0] or RedisError(), str(endpoint))
+    return Snapshot(results, timezone.now(), cost, str(endpoint), endpoint.kind == "cluster")
 
 
-def page_data(snapshot: PanelSnapshot) -> dict[str, Any]:
-    """Return the JSON of a snapshot. A panel that failed is null and listed in ``errors``."""
-    return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
-        **panel_data(snapshot.panels),
-        "days_time_zone": formats.days_zone(),
-        "cost": cost_data(snapshot.cost),
-    }
+def context(request: PageRequest, snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    return {"page": {"panels": show_panels(snapshot.value, request.http)}}
+
+
+def panel_page_data(snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:
+    """Return the JSON of panels. One that failed is null and listed in ``errors``."""
+    return {**panel_data(snapshot.value), "days_time_zone": formats.days_zone()}
 
 
 def show_panels(results: Iterable[PanelResult], request: HttpRequest) -> list[ShownPanel]:
@@ -122,7 +123,7 @@ def _json(result: PanelResult) -> Any:
     """Return the panel's data in types of JSON, so that an unknown type fails here and not in the response."""
     if result.error is not None:
         raise result.error
-    return json.loads(json.dumps(result.panel.data(result.value), cls=DjangoJSONEncoder))
+    return json.loads(json.dumps(result.panel.data(result.value), cls=JSONEncoder))
 
 
 def _note(result: PanelResult, error: Exception) -> str:

@@ -68,10 +68,6 @@ class RankingsPanel(AnalyticsPanel):
         """Return the tables."""
         return {"tables": [_table(top) for top in value]}
 
-    def data(self, value: list[RankingTop]) -> list[dict[str, Any]]:
-        """Return the rankings."""
-        return [dataclasses.asdict(top) for top in value]
-
 
 def _table(top: RankingTop) -> RankingTable:
     window = {"all": _("all time"), "day": _("today"), "week": _("this week"), "month": _("this month")}[top.window]

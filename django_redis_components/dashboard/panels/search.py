@@ -11,12 +11,11 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.core import conf
 from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.elements import NO_VALUE
-from django_redis_components.dashboard.formats import duration, number
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
-from django_redis_components.dashboard.panels.drift import drift_text
+from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read
+from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.search import QueryStats, SearchSize, registered
 from django_redis_components.search.index import size_flow, stats_flow
 
@@ -42,18 +41,25 @@ class SearchRow:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SearchLine:
-    """An index as texts."""
+def _note(row: SearchRow) -> str:
+    """Return why an index was not read, or what a rebuild does with its memory."""
+    if row.note or row.size is None:
+        return row.note
+    if row.size.is_rebuilding:
+        return _("a rebuild is running")
+    return _("data of an abandoned rebuild is deleted by the next writes") if row.size.has_old_data else ""
 
-    name: str
-    documents: str
-    terms: str
-    drift: str
-    is_bad: bool
-    slowest: list[tuple[str, str]]
-    without_result: list[tuple[str, str]]
-    note: str
+
+_TABLE: Table[SearchRow] = Table(
+    [
+        Column("name", gettext_lazy("Name"), lambda row: row.name, "name"),
+        Column("documents", gettext_lazy("Documents"), lambda row: row.size.documents if row.size else None),
+        Column("terms", gettext_lazy("Terms"), lambda row: row.size.terms if row.size else None),
+        Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check), "whole"),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+    ],
+    empty=gettext_lazy("No search index of a model is registered in this process."),
+)
 
 
 class SearchPanel(Panel):
@@ -61,7 +67,7 @@ class SearchPanel(Panel):
 
     name = "search"
     title = gettext_lazy("Search indexes")
-    page = "autocomplete"
+    page = "indexes"
     order = 20
     template_name = "django_redis_components/dashboard/panels/search.html"
 
@@ -90,30 +96,5 @@ class SearchPanel(Panel):
         return rows + [SearchRow(each.name, None, None, None, note) for each, note in zip(others, notes, strict=True)]
 
     def context(self, value: list[SearchRow]) -> dict[str, Any]:
-        """Return the rows of the tables."""
-        return {"rows": [_line(row) for row in value]}
-
-    def data(self, value: list[SearchRow]) -> list[dict[str, Any]]:
-        """Return the indexes."""
-        return [dataclasses.asdict(row) for row in value]
-
-
-def _line(row: SearchRow) -> SearchLine:
-    queries = row.queries or QueryStats((), ())
-    return SearchLine(
-        name=row.name,
-        documents=number(row.size.documents) if row.size else NO_VALUE,
-        terms=number(row.size.terms) if row.size else NO_VALUE,
-        drift=drift_text(row.check),
-        is_bad=bool(row.check and row.check.differences),
-        slowest=[(query, duration(seconds)) for query, seconds in queries.slowest[:MAX_QUERIES]],
-        without_result=[(query, number(count)) for query, count in queries.without_result[:MAX_QUERIES]],
-        note=row.note or _state(row.size),
-    )
-
-
-def _state(size: SearchSize | None) -> str:
-    """Return what a rebuild does with the memory of an index."""
-    if size and size.is_rebuilding:
-        return _("a rebuild is running")
-    return _("data of an abandoned rebuild is deleted by the next writes") if size and size.has_old_data else ""
+        """Return the table, and the indexes with queries."""
+        return {**_TABLE.context(value), "rows": [row for row in value if row.queries], "limit": f":{MAX_QUERIES}"}

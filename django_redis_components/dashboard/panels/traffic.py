@@ -21,6 +21,7 @@ from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel, chart_days, visitors_counter
+from django_redis_components.dashboard.table import Column, Table
 
 #: Rows of each table.
 TOP = 10
@@ -81,8 +82,8 @@ class TrafficPanel(AnalyticsPanel):
             return {"chart": None}
         recent = _("Visitors in 24 hours") if value.recent.exact_range else _("Visitors in 24 hours (sum of 2 days)")
         facts = [
-            (_("Visitors in the last 5 minutes"), f"≈\N{NO-BREAK SPACE}{number(value.live)}"),
-            (recent, f"≈\N{NO-BREAK SPACE}{number(value.recent)}"),
+            (_("Visitors in the last 5 minutes"), _about(int(value.live))),
+            (recent, _about(int(value.recent))),
             (_("Views today"), number(list(value.days.values())[-1])),
             (_("Views in %(days)d days") % {"days": len(value.days)}, number(sum(value.days.values()))),
         ]
@@ -105,7 +106,7 @@ class TopPagesPanel(AnalyticsPanel):
     name = "top-pages"
     title = gettext_lazy("Top pages today")
     order = 30
-    template_name = "django_redis_components/dashboard/panels/top_pages.html"
+    template_name = "django_redis_components/dashboard/panels/table.html"
 
     def read(self) -> Flow[TopPages]:
         """Read the pages and the sum, then the visitors of each page."""
@@ -118,12 +119,16 @@ class TopPagesPanel(AnalyticsPanel):
         return TopPages(views.name, day, rows, total)
 
     def context(self, value: TopPages) -> dict[str, Any]:
-        """Return the rows of the table."""
-        rows = [
-            (page, number(views), _share(views, value.total), number(visitors) if visitors else "")
-            for page, views, visitors in value.pages
+        """Return the table, with the views of all pages."""
+        columns: list[Column[tuple[str, int, int]]] = [
+            Column("page", _("Page"), lambda row: row[0], "name", total=lambda rows: _("All pages")),
+            Column("views", _("Views"), lambda row: row[1], total=lambda rows: value.total),
+            Column("share", _("Share"), lambda row: _share(row[1], value.total)),
+            Column("visitors", _("Visitors"), lambda row: _about(row[2]) if row[2] else ""),
         ]
-        return {"rows": rows, "total": number(value.total)}
+        empty = _("No page views today. To count page views, append this to MIDDLEWARE:")
+        table = Table(columns, empty=empty, example="django_redis_components.analytics.AnalyticsMiddleware")
+        return table.context(value.pages, totals=value.pages)
 
     def data(self, value: TopPages) -> dict[str, Any]:
         """Return the pages and the sum."""
@@ -180,6 +185,10 @@ def _views() -> PageViews:
 def _sum_flow(views: PageViews, dimension: Dimension, day: date) -> Flow[int]:
     found: bytes | None = yield Read("ZSCORE", value_key(views.name, dimension, "month", day), SUM)
     return int(float(found or 0))
+
+
+def _about(estimate: int) -> str:
+    return f"≈\N{NO-BREAK SPACE}{number(estimate)}"
 
 
 def _share(views: int, total: int) -> str:

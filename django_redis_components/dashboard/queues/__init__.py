@@ -1,1 +1,40 @@
-"""The page of one queue: depths, throughput, wait and run times, errors."""
+"""The page of one queue: its tasks, throughput and errors; and changes of the queue and of selected tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from django_redis_components.core import keys
+from django_redis_components.dashboard.page import Page, PageRequest, hook
+
+
+class QueuePage(Page):
+    """The pages of queues. They require the permission of the overview, and each change its own."""
+
+    slug = "queues"
+    title = _("task queues")
+    name = _("task queue")
+    permission = "view_overview"
+    permissions = (
+        ("pause_queue", "Can pause and resume queues"),
+        ("purge_queue", "Can purge queues"),
+        ("restore_task", "Can restore purged and deleted tasks"),
+    )
+    templates = "queue"
+    is_object = True
+    parse = hook("page.parse")
+    read = hook("page.read")
+    data = hook("data.queue_data")
+    context = hook("page.context")
+    verbs = hook("change_views.VIEWS")
+
+    def parse_id(self, text: str) -> str:
+        """Return the name of a queue."""
+        return keys.validate_name(text, "queue name")
+
+    def heading(self, request: PageRequest) -> Any:
+        """Return the heading, with the name."""
+        return gettext("Queue %(name)s") % {"name": request.object_id}

@@ -2,93 +2,41 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.admin.utils import quote
-from django.core.exceptions import ImproperlyConfigured, PermissionDenied, SuspiciousOperation
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
-from django.urls import NoReverseMatch, reverse
+from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard import formats, outages, responses, verbs
+from django_redis_components.dashboard import formats, verbs
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.forms import PauseForm
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.store import queues as control
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
 
 logger = guarded_logger("django_redis_components.dashboard")
 
-#: Longest pause with an end, in minutes: a year.
-MAX_PAUSE_MIN = 525_600
 
-
-def queue_url(model_admin: ModelAdmin[Any], verb: str, queue: str) -> str:
-    """Return the URL of a queue's page ("change"), or of a verb."""
-    name = f"admin:{model_admin.opts.app_label}_queues_{verb}"
-    return reverse(name, args=[quote(queue)], current_app=model_admin.admin_site.name)
-
-
-def task_url(model_admin: ModelAdmin[Any], task_id: str) -> str:
-    """Return the URL of a task's page, or "" if there is none."""
-    name = f"admin:{model_admin.opts.app_label}_task_change"
-    try:
-        return reverse(name, args=[quote(task_id)], current_app=model_admin.admin_site.name)
-    except NoReverseMatch:
-        return ""
-
-
-def guarded(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return a view that responds with 503 while Redis cannot be read, or has corrupt values."""
-
-    @functools.wraps(view)
-    def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
-        try:
-            return view(model_admin, request, *args, **options)
-        except (ImproperlyConfigured, PermissionDenied, Http404, SuspiciousOperation):
-            raise
-        except Exception as exc:
-            if not isinstance(exc, RedisError | RedisComponentsError):
-                logger.exception("The confirmation of a change failed.")
-            outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
-            return responses.outage_response(model_admin, request, outage)
-
-    return wrapper
-
-
-def pause(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+def pause(request: PageRequest) -> HttpResponse:
     """Ask for the reason and the end of a pause (GET), or pause (POST)."""
-    reason, minutes = request.POST.get("reason", "").strip(), request.POST.get("minutes", "").strip()
-    is_valid = not minutes or (minutes.isascii() and minutes.isdigit() and 0 < len(minutes) < 8)
-    end_min = int(minutes) if minutes and is_valid else 0
-    problem = ""
-    if not is_valid or end_min > MAX_PAUSE_MIN or (minutes and not end_min):
-        problem = _("Minutes: expected a whole number from 1 to %(most)s.") % {"most": number(MAX_PAUSE_MIN)}
-    elif len(reason) > control.MAX_NOTE:
-        problem = _("Reason: expected at most %(most)s characters.") % {"most": number(control.MAX_NOTE)}
-    back = queue_url(model_admin, "change", queue)
-    if request.method == "POST" and not problem:
+    queue = request.object_id
+    back = request.links.queue(queue)
+    form = PauseForm(request.http.POST if request.is_post else None)
+    if form.is_valid():
+        end_min, reason = form.cleaned_data["minutes"], form.cleaned_data["reason"]
         action = f"Pause queue {queue!r}" + (f" for {end_min} min" if end_min else "")
-        author = request.user.get_username()[: control.MAX_NOTE]
-        execute = partial(_pause, queue, reason, author, end_min)
-        return verbs.execute(model_admin, request, Change(changes.PAUSE, queue, action, execute, back))
+        execute = partial(_pause, queue, reason, request.author[: control.MAX_NOTE], end_min)
+        return verbs.execute(request, Change(changes.PAUSE, queue, action, execute, back))
     confirmation = Confirmation(
         title=_("Pause queue %(name)s") % {"name": queue},
         button=_("Pause"),
@@ -97,21 +45,19 @@ def pause(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> Htt
             Check(_("Running tasks continue. New tasks are accepted, and wait.")),
             Check(_("“Resume” ends the pause at any time.")),
         ],
-        inputs=[
-            Input("reason", _("Reason (optional)"), reason, length=control.MAX_NOTE),
-            Input("minutes", _("Resume after minutes (optional)"), minutes, kind="number"),
-        ],
+        form=form,
         is_danger=False,
     )
-    return verbs.confirm(model_admin, request, confirmation, problem if request.method == "POST" else "")
+    return verbs.confirm(request, confirmation, form.problem)
 
 
-def resume(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+def resume(request: PageRequest) -> HttpResponse:
     """Ask for confirmation (GET), or resume (POST)."""
-    back = queue_url(model_admin, "change", queue)
-    if request.method == "POST":
+    queue = request.object_id
+    back = request.links.queue(queue)
+    if request.is_post:
         change = Change(changes.RESUME, queue, f"Resume queue {queue!r}", partial(_resume, queue), back)
-        return verbs.execute(model_admin, request, change)
+        return verbs.execute(request, change)
     confirmation = Confirmation(
         title=_("Resume queue %(name)s") % {"name": queue},
         button=_("Resume"),
@@ -119,27 +65,25 @@ def resume(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> Ht
         checks=[Check(_("Workers fetch its tasks again at once."))],
         is_danger=False,
     )
-    return verbs.confirm(model_admin, request, confirmation)
+    return verbs.confirm(request, confirmation)
 
 
-@guarded
-def purge(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+def purge(request: PageRequest) -> HttpResponse:
     """Ask for confirmation of a purge, or purge."""
-    ticket, back = verbs.ticket_of(request, changes.PURGE), queue_url(model_admin, "change", queue)
+    queue = request.object_id
+    ticket, back = verbs.ticket_of(request.http, changes.PURGE), request.links.queue(queue)
     if ticket.is_confirmed and ticket.selection["queue"] == queue:
         action = f"Purge queue {queue!r}, tasks until {ticket.selection['until_ms']} ms"
-        execute = partial(_purge, model_admin, request, ticket.selection)
-        return verbs.execute(model_admin, request, Change(changes.PURGE, queue, action, execute, back))
-    found = changes.preview_purge(queue, partial(task_url, model_admin))
+        execute = partial(_purge, request, ticket.selection)
+        return verbs.execute(request, Change(changes.PURGE, queue, action, execute, back))
+    found = changes.preview_purge(queue, request.links.task)
     preview = found.preview
     question = ngettext(
         "Purge %(count)s pending task of the queue “%(queue)s”?",
         "Purge %(count)s pending tasks of the queue “%(queue)s”?",
         preview.count,
     ) % {"count": preview.count_text, "queue": queue}
-    gentler = []
-    if verbs.is_allowed(request, changes.PAUSE):
-        gentler.append((_("Pause the queue…"), queue_url(model_admin, "pause", queue)))
+    pause_url = request.links.queue(queue, "pause")
     confirmation = Confirmation(
         title=_("Purge queue %(name)s") % {"name": queue},
         button=ngettext("Purge %(count)s task", "Purge %(count)s tasks", preview.count) % {"count": preview.count_text},
@@ -151,26 +95,26 @@ def purge(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> Htt
             Check(changes.kept_text(found.depth)),
             Check(_("Unique keys of the removed tasks are free: the same task can be enqueued again."), "caution"),
         ],
-        fields={"ticket": verbs.sign(request, changes.PURGE, found.selection)},
+        fields={"ticket": verbs.sign(request.http, changes.PURGE, found.selection)},
         typed=(queue, _("Type the queue’s name to confirm: %(name)s") % {"name": queue}),
         impossible="" if preview.count > 0 else _("The queue has no pending tasks."),
-        gentler=gentler,
+        gentler=[(_("Pause the queue…"), pause_url)] if pause_url else [],
         **previewed(preview),
     )
-    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+    return verbs.confirm(request, confirmation, ticket.problem)
 
 
-@guarded
-def restore(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+def restore(request: PageRequest) -> HttpResponse:
     """Ask for confirmation of the undo of a purge or deletion (GET), or restore its tasks (POST)."""
-    form = request.POST if request.method == "POST" else request.GET
-    trash, back = form.get("trash", ""), queue_url(model_admin, "change", queue)
+    queue = request.object_id
+    form = request.form
+    trash, back = form.get("trash", ""), request.links.queue(queue)
     if not 0 < len(trash) <= 100:
         return HttpResponseBadRequest("Required: trash.", "text/plain")
-    if request.method == "POST":
+    if request.is_post:
         action = f"Restore trash {trash!r} of queue {queue!r}"
         change = Change(changes.RESTORE, queue, action, partial(_restore, queue, trash), back)
-        return verbs.execute(model_admin, request, change)
+        return verbs.execute(request, change)
     entry = changes.count_of_trash(queue, trash)
     count = entry.count if entry else 0
     confirmation = Confirmation(
@@ -187,16 +131,15 @@ def restore(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> H
         else _("There is nothing to restore: it was restored before, or is older than 24 hours."),
         is_danger=False,
     )
-    return verbs.confirm(model_admin, request, confirmation)
+    return verbs.confirm(request, confirmation)
 
 
-@guarded
-def change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, verb: Verb) -> HttpResponse:
+def change_tasks(request: PageRequest, verb: Verb) -> HttpResponse:
     """Ask for confirmation of a retry or deletion of selected tasks, or make it."""
-    ticket = verbs.ticket_of(request, verb)
+    queue, ticket = request.object_id, verbs.ticket_of(request.http, verb)
     if ticket.is_confirmed and ticket.selection["queue"] == queue:
-        return _execute_tasks(model_admin, request, verb, ticket.selection)
-    form = request.POST if request.method == "POST" else request.GET
+        return _execute_tasks(request, verb, ticket.selection)
+    form = request.form
     try:
         query, ids = _selected(form, ticket.selection)
     except ValueError as exc:
@@ -204,15 +147,15 @@ def change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str,
     if query.state not in (RETRIED if verb is changes.RETRY else DELETED):
         return HttpResponseBadRequest(f"state={query.state!r}: its tasks cannot be changed so.", "text/plain")
     if ids is not None and not ids:
-        messages.warning(request, _("Select at least one task."))
-        return HttpResponseRedirect(f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}")
-    url_of = partial(task_url, model_admin)
+        messages.warning(request.http, _("Select at least one task."))
+        return HttpResponseRedirect(f"{request.links.queue(queue)}?{query.encoded()}")
+    url_of = request.links.task
     if ids is None:
         [(preview, selection)] = changes.preview_matching([queue], query, url_of)
     else:
         preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
-    confirmation = _tasks_confirmation(model_admin, request, verb, queue, query, preview, selection)
-    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+    confirmation = _tasks_confirmation(request, verb, queue, query, preview, selection)
+    return verbs.confirm(request, confirmation, ticket.problem)
 
 
 def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | None]:
@@ -229,8 +172,7 @@ def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | N
 
 
 def _tasks_confirmation(
-    model_admin: ModelAdmin[Any],
-    request: HttpRequest,
+    request: PageRequest,
     verb: Verb,
     queue: str,
     query: TaskQuery,
@@ -264,41 +206,41 @@ def _tasks_confirmation(
     return Confirmation(
         title=title,
         button=button % names,
-        back=f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}",
+        back=f"{request.links.queue(queue)}?{query.encoded()}",
         question=question % names,
         checks=checks,
-        fields={"ticket": verbs.sign(request, verb, selection)},
+        fields={"ticket": verbs.sign(request.http, verb, selection)},
         impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
         is_danger=verb is changes.DELETE,
         **previewed(preview),
     )
 
 
-def _execute_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Any) -> HttpResponse:
+def _execute_tasks(request: PageRequest, verb: Verb, selection: Any) -> HttpResponse:
     queue, state = selection["queue"], selection["state"]
     which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
     action = f"{verb.name.capitalize()} {state} tasks of queue {queue!r} until {selection['until_ms']} ms ({which})"
     query = TaskQuery(state, **selection.get("filters", {}))
-    back = f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}"
-    execute = partial(_change_tasks, model_admin, request, verb, selection)
-    return verbs.execute(model_admin, request, Change(verb, queue, action, execute, back))
+    back = f"{request.links.queue(queue)}?{query.encoded()}"
+    execute = partial(_change_tasks, request, verb, selection)
+    return verbs.execute(request, Change(verb, queue, action, execute, back))
 
 
-def _change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Any) -> Outcome:
+def _change_tasks(request: PageRequest, verb: Verb, selection: Any) -> Outcome:
     trash = control.new_op()
     done, is_left = changes.change_tasks(verb, selection, trash)
     if verb is changes.RETRY:
         message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", done)
         return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} retried")
     message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", done)
-    undo = undo_links(model_admin, request, selection["queue"], trash) if done else ()
+    undo = undo_links(request, selection["queue"], trash) if done else ()
     return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} deleted, trash {trash}", undo)
 
 
-def _purge(model_admin: ModelAdmin[Any], request: HttpRequest, selection: Any) -> Outcome:
+def _purge(request: PageRequest, selection: Any) -> Outcome:
     done, is_left = changes.purge(selection)
     message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
-    undo = undo_links(model_admin, request, selection["queue"], selection["trash"]) if done else ()
+    undo = undo_links(request, selection["queue"], selection["trash"]) if done else ()
     return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
 
 
@@ -328,11 +270,10 @@ def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()
     return Outcome(log, text, done > 0 and not is_left, links)
 
 
-def undo_links(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, trash: str) -> list[tuple[str, str]]:
+def undo_links(request: PageRequest, queue: str, trash: str) -> list[tuple[str, str]]:
     """Return the link to the undo of a purge or deletion, if the user may undo it."""
-    if not verbs.is_allowed(request, changes.RESTORE):
-        return []
-    return [(_("Undo…"), f"{queue_url(model_admin, 'restore', queue)}?trash={trash}")]
+    url = request.links.queue(queue, "restore")
+    return [(_("Undo…"), f"{url}?trash={trash}")] if url else []
 
 
 def undo_text(preview: Preview) -> str:
@@ -357,20 +298,12 @@ def previewed(preview: Preview) -> dict[str, Any]:
     }
 
 
-def _retry_view(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
-    return change_tasks(model_admin, request, queue, verb=changes.RETRY)
-
-
-def _delete_view(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
-    return change_tasks(model_admin, request, queue, verb=changes.DELETE)
-
-
 #: The view of each verb.
-VIEWS: tuple[tuple[Verb, Any], ...] = (
+VIEWS = (
     (changes.PAUSE, pause),
     (changes.RESUME, resume),
     (changes.PURGE, purge),
     (changes.RESTORE, restore),
-    (changes.RETRY, _retry_view),
-    (changes.DELETE, _delete_view),
+    (changes.RETRY, partial(change_tasks, verb=changes.RETRY)),
+    (changes.DELETE, partial(change_tasks, verb=changes.DELETE)),
 )

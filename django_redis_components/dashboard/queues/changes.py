@@ -19,7 +19,7 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
-from django_redis_components.dashboard.models import Queues
+from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
 from django_redis_components.dashboard.verbs import NameCount, Verb
@@ -28,12 +28,12 @@ from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks
 
 #: Verbs of queues. The entries in the admin's log link to the queue.
-PAUSE = Verb("pause", "pause_queue", Queues)
-RESUME = Verb("resume", "pause_queue", Queues)
-PURGE = Verb("purge", "purge_queue", Queues)
-RESTORE = Verb("restore", "restore_task", Queues)
-RETRY = Verb("retry", "retry_task", Queues)
-DELETE = Verb("delete", "delete_task", Queues)
+PAUSE = Verb("pause", "pause_queue", MODELS["queues"])
+RESUME = Verb("resume", "pause_queue", MODELS["queues"])
+PURGE = Verb("purge", "purge_queue", MODELS["queues"])
+RESTORE = Verb("restore", "restore_task", MODELS["queues"])
+RETRY = Verb("retry", "retry_task", MODELS["queues"])
+DELETE = Verb("delete", "delete_task", MODELS["queues"])
 
 #: Most tasks that a form may tick.
 MAX_TICKED = 200

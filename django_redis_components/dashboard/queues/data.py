@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.error_text import shown_error
-from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, quantiles_data, time_data
+from django_redis_components.dashboard.json_data import fields_of, metrics_data, quantiles_data
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
-def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
+def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return a snapshot."""
+    snapshot = read.value
     last_hour, last_day = metrics_data(snapshot.minutes), metrics_data(snapshot.hours)
     return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
-        "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
+        "queue": {**fields_of(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
         "tasks": [
-            {"name": task.name or None, **dataclasses.asdict(task.totals), **quantiles_data(task)}
+            {"name": task.name or None, **fields_of(task.totals), **quantiles_data(task)}
             for task in snapshot.minutes.tasks
         ],
         "failures": [
             {
-                **dataclasses.asdict(group),
-                "first_at": time_data(group.first_at),
-                "last_at": time_data(group.last_at),
+                **fields_of(group),
                 "message": shown_error(group.message),
-                "minutes": [{"at": time_data(at), "count": count} for at, count in group.minutes],
+                "minutes": [{"at": at, "count": count} for at, count in group.minutes],
                 "sample": _sample_data(group),
             }
             for group in snapshot.errors
         ],
         "listing": _listing_data(snapshot),
-        "trash": [{"id": each.id, "at": time_data(each.at), "count": each.count} for each in snapshot.trash],
-        "cost": cost_data(snapshot.cost),
+        "trash": snapshot.trash,
     }
 
 
@@ -53,10 +47,7 @@ def task_data(task: ScannedTask) -> dict[str, Any]:
         "arguments": arguments_text(record) if task.size <= MAX_MESSAGE else None,
         "arguments_bytes": task.size,
         "attempts": attempts_of(record),
-        **{
-            name: time_data(time_of(record, name))
-            for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")
-        },
+        **{name: time_of(record, name) for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")},
         "error": {"class": task.error_class, "message": shown_error(task.error_text)} if task.error_class else None,
     }
 

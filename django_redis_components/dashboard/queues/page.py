@@ -2,97 +2,85 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from urllib.parse import urlencode
+from typing import Any
 
+from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note, pause_note
+from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
-from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
+from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
+from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
 from django_redis_components.dashboard.queues.throughput import (
-    TaskMetricsRow,
     drain_time,
     hours_chart,
     minutes_chart,
     quantile_text,
     task_row,
 )
-from django_redis_components.taskqueue import ErrorGroup
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEntry
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """An error group. `task_id` is its latest task; `query` that of the link to its failed tasks."""
-
-    kind: str
-    message: str
-    location: str
-    count: str
-    final: str
-    first: Timestamp
-    last: Timestamp
-    task_id: str
-    query: str
+def parse(request: PageRequest) -> TaskQuery:
+    """Return the state, the filters and the page of the list of tasks."""
+    return query_of(request.http.GET)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrashRow:
-    """Tasks that can be restored. `query` is that of the link to the undo."""
+def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
+    """Read the queue. A fragment has no list of tasks.
 
-    text: str
-    query: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuePage:
-    """The content of the page."""
-
-    name: str
-    paused: str
-    is_paused: bool
-    states: list[StateTab]
-    listing: TaskList | None
-    trash: list[TrashRow]
-    throughput: list[Tile]
-    charts: list[ChartPanel]
-    tasks: list[TaskMetricsRow]
-    errors: list[ErrorRow]
-    read_at: Timestamp
-    zone: str
-    cost: str
+    Raises:
+        Http404: it is not known.
+    """
+    name = request.object_id
+    snapshot = snapshots.read(read_queue(name, request.query, with_list=not request.is_fragment))
+    if not snapshot.value.is_known:
+        raise Http404(
+            f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."
+        )
+    return snapshot
 
 
-def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueuePage:
+def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    name, links = request.object_id, request.links
+    return {
+        "page": build_page(snapshot.value, url_of=links.task),
+        "page_url": links.queue(name),
+        "actions_url": links.actions("queues", name),
+        "verbs": links.verbs(name),
+    }
+
+
+def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
     """Return the page of a snapshot.
 
     Args:
         url_of: returns the URL of a task's page, or "".
     """
     depth, at = snapshot.depth, snapshot.at
-    return QueuePage(
-        name=depth.name,
-        paused=pause_note(depth.paused, at) if depth.paused else "",
-        is_paused=depth.paused is not None,
-        states=state_tabs(snapshot),
-        listing=task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
-        trash=[_trash_row(entry, at) for entry in snapshot.trash],
-        throughput=[*_throughput_tiles(snapshot)],
-        charts=[*_charts(snapshot)],
-        tasks=[task_row(task) for task in snapshot.minutes.tasks],
-        errors=[_error_row(group, at) for group in snapshot.errors],
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+    return {
+        "name": depth.name,
+        "paused": pause_note(depth.paused, at) if depth.paused else "",
+        "is_paused": depth.paused is not None,
+        "states": state_tabs(snapshot),
+        "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
+        "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
+        "throughput": [*_throughput_tiles(snapshot)],
+        "charts": [*_charts(snapshot)],
+        "tasks": [task_row(task) for task in snapshot.minutes.tasks],
+        "errors": [(group, group_line(group)) for group in snapshot.errors],
+    }
 
 
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
@@ -117,28 +105,14 @@ def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
     yield Tile(_("ETA"), drain_time(snapshot.depth, metrics))
 
 
-def _trash_row(entry: TrashEntry, at: datetime) -> TrashRow:
+def _trash_text(entry: TrashEntry, at: datetime) -> str:
     text = ngettext(
         "%(count)s task purged or deleted %(age)s ago. It can be restored until %(time)s.",
         "%(count)s tasks purged or deleted %(age)s ago. They can be restored until %(time)s.",
         entry.count,
-    ) % {
+    )
+    return text % {
         "count": number(entry.count),
         "age": formats.age((at - entry.at).total_seconds()),
         "time": formats.timestamp(entry.at + timedelta(milliseconds=TRASH_TTL_MS), at).text,
     }
-    return TrashRow(text, urlencode({"trash": entry.id}))
-
-
-def _error_row(group: ErrorGroup, at: datetime) -> ErrorRow:
-    return ErrorRow(
-        kind=group.exception_class_path.removeprefix("builtins."),
-        message=group_line(group),
-        location=group.location,
-        count=number(group.count),
-        final=number(group.final),
-        first=formats.timestamp(group.first_at, at),
-        last=formats.timestamp(group.last_at, at),
-        task_id=group.task_ids[0] if group.task_ids else "",
-        query=urlencode({"state": "failed", "error": group.fingerprint}),
-    )

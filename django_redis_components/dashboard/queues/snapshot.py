@@ -6,15 +6,9 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
-from django_redis_components.core import conf
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Flow, Read, run
-from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.gather import gather
-from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.fields import Key
@@ -61,8 +55,6 @@ class QueueSnapshot:
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
-        address: of the server, without credentials.
-        is_cluster: whether each round trip goes to several nodes.
     """
 
     at: datetime
@@ -74,24 +66,10 @@ class QueueSnapshot:
     hours: Metrics
     errors: list[ErrorGroup]
     is_known: bool
-    cost: Cost
-    address: str
-    is_cluster: bool
 
 
-def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapshot:
-    """Read the snapshot of a queue in one round trip, two if there is trash.
-
-    Raises:
-        SnapshotFailed: Redis cannot be read.
-    """
-    address, cost, using = "", Cost(), conf.settings().dashboard.using
-    try:
-        endpoint = connections.endpoint(using)
-        address = str(endpoint)
-        client = BoundedClient(clients.client(using), cost)
-    except RedisComponentsError as exc:
-        raise SnapshotFailed(exc, address) from exc
+def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[QueueSnapshot]:
+    """Read the snapshot of a queue in one round trip, two if there is trash."""
     flows: list[Flow[Any]] = [
         read_depths(queue_shard(), name),
         metrics.read_minutes(queue_shard(), name, MINUTES),
@@ -106,11 +84,7 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
             queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
         )
         flows.append(page)
-    outcomes = run(client, gather(flows))
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise SnapshotFailed(outcome.error, address) from outcome.error
-    [depth], minutes, hours, groups, trash, is_indexed, *scans = (outcome.value for outcome in outcomes)
+    [depth], minutes, hours, groups, trash, is_indexed, *scans = yield from gather_values(flows)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
@@ -121,9 +95,6 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
         hours=hours,
         errors=groups,
         is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
-        cost=cost,
-        address=address,
-        is_cluster=endpoint.kind == "cluster",
     )
 
 

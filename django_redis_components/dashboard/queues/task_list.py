@@ -57,35 +57,6 @@ class TaskRow:
     error_text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskList:
-    """The list of tasks.
-
-    Attributes:
-        moment_label: header of the column of moments, or "" without one.
-        scanned: how far a search has looked.
-        newer, older: query strings of the pages beside this one, or "".
-        is_search: whether there are filters.
-    """
-
-    state: str
-    state_label: str
-    rows: list[TaskRow]
-    moment_label: str
-    has_errors: bool
-    empty: str
-    scanned: str
-    newer: str
-    older: str
-    newer_label: str
-    older_label: str
-    is_search: bool
-    is_retried: bool
-    is_deleted: bool
-    fields: dict[str, str]
-    time_help: str
-
-
 def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
     """Return the tabs of all states."""
     labels = state_labels()
@@ -109,7 +80,7 @@ def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
     return tabs
 
 
-def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) -> TaskList:
+def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) -> dict[str, Any]:
     """Return the list of a snapshot."""
     query, scan, state = snapshot.query, listing.scan, snapshot.query.state
     is_by_time = state in ("scheduled", "retrying", "limited")
@@ -117,24 +88,24 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
     if listing.is_search:
         newer = query.encoded(cursor="", direction="") if query.cursor else ""
     older = query.encoded(cursor=listing.last, direction="after") if listing.has_more else ""
-    return TaskList(
-        state=state,
-        state_label=state_labels()[state],
-        rows=[list_row(task, state, snapshot.at, url_of) for task in listing.tasks],
-        moment_label=_moment_labels().get(state, ""),
-        has_errors=state in ("failed", "retrying"),
-        empty=_empty_text(listing),
-        scanned=_scanned_text(listing),
-        newer=newer,
-        older=older,
-        newer_label=_("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
-        older_label=_("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
-        is_search=listing.is_search,
-        is_retried=state in RETRIED,
-        is_deleted=state in DELETED,
-        fields={name: getattr(query, name) for name in ("state", *FILTERS)},
-        time_help=_time_help(state),
-    )
+    return {
+        "state": state,
+        "state_label": state_labels()[state],
+        "rows": [list_row(task, state, snapshot.at, url_of) for task in listing.tasks],
+        "moment_label": _moment_labels().get(state, ""),
+        "has_errors": state in ("failed", "retrying"),
+        "empty": _empty_text(listing),
+        "scanned": _scanned_text(listing),
+        "newer": newer,
+        "older": older,
+        "newer_label": _("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
+        "older_label": _("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
+        "is_search": listing.is_search,
+        "is_retried": state in RETRIED,
+        "is_deleted": state in DELETED,
+        "fields": {name: getattr(query, name) for name in ("state", *FILTERS)},
+        "time_help": _time_help(state),
+    }
 
 
 def _time_help(state: str) -> str:

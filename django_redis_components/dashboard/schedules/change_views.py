@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf, keys
-from django_redis_components.dashboard import responses, verbs
-from django_redis_components.dashboard.models import Schedule
+from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules
 
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
 #: The verb of each change.
 VERBS: dict[str, Verb] = {
-    "run": Verb("run_schedule", "run_schedule", Schedule),
-    "pause": Verb("pause_schedule", "pause_schedule", Schedule),
-    "resume": Verb("resume_schedule", "pause_schedule", Schedule),
-    "remove": Verb("remove_schedule", "remove_schedule", Schedule),
+    "run": Verb("run", "run_schedule", MODELS["schedule"]),
+    "pause": Verb("pause", "pause_schedule", MODELS["schedule"]),
+    "resume": Verb("resume", "pause_schedule", MODELS["schedule"]),
+    "remove": Verb("remove", "remove_schedule", MODELS["schedule"]),
 }
 
 
-def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> HttpResponse:
+def change(request: PageRequest, command: str) -> HttpResponse:
     """Ask for confirmation of a change (GET), or make it (POST). The caller has checked the permission."""
-    name = request.POST.get("name") or request.GET.get("name", "")
+    name = request.http.POST.get("name") or request.http.GET.get("name", "")
     try:
         keys.validate_name(name, "name")
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
-    back = responses.url_of(model_admin, "changelist")
-    if request.method == "POST":
-        execute = partial(_EXECUTE[command], name, request.user.get_username())
+    back = request.links.here
+    if request.is_post:
+        execute = partial(_EXECUTE[command], name, request.author)
         action = f"{command.capitalize()} schedule {name!r}"
-        return verbs.execute(model_admin, request, Change(VERBS[command], name, action, execute, back))
-    return verbs.confirm(model_admin, request, _confirmation(command, name, back))
+        return verbs.execute(request, Change(VERBS[command], name, action, execute, back))
+    return verbs.confirm(request, _confirmation(command, name, back))
 
 
 def _confirmation(command: str, name: str, back: str) -> Confirmation:
@@ -113,3 +110,5 @@ _EXECUTE: dict[str, Callable[[str, str], Outcome]] = {
     "resume": _resume,
     "remove": _remove,
 }
+#: The view of each verb.
+VIEWS = tuple((verb, partial(change, command=command)) for command, verb in VERBS.items())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotFound
+from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseNotFound
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
@@ -16,7 +16,9 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import outages, responses, verbs
 from django_redis_components.dashboard.audit import AuditEntry
-from django_redis_components.dashboard.models import Schedule
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.schedules import change_views
 from django_redis_components.dashboard.schedules.form import ARGUMENTS, ScheduleForm
 from django_redis_components.dashboard.verbs import Change, Outcome, Verb
 from django_redis_components.taskqueue import registry
@@ -24,21 +26,18 @@ from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition
 from django_redis_components.taskqueue.shards import home
 
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-EDIT = Verb("edit_schedule", "change_schedule", Schedule)
+EDIT = Verb("edit", "change_schedule", MODELS["schedule"])
 #: The permission that shows the arguments of the edited schedule, and the button that does.
 VIEW_ARGUMENTS, SHOW_ARGUMENTS = "django_redis_components.view_task_arguments", "show_arguments"
 
 
-def edit(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
+def edit(request: PageRequest) -> HttpResponse:
     """Show the form, or save the schedule. The caller has checked the permission.
 
     Without the parameter ``name`` a schedule is added. The arguments of a stored schedule are in the form only after a
     POST with `SHOW_ARGUMENTS`, which is logged.
     """
-    name, using = request.GET.get("name", ""), conf.settings().dashboard.using
+    name, using = request.http.GET.get("name", ""), conf.settings().dashboard.using
     try:
         if name:
             keys.validate_name(name, "name")
@@ -50,26 +49,26 @@ def edit(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
         return HttpResponseBadRequest(str(exc), "text/plain")
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(using)))
-        return responses.outage_response(model_admin, request, outage)
+        return responses.outage_response(request, outage)
     registry.autodiscover()
-    may_view = request.user.has_perm(VIEW_ARGUMENTS)
-    is_revealed = SHOW_ARGUMENTS in request.POST and may_view and bool(stored)
+    may_view = request.http.user.has_perm(VIEW_ARGUMENTS)
+    is_revealed = SHOW_ARGUMENTS in request.http.POST and may_view and bool(stored)
     form = ScheduleForm(
-        request.POST if request.method == "POST" and SHOW_ARGUMENTS not in request.POST else None,
+        request.http.POST if request.is_post and SHOW_ARGUMENTS not in request.http.POST else None,
         initial={"name": name, **stored},
         using=using,
         stored=stored,
-        shows_arguments=may_view and (is_revealed or not ARGUMENTS.isdisjoint(request.POST)),
+        shows_arguments=may_view and (is_revealed or not ARGUMENTS.isdisjoint(request.http.POST)),
     )
-    back = responses.url_of(model_admin, "changelist")
+    back = request.links.here
     if form.is_valid():
-        return verbs.execute(model_admin, request, _change(form, back))
+        return verbs.execute(request, _change(form, back))
     if is_revealed:
-        AuditEntry(request, Schedule, name, f"Show arguments of schedule {name!r}").finish("shown")
+        AuditEntry(request.http, EDIT.model, name, f"Show arguments of schedule {name!r}").finish("shown")
     title = _("Edit the schedule %(name)s") % {"name": name} if name else _("Add a schedule")
     context = {"title": title, "form": form, "back": back, "is_subpage": True}
     context["has_hidden_arguments"] = may_view and ARGUMENTS.isdisjoint(form.fields)
-    response = responses.page_response(model_admin, request, "schedules/edit.html", context)
+    response = responses.page_response(request, "schedules/edit.html", context)
     if form.is_bound:
         response.status_code = 409
     return response
@@ -102,3 +101,7 @@ def _save(form: ScheduleForm) -> Outcome:
     name = form.cleaned_data["name"]
     Schedules(using=form.using).add(name, form.chosen_task, **form.options)
     return Outcome("done", _("Saved: %(name)s") % {"name": name})
+
+
+#: The view of each verb.
+VIEWS = ((EDIT, edit), *change_views.VIEWS)

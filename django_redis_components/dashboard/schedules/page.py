@@ -11,107 +11,92 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.elements import NO_VALUE, Cell, moment_cell
 from django_redis_components.dashboard.flows.states import state_label
-from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
-from django_redis_components.dashboard.schedules.snapshot import SchedulePageData
-from django_redis_components.taskqueue.schedules.status import ScheduleInfo
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.table import Column, Table
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
+from django_redis_components.taskqueue.stats.due import DueCounts, read_due
 
 #: Hours between two labels of the chart.
 LABEL_EVERY = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ScheduleCard:
-    """A row of the table.
+class SchedulePageData:
+    """The schedules, and how many scheduled tasks are due in each hour."""
 
-    Attributes:
-        note: who has paused it, or that it was added at run time; or "".
-        outcome: state of the latest task, or "".
-        actions: labels and URLs of the changes that apply.
-    """
-
-    name: str
-    title: str
-    times: str
-    queue: str
-    state: str
-    note: str
-    next: str
-    last: Timestamp | None
-    outcome: str
-    task_url: str
-    has_failed: bool
-    alarming: bool
-    actions: list[tuple[str, str]]
+    at: datetime
+    schedules: list[ScheduleInfo]
+    due: DueCounts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchedulePage:
-    """The content of the page."""
-
-    rows: list[ScheduleCard]
-    panel: ChartPanel
-    read_at: Timestamp
-    zone: str
-    cost: str
+def read(request: PageRequest) -> Snapshot[SchedulePageData]:
+    """Read the schedules, and how many scheduled tasks are due in each hour, in one round trip."""
+    return snapshots.read(_read())
 
 
-def build_page(snapshot: SchedulePageData, *, urls: Mapping[str, str], url_of: Callable[[str], str]) -> SchedulePage:
-    """Return the page of a snapshot.
+def _read() -> Flow[SchedulePageData]:
+    found, due = yield from gather_values([read_registered(queue_shard()), read_due(queue_shard())])
+    return SchedulePageData(found.at, found.schedules, due)
+
+
+def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    urls, found = request.links.verbs(), snapshot.value
+    table = _table(found.at, urls, request.links.task).context(found.schedules)
+    return {**table, "panel": _panel(found), "add_url": urls.get("edit", "")}
+
+
+def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
+    """Return a snapshot as JSON data."""
+    return {
+        "schedules": snapshot.value.schedules,
+        "due": {"first_at": snapshot.value.due.first_at, "hours": snapshot.value.due.counts},
+    }
+
+
+def _table(at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) -> Table[ScheduleInfo]:
+    """Return the table of schedules.
 
     Args:
         urls: of the changes that the user may make, by verb.
         url_of: the URL of a task's page by its id, or "".
     """
-    return SchedulePage(
-        rows=[_row(schedule, snapshot.at, urls, url_of) for schedule in snapshot.schedules],
-        panel=_panel(snapshot),
-        read_at=formats.timestamp(snapshot.at, snapshot.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
 
+    def last_task(schedule: ScheduleInfo) -> Cell | None:
+        outcome = schedule.last_task_state
+        if not outcome:
+            return None
+        url = url_of(schedule.last_task_id) if schedule.last_task_id else ""
+        return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
 
-def schedule_data(snapshot: SchedulePageData) -> dict[str, Any]:
-    """Return a snapshot as JSON data."""
-    return {
-        "at": time_data(snapshot.at),
-        "environment": conf.settings().dashboard.environment,
-        "address": snapshot.address,
-        "schedules": [
-            {
-                name: time_data(value) if isinstance(value, datetime) else value
-                for name, value in dataclasses.asdict(schedule).items()
-            }
-            for schedule in snapshot.schedules
-        ],
-        "due": {"first_at": time_data(snapshot.due.first_at), "hours": snapshot.due.counts},
-        "cost": cost_data(snapshot.cost),
-    }
-
-
-def _row(schedule: ScheduleInfo, at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) -> ScheduleCard:
-    outcome = schedule.last_task_state or ""
-    return ScheduleCard(
-        name=schedule.label,
-        title=schedule.name,
-        times=schedule.times,
-        queue=schedule.queue_name or NO_VALUE,
-        state=schedule_state(schedule),
-        note=_note(schedule, at),
-        next=_next(schedule, at),
-        last=formats.timestamp(schedule.last_sent_at, at) if schedule.last_sent_at else None,
-        outcome=state_label(outcome) if outcome else "",
-        task_url=url_of(schedule.last_task_id) if schedule.last_task_id and outcome else "",
-        has_failed=outcome == "failed",
-        alarming=schedule.state == "late",
-        actions=[*_actions(schedule, urls)],
+    return Table(
+        [
+            Column("name", _("Name"), lambda each: Cell(each.label, title=each.name, note=each.times), "name"),
+            Column(
+                "state",
+                pgettext("tasks", "State"),
+                lambda each: Cell(
+                    schedule_state(each), "alarming" if each.state == "late" else "", note=_note(each, at)
+                ),
+                "",
+            ),
+            Column("next", _("Next run"), lambda each: _next(each, at)),
+            Column("last", _("Last enqueued"), lambda each: moment_cell(each.last_sent_at, at)),
+            Column("task", _("Last task"), last_task, ""),
+            Column("queue", _("Queue"), lambda each: each.queue_name or None, ""),
+            Column("actions", _("Action"), lambda each: _actions(each, urls), "whole", has_label=False),
+        ]
     )
 
 
@@ -149,12 +134,13 @@ def _next(schedule: ScheduleInfo, at: datetime) -> str:
     return _("in %(age)s") % {"age": formats.age((schedule.next_at - at).total_seconds())}
 
 
-def _actions(schedule: ScheduleInfo, urls: Mapping[str, str]) -> list[tuple[str, str]]:
+def _actions(schedule: ScheduleInfo, urls: Mapping[str, str]) -> Cell | None:
     labels = {"run": _("Run now…")}
     labels |= {"resume": _("Resume…")} if schedule.state == "paused" else {"pause": _("Pause…")}
     labels |= {"edit": _("Edit…"), "remove": _("Remove…")} if schedule.is_added else {}
     query = urlencode({"name": schedule.name})
-    return [(label, f"{urls[verb]}?{query}") for verb, label in labels.items() if verb in urls]
+    links = [(label, f"{urls[verb]}?{query}") for verb, label in labels.items() if verb in urls]
+    return Cell(title=schedule.label, links=links) if links else None
 
 
 def _panel(snapshot: SchedulePageData) -> ChartPanel:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.conf import settings as django_settings
-from django.contrib.admin.utils import quote
-from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
@@ -22,103 +16,89 @@ from django_redis_components.dashboard import formats, responses, verbs
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.queues.change_views import guarded, queue_url, task_url
-from django_redis_components.dashboard.queues.changes import RESTORE, client, undo_until
+from django_redis_components.dashboard.forms import RescheduleForm
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues.change_views import undo_links
+from django_redis_components.dashboard.queues.changes import client, undo_until
 from django_redis_components.dashboard.task import changes, page
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.options import check_moment, when
+from django_redis_components.taskqueue.options import when
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
 from django_redis_components.taskqueue.store import queues as control
 
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
 #: A view of a task that was read.
-TaskView = Callable[["ModelAdmin[Any]", HttpRequest, Explanation], HttpResponse]
-#: Longest value of a field for date and time, in characters.
-MAX_TIME = 40
-
-
-def verb_url(model_admin: ModelAdmin[Any], verb: Verb, task_id: str) -> str:
-    """Return the URL of a change of a task."""
-    name = f"admin:{model_admin.opts.app_label}_task_{verb.name}"
-    return reverse(name, args=[quote(task_id)], current_app=model_admin.admin_site.name)
+TaskView = Callable[[PageRequest, Explanation], HttpResponse]
 
 
 def _loaded(view: TaskView) -> Callable[..., HttpResponse]:
     """Return a view that gets the task that its URL names; 404 if there is none."""
 
     @functools.wraps(view)
-    def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, task_id: str) -> HttpResponse:
+    def wrapper(request: PageRequest) -> HttpResponse:
         try:
-            task = run(client(), explain(queue_shard(), task_id))
+            task = run(client(), explain(queue_shard(), request.object_id))
         except TaskResultDoesNotExist as exc:
             raise Http404(str(exc)) from exc
-        return view(model_admin, request, task)
+        return view(request, task)
 
-    return guarded(wrapper)
+    return wrapper
 
 
 @_loaded
-def retry(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def retry(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or retry (POST)."""
     checks = [
         Check(_("It gets all of its attempts again, and keeps its errors.")),
         Check(_("A retry cannot be undone: the task may start at once."), "caution"),
     ]
     title, button = _("Retry task %(id)s") % {"id": task.record.id}, _("Retry")
-    return _direct(model_admin, request, task, changes.RETRY, (title, button), checks, partial(_retry, task))
+    return _direct(request, task, changes.RETRY, (title, button), checks, partial(_retry, task))
 
 
 @_loaded
-def run_now(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def run_now(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or make the task due now (POST)."""
     checks = [Check(_("It is due at once. Pauses and limits still apply."))]
     title, button = _("Run task %(id)s now") % {"id": task.record.id}, _("Run now")
     execute = partial(_reschedule, task, "", _("Due now: %(name)s"))
-    return _direct(model_admin, request, task, changes.RUN_NOW, (title, button), checks, execute)
+    return _direct(request, task, changes.RUN_NOW, (title, button), checks, execute)
 
 
 @_loaded
-def reschedule(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def reschedule(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for the new due time (GET), or reschedule (POST)."""
-    text, problem, due = request.POST.get("due", "").strip(), "", None
-    if request.method == "POST":
-        due = _moment(text)
-        if due is None:
-            problem = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
-        else:
-            message = _("Rescheduled: %(name)s")
-            execute = partial(_reschedule, task, when(due, "due"), message)
-            action = f"Reschedule task {task.record.id!r} to {due.isoformat(' ', 'minutes')}"
-            return verbs.execute(model_admin, request, _change(model_admin, task, changes.RESCHEDULE, action, execute))
     current = formats.local(task.due_at).strftime("%Y-%m-%dT%H:%M") if task.due_at else ""
-    label = _("Due (time zone %(zone)s)") % {"zone": formats.zone()}
+    form = RescheduleForm(request.http.POST if request.is_post else None, initial={"due": current})
+    if form.is_valid():
+        due = form.cleaned_data["due"]
+        execute = partial(_reschedule, task, when(due, "due"), _("Rescheduled: %(name)s"))
+        action = f"Reschedule task {task.record.id!r} to {due.isoformat(' ', 'minutes')}"
+        return verbs.execute(request, _change(request, task, changes.RESCHEDULE, action, execute))
     confirmation = Confirmation(
         title=_("Reschedule task %(id)s") % {"id": task.record.id},
         button=_("Reschedule"),
-        back=task_url(model_admin, task.record.id),
+        back=request.links.task(task.record.id),
         facts=_facts(task),
         checks=[Check(_("A time that has passed makes it due at once."))],
-        inputs=[Input("due", label, text[:MAX_TIME] or current, kind="datetime-local", length=MAX_TIME)],
+        form=form,
         impossible=_impossible(changes.RESCHEDULE, task),
         is_danger=False,
     )
-    return verbs.confirm(model_admin, request, confirmation, problem)
+    return verbs.confirm(request, confirmation, form.problem)
 
 
 @_loaded
-def cancel(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def cancel(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation of a cancellation, or cancel."""
-    ticket = verbs.ticket_of(request, changes.CANCEL)
+    ticket = verbs.ticket_of(request.http, changes.CANCEL)
     if ticket.is_confirmed and ticket.selection["task"] == task.record.id:
         is_running = ticket.selection["is_running"]
         action = f"{'Stop' if is_running else 'Cancel'} task {task.record.id!r}"
         execute = partial(_cancel, task, is_running)
-        return verbs.execute(model_admin, request, _change(model_admin, task, changes.CANCEL, action, execute))
+        return verbs.execute(request, _change(request, task, changes.CANCEL, action, execute))
     is_running = task.state == "running"
     checks = _stop_checks() if is_running else [Check(_("It does not start. Its record is kept for a while."))]
     if task.text(Field.flow_ref):
@@ -128,24 +108,24 @@ def cancel(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation
     confirmation = Confirmation(
         title=_("Cancel task %(id)s") % {"id": task.record.id},
         button=_("Stop the task") if is_running else _("Cancel the task"),
-        back=task_url(model_admin, task.record.id),
+        back=request.links.task(task.record.id),
         facts=_facts(task),
         checks=checks,
-        fields={"ticket": verbs.sign(request, changes.CANCEL, selection)},
+        fields={"ticket": verbs.sign(request.http, changes.CANCEL, selection)},
         impossible=_impossible(changes.CANCEL, task),
     )
-    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+    return verbs.confirm(request, confirmation, ticket.problem)
 
 
 @_loaded
-def delete(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def delete(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation of a deletion, or delete."""
-    ticket = verbs.ticket_of(request, changes.DELETE)
+    ticket = verbs.ticket_of(request.http, changes.DELETE)
     if ticket.is_confirmed and ticket.selection["task"] == task.record.id:
         action = f"Delete task {task.record.id!r} of queue {task.queue!r}"
-        execute = partial(_delete, model_admin, request, task, ticket.selection)
-        back = queue_url(model_admin, "change", task.queue)
-        return verbs.execute(model_admin, request, Change(changes.DELETE, task.record.id, action, execute, back))
+        execute = partial(_delete, request, task, ticket.selection)
+        back = request.links.queue(task.queue)
+        return verbs.execute(request, Change(changes.DELETE, task.record.id, action, execute, back))
     at_us = round(task.at.timestamp() * 1e6)
     selection = {
         "task": task.record.id,
@@ -156,24 +136,24 @@ def delete(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation
     confirmation = Confirmation(
         title=_("Delete task %(id)s") % {"id": task.record.id},
         button=_("Delete the task"),
-        back=task_url(model_admin, task.record.id),
+        back=request.links.task(task.record.id),
         facts=_facts(task),
         checks=[
             Check(_("Can be undone for 24 hours, until %(time)s.") % {"time": undo_until(task.at)}),
             Check(_("Its unique key is free: the same task can be enqueued again."), "caution"),
         ],
-        fields={"ticket": verbs.sign(request, changes.DELETE, selection)},
+        fields={"ticket": verbs.sign(request.http, changes.DELETE, selection)},
         impossible=_impossible(changes.DELETE, task),
     )
-    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+    return verbs.confirm(request, confirmation, ticket.problem)
 
 
 @_loaded
-def show_arguments(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation) -> HttpResponse:
+def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or log and show the masked arguments (POST)."""
     title = _("Arguments of task %(id)s") % {"id": task.record.id}
-    back = task_url(model_admin, task.record.id)
-    if request.method != "POST":
+    back = request.links.task(task.record.id)
+    if not request.is_post:
         confirmation = Confirmation(
             title=title,
             button=_("Show masked values"),
@@ -182,13 +162,13 @@ def show_arguments(model_admin: ModelAdmin[Any], request: HttpRequest, task: Exp
             checks=[Check(_("It is recorded in the admin’s log that you have seen them."), "caution")],
             is_danger=False,
         )
-        return verbs.confirm(model_admin, request, confirmation)
+        return verbs.confirm(request, confirmation)
     AuditEntry(
-        request, changes.SHOW_ARGUMENTS.model, task.record.id, f"Show arguments of task {task.record.id!r}"
+        request.http, changes.SHOW_ARGUMENTS.model, task.record.id, f"Show arguments of task {task.record.id!r}"
     ).finish("shown")
     lines: list[str] = page.guarded(lambda: argument_lines(task.record, masked=False), [])
     context = {"title": title, "is_subpage": True, "lines": lines, "name": task.record.name, "back": back}
-    return responses.page_response(model_admin, request, "task/arguments.html", context)
+    return responses.page_response(request, "task/arguments.html", context)
 
 
 def _stop_checks() -> list[Check]:
@@ -201,8 +181,7 @@ def _stop_checks() -> list[Check]:
 
 
 def _direct(
-    model_admin: ModelAdmin[Any],
-    request: HttpRequest,
+    request: PageRequest,
     task: Explanation,
     verb: Verb,
     words: tuple[str, str],
@@ -210,25 +189,23 @@ def _direct(
     execute: Callable[[], Outcome],
 ) -> HttpResponse:
     """Make a change that needs no confirmation (POST), or show it on a page (GET). `words`: title and button."""
-    if request.method == "POST":
+    if request.is_post:
         action = f"{verb.name.capitalize().replace('_', ' ')} task {task.record.id!r}"
-        return verbs.execute(model_admin, request, _change(model_admin, task, verb, action, execute))
+        return verbs.execute(request, _change(request, task, verb, action, execute))
     confirmation = Confirmation(
         title=words[0],
         button=words[1],
-        back=task_url(model_admin, task.record.id),
+        back=request.links.task(task.record.id),
         facts=_facts(task),
         checks=checks,
         impossible=_impossible(verb, task),
         is_danger=False,
     )
-    return verbs.confirm(model_admin, request, confirmation)
+    return verbs.confirm(request, confirmation)
 
 
-def _change(
-    model_admin: ModelAdmin[Any], task: Explanation, verb: Verb, action: str, execute: Callable[[], Outcome]
-) -> Change:
-    return Change(verb, task.record.id, action, execute, task_url(model_admin, task.record.id))
+def _change(request: PageRequest, task: Explanation, verb: Verb, action: str, execute: Callable[[], Outcome]) -> Change:
+    return Change(verb, task.record.id, action, execute, request.links.task(task.record.id))
 
 
 def _retry(task: Explanation) -> Outcome:
@@ -256,14 +233,13 @@ def _cancel(task: Explanation, is_running: bool) -> Outcome:
     return outcomes.get(done, finished)
 
 
-def _delete(model_admin: ModelAdmin[Any], request: HttpRequest, task: Explanation, selection: Any) -> Outcome:
+def _delete(request: PageRequest, task: Explanation, selection: Any) -> Outcome:
     trash = selection["trash"]
     done = changes.delete(task.queue, selection["state"], task.record.id, selection["until_ms"], trash)
     if not done:
         message = _("Nothing was changed: the task is not in this state any more.")
         return Outcome("it was not in this state any more", message, is_done=False)
-    url = f"{queue_url(model_admin, 'restore', task.queue)}?trash={trash}"
-    undo = [(_("Undo…"), url)] if verbs.is_allowed(request, RESTORE) else []
+    undo = undo_links(request, task.queue, trash)
     return Outcome(f"deleted, trash {trash}", _("Deleted: %(name)s") % {"name": task.record.name}, links=undo)
 
 
@@ -287,24 +263,8 @@ def _facts(task: Explanation) -> list[tuple[str, str]]:
     ]
 
 
-def _moment(text: str) -> datetime | None:
-    """Return the time of a form in the active time zone; None if it is not valid."""
-    try:
-        found = parse_datetime(text[: MAX_TIME + 1])
-        if found is None or found.year < 1970:
-            return None
-        if django_settings.USE_TZ and timezone.is_naive(found):
-            found = timezone.make_aware(found)
-        elif not django_settings.USE_TZ and timezone.is_aware(found):
-            found = timezone.make_naive(found)
-        check_moment(found, "due")
-    except (ValueError, OverflowError):
-        return None
-    return found
-
-
 #: The view of each verb.
-VIEWS: tuple[tuple[Verb, Callable[..., HttpResponse]], ...] = (
+VIEWS = (
     (changes.RETRY, retry),
     (changes.RUN_NOW, run_now),
     (changes.RESCHEDULE, reschedule),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.models import Task
+from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.changes import client
 from django_redis_components.dashboard.verbs import Verb
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
@@ -14,12 +14,12 @@ from django_redis_components.taskqueue.stats.explain import Explanation
 from django_redis_components.taskqueue.store import queues as control
 
 #: Verbs of one task. The entries in the admin's log link to the task.
-RETRY = Verb("retry", "retry_task", Task)
-RUN_NOW = Verb("run_now", "run_task", Task)
-RESCHEDULE = Verb("reschedule", "reschedule_task", Task)
-CANCEL = Verb("cancel", "cancel_task", Task)
-DELETE = Verb("delete", "delete_task", Task)
-SHOW_ARGUMENTS = Verb("arguments", "view_task_arguments", Task)
+RETRY = Verb("retry", "retry_task", MODELS["task"])
+RUN_NOW = Verb("run_now", "run_task", MODELS["task"])
+RESCHEDULE = Verb("reschedule", "reschedule_task", MODELS["task"])
+CANCEL = Verb("cancel", "cancel_task", MODELS["task"])
+DELETE = Verb("delete", "delete_task", MODELS["task"])
+SHOW_ARGUMENTS = Verb("arguments", "view_task_arguments", MODELS["task"])
 
 
 def applies(verb: Verb, task: Explanation) -> bool:

@@ -7,23 +7,37 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 
+from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.dashboard import formats
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import formats, responses
+from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.arguments import argument_lines, masked_text
-from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.error_text import shown_error
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task import reasons
-from django_redis_components.dashboard.task.reasons import Condition
-from django_redis_components.dashboard.task.snapshot import TaskSnapshot
-from django_redis_components.dashboard.task.timeline import Timeline, timeline
+from django_redis_components.dashboard.task.changes import applies
+from django_redis_components.dashboard.task.timeline import timeline
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
-from django_redis_components.taskqueue.stats.explain import Explanation, OtherTask, limit_key, number_of
+from django_redis_components.taskqueue.stats.explain import (
+    MAX_ID,
+    Explanation,
+    OtherTask,
+    explain,
+    limit_key,
+    number_of,
+)
 
 T = TypeVar("T")
 
@@ -36,25 +50,6 @@ class Fact:
     value: str
     url: str = ""
     is_code: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ErrorText:
-    """An error of a run."""
-
-    kind: str
-    message: str
-    traceback: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskLink:
-    """Another task: its name or id, state and URL."""
-
-    name: str
-    id: str
-    state: str
-    url: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,88 +66,87 @@ class Limit:
 
     title: str
     text: str
-    tasks: list[TaskLink]
+    tasks: list[tuple[OtherTask, str, str]]
     meter: Meter | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlowPart:
-    """The flow of the task: progress, the tasks that it waits for, and those that wait for it."""
+def read(request: PageRequest) -> Snapshot[Explanation]:
+    """Read the task in one round trip.
 
-    id: str
-    url: str
-    text: str
-    parents: list[TaskLink]
-    followers: list[TaskLink]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskPage:
-    """The content of the page.
-
-    Attributes:
-        kind: CSS class of the answer: bad, ok, or "" for one that waits.
-        verbs: URLs of the changes, by name.
-        arguments: lines of a call; `arguments_note` is their size, or why there are none.
-        errors: the latest first; `more_errors` says how many earlier ones are not shown.
+    Raises:
+        Http404: no task has this id, or its result has expired.
     """
-
-    id: str
-    name: str
-    state: str
-    kind: str
-    verbs: dict[str, str]
-    answer: str
-    conditions: list[Condition]
-    timeline: Timeline | None
-    errors: list[ErrorText]
-    more_errors: str
-    arguments: list[str]
-    arguments_note: str
-    facts: list[Fact]
-    progress: Meter | None
-    limits: list[Limit]
-    flow: FlowPart | None
-    read_at: Timestamp
-    zone: str
-    cost: str
+    return snapshots.read(_read(request.object_id))
 
 
-def build_page(
-    snapshot: TaskSnapshot, *, verbs: dict[str, str], url_of: TaskUrl, queue_url: TaskUrl, flow_url: TaskUrl
-) -> TaskPage:
-    """Return the page of a snapshot.
+def _read(task_id: str) -> Flow[Explanation]:
+    try:
+        return (yield from explain(queue_shard(), task_id))
+    except TaskResultDoesNotExist as exc:
+        raise Http404(str(exc)) from exc
+
+
+def jump(request: PageRequest) -> HttpResponse:
+    """Redirect to the page of the task whose id the form has; without an id to the overview."""
+    task_id = request.http.GET.get("id", "").strip()
+    if not task_id:
+        return HttpResponseRedirect(request.links.reverse("overview"))
+    if len(task_id) > MAX_ID:
+        request.object_id = f"{task_id[:MAX_ID]}…"
+        return missing(request)
+    return HttpResponseRedirect(request.links.task(task_id))
+
+
+def missing(request: PageRequest) -> HttpResponse:
+    """Respond with 404 and what may have happened to the task."""
+    response: HttpResponse
+    task_id = request.object_id
+    if request.http.GET.get("format") == "json":
+        response = JsonResponse({"error": {"code": "no_task", "id": task_id}})
+    else:
+        context = {"title": _("No task %(id)s") % {"id": task_id}, "is_subpage": True, "id": task_id}
+        response = responses.page_response(request, "task/missing.html", context)
+    response.status_code = 404
+    return response
+
+
+def context(request: PageRequest, snapshot: Snapshot[Explanation]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    task, links = snapshot.value, request.links
+    urls = links.verbs(task.record.id)
+    verbs = {name: url for name, url in urls.items() if applies(request.page.verb_views[name][0], task)}
+    return {"page": build_page(task, verbs, links)}
+
+
+def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[str, Any]:
+    """Return the page of a task.
 
     Args:
-        verbs: URLs of the changes that the user may make, by name.
-        url_of, queue_url, flow_url: return the URL of a task's, of a queue's and of a flow's page.
+        verbs: URLs of the changes that apply to the task and that the user may make, by name.
     """
-    task = snapshot.task
     errors = errors_of(task)
     lines, note = _arguments(task)
     rest = task.fact("errors") - len(errors)
     more = ngettext("%(count)s earlier error is not shown.", "%(count)s earlier errors are not shown.", rest)
-    return TaskPage(
-        id=task.record.id,
-        name=task.record.name,
-        state=state_label(task.state),
-        kind=_kind(task),
-        verbs=verbs,
-        answer=reasons.answer(task),
-        conditions=reasons.conditions(task),
-        timeline=guarded(lambda: timeline(task), None),
-        errors=[_error_text(error) for error in reversed(errors)],
-        more_errors=more % {"count": number(rest)} if rest > 0 else "",
-        arguments=lines,
-        arguments_note=note,
-        facts=[fact for fact in _facts(task, queue_url) if fact.value],
-        progress=_progress(task),
-        limits=guarded(lambda: [*_limits(task, url_of)], []),
-        flow=_flow(task, url_of, flow_url),
-        read_at=formats.timestamp(task.at, task.at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+    limits: list[Limit] = guarded(lambda: [*_limits(task, links.task)], [])
+    return {
+        "id": task.record.id,
+        "name": task.record.name,
+        "state": state_label(task.state),
+        "kind": _kind(task),
+        "verbs": verbs,
+        "answer": reasons.answer(task),
+        "conditions": reasons.conditions(task),
+        "timeline": guarded(lambda: timeline(task), None),
+        "errors": errors[::-1],
+        "more_errors": more % {"count": number(rest)} if rest > 0 else "",
+        "arguments": lines,
+        "arguments_note": note,
+        "facts": [fact for fact in _facts(task, links.queue) if fact.value],
+        "progress": _progress(task),
+        "limits": limits,
+        "flow": _flow(task, links.task, links.flow),
+    }
 
 
 def state_label(state: str) -> str:
@@ -278,7 +272,7 @@ def _rate_text(task: Explanation) -> str:
 
 def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
     until = {"f": _("until it has finished"), "s": _("until it starts")}.get(claim[:1], _("for a time"))
-    holder, links = task.unique_holder, list[TaskLink]()
+    holder, links = task.unique_holder, list[tuple[OtherTask, str, str]]()
     if holder is None:
         text = _("Not held.")
     elif holder.id == task.record.id:
@@ -288,24 +282,20 @@ def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
     return Limit(_("Unique key"), text, links)
 
 
-def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> FlowPart | None:
+def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> dict[str, Any] | None:
+    """Return the flow, its progress, the tasks that this one waits for, and those that wait for it."""
     flow_id, tasks = task.text(Field.flow_ref).rpartition("/")[0], task.fact("flow_tasks")
     if not flow_id or not tasks:
         return None
     finished = max(0, tasks - task.fact("flow_unfinished"))
     text = _("%(done)s of %(total)s tasks finished.") % {"done": number(finished), "total": number(tasks)}
-    return FlowPart(flow_id, flow_url(flow_id), text, _links(task.parents, url_of), _links(task.followers, url_of))
+    others = {"parents": _links(task.parents, url_of), "followers": _links(task.followers, url_of)}
+    return {"id": flow_id, "url": flow_url(flow_id), "text": text, **others}
 
 
-def _links(tasks: tuple[OtherTask, ...], url_of: TaskUrl) -> list[TaskLink]:
-    return [
-        TaskLink(each.name, each.id, state_label(each.state or "ready"), url_of(each.id) if each.name else "")
-        for each in tasks
-    ]
-
-
-def _error_text(error: TaskError) -> ErrorText:
-    return ErrorText(error.exception_class_path.removeprefix("builtins."), error.message, error.traceback.rstrip())
+def _links(tasks: tuple[OtherTask, ...], url_of: TaskUrl) -> list[tuple[OtherTask, str, str]]:
+    """Return other tasks, the label of the state and the URL of each; "" if its record has expired."""
+    return [(each, state_label(each.state or "ready"), url_of(each.id) if each.name else "") for each in tasks]
 
 
 def _ago(at: datetime | None, now: datetime) -> str:

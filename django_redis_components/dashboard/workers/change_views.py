@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
-from django.utils.http import urlencode
+from django.http import HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 from redis.exceptions import RedisError
@@ -20,8 +18,8 @@ from django_redis_components.dashboard import clients, formats, outages, respons
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.models import Worker
-from django_redis_components.dashboard.queues.change_views import task_url
+from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
@@ -29,44 +27,40 @@ from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker
 
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
 #: The verb of each command.
 VERBS: dict[str, Verb] = {
-    "quiet": Verb("quiet_worker", "quiet_worker", Worker),
-    "resume": Verb("resume_worker", "quiet_worker", Worker),
-    "restart": Verb("restart_worker", "restart_worker", Worker),
-    "stop": Verb("stop_worker", "stop_worker", Worker),
+    "quiet": Verb("quiet", "quiet_worker", MODELS["worker"]),
+    "resume": Verb("resume", "quiet_worker", MODELS["worker"]),
+    "restart": Verb("restart", "restart_worker", MODELS["worker"]),
+    "stop": Verb("stop", "stop_worker", MODELS["worker"]),
 }
 #: Running tasks that a confirmation shows.
 SAMPLE = 10
 
 
-def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> HttpResponse:
+def change(request: PageRequest, command: str) -> HttpResponse:
     """Ask for confirmation of a command (GET), or send it (POST). The caller has checked the permission."""
-    verb, back = VERBS[command], responses.url_of(model_admin, "changelist")
-    ticket = verbs.ticket_of(request, verb)
+    verb, back = VERBS[command], request.links.here
+    ticket = verbs.ticket_of(request.http, verb)
     if ticket.is_confirmed:
         target, op = ticket.selection["id"], ticket.selection["op"]
-        author = request.user.get_username()
+        author = request.author
         action = f"{command.capitalize()} worker {target!r}"
         execute = partial(_send, target, command, author, op)
-        return verbs.execute(model_admin, request, Change(verb, target, action, execute, back))
-    target = ticket.selection.get("id") or request.POST.get("id") or request.GET.get("id", "")
+        return verbs.execute(request, Change(verb, target, action, execute, back))
+    target = ticket.selection.get("id") or request.http.POST.get("id") or request.http.GET.get("id", "")
     if not 0 < len(target) <= MAX_ID:
         return HttpResponseBadRequest(f"Required: id, at most {MAX_ID} characters.", "text/plain")
     try:
         found = run(clients.client(conf.settings().dashboard.using), find_workers(queue_shard(), target)).workers
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
-        return responses.outage_response(model_admin, request, outage)
-    fields = {"ticket": verbs.sign(request, verb, {"id": target, "op": new_op()})}
-    confirmation = _confirmation(model_admin, target, command, found, fields, back)
-    if command in ("restart", "stop") and verbs.is_allowed(request, VERBS["quiet"]):
-        quiet = f"{responses.url_of(model_admin, 'quiet')}?{urlencode({'id': target})}"
+        return responses.outage_response(request, outage)
+    fields = {"ticket": verbs.sign(request.http, verb, {"id": target, "op": new_op()})}
+    confirmation = _confirmation(request, target, command, found, fields, back)
+    if command in ("restart", "stop") and (quiet := request.links.verb("quiet", id=target)):
         confirmation = dataclasses.replace(confirmation, gentler=[(pgettext("worker", "Quiet…"), quiet)])
-    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+    return verbs.confirm(request, confirmation, ticket.problem)
 
 
 def _send(target: str, command: str, author: str, op: str) -> Outcome:
@@ -80,7 +74,7 @@ def _send(target: str, command: str, author: str, op: str) -> Outcome:
 
 
 def _confirmation(
-    model_admin: ModelAdmin[Any],
+    request: PageRequest,
     target: str,
     command: str,
     found: list[WorkerInfo],
@@ -101,7 +95,7 @@ def _confirmation(
         "stop": _("Stop"),
     }
     running = [run for worker in found for run in worker.runs]
-    url_of = partial(task_url, model_admin)
+    url_of = request.links.task
     sample = [TaskLine(run.id, run.name, url_of(run.id), "", formats.duration(run.elapsed)) for run in running]
     busy = sum(worker.busy for worker in found)
     sample_note = _("%(count)s of %(total)s") % {"count": number(min(SAMPLE, len(sample))), "total": number(busy)}
@@ -171,3 +165,7 @@ def _checks(command: str, found: list[WorkerInfo], *, is_supervisor: bool) -> li
         Check(_("Running tasks have %(seconds)s to finish. Then they return to their queues.") % grace),
         Check(stays if is_supervisor else process, "caution"),
     ]
+
+
+#: The view of each verb.
+VIEWS = tuple((verb, partial(change, command=command)) for command, verb in VERBS.items())

@@ -5,137 +5,69 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
-from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard import snapshot as snapshots
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.elements import NO_VALUE, Tile
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
-from django_redis_components.dashboard.workers.labels import WorkerState
-from django_redis_components.dashboard.workers.snapshot import WorkerSnapshot
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
-from django_redis_components.taskqueue.stats.workers import MAX_LISTED
+from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
+from django_redis_components.taskqueue.store.workers import MAX_ID
 
 #: Running tasks that the page shows of one process.
 SHOWN_RUNS = 10
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CommandLink:
-    """A link to the confirmation of a command. `target` says of what, for screen readers."""
-
-    label: str
-    url: str
-    target: str
-    is_danger: bool
+def parse(request: PageRequest) -> str:
+    """Return the id of the worker after which the page starts, or ""."""
+    after = request.http.GET.get("after", "")
+    if len(after) > MAX_ID:
+        raise ValueError(f"after: expected at most {MAX_ID} characters.")
+    return after
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerRunRow:
-    """A running task, or one that a lost worker ran; `fate` says what becomes of it."""
-
-    id: str
-    name: str
-    url: str
-    queue: str
-    elapsed: str
-    fate: str
+def read(request: PageRequest) -> Snapshot[WorkerPage]:
+    """Read the workers in one round trip; in two if any worker is lost."""
+    return snapshots.read(read_workers(queue_shard(), request.query))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProcessRow:
-    """A worker process.
-
-    Attributes:
-        note: about the latest command to it.
-        facts: labels and values.
-        more: how many running tasks are not shown, as a sentence.
-        idle: why there are none, or "".
-    """
-
-    id: str
-    name: str
-    state: WorkerState
-    note: str
-    facts: list[tuple[str, str]]
-    started: Timestamp | None
-    actions: list[CommandLink]
-    runs: list[WorkerRunRow]
-    more: str
-    idle: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SupervisorCard:
-    """The worker processes of one supervisor.
-
-    Attributes:
-        fate: what becomes of the tasks of a lost one, or "".
-        note: about the latest command to all of its processes.
-    """
-
-    id: str
-    name: str
-    state: WorkerState
-    fate: str
-    note: str
-    facts: list[tuple[str, str]]
-    actions: list[CommandLink]
-    processes: list[ProcessRow]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkersPage:
-    """The content of the page. `next` is the query of the next page, or ""."""
-
-    tiles: list[Tile]
-    cards: list[SupervisorCard]
-    next: str
-    is_first: bool
-    cut_off: str
-    read_at: Timestamp
-    zone: str
-    cost: str
-
-
-def build_page(snapshot: WorkerSnapshot, *, commands: Mapping[str, str], url_of: TaskUrl) -> WorkersPage:
-    """Return the page of a snapshot, lost workers first.
-
-    Args:
-        commands: URL of each command that the user may send.
-        url_of: returns the URL of a task's page, or "".
-    """
-    listed, at = snapshot.listed, snapshot.at
+def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
+    """Return the context of the templates: the workers, lost ones first."""
+    listed, after = snapshot.value, request.query
     groups: dict[str, list[WorkerInfo]] = {}
     for worker in listed.workers:
         groups.setdefault(worker.supervisor, []).append(worker)
-    cards = [_Builder(snapshot, commands, url_of).card(name, workers) for name, workers in groups.items()]
+    builder = _Builder(listed, request.links.verbs(), request.links.task)
+    cards = [builder.card(name, workers) for name, workers in groups.items()]
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
-    return WorkersPage(
-        tiles=[*_tiles(snapshot)],
-        cards=sorted(cards, key=lambda card: card.state.kind != "lost"),
-        next=urlencode({"after": listed.next}) if listed.next else "",
-        is_first=not snapshot.after,
-        cut_off=cut_off if listed.total >= MAX_LISTED else "",
-        read_at=formats.timestamp(at, at),
-        zone=formats.zone(),
-        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
-    )
+    page = {
+        "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
+        "cards": sorted(cards, key=lambda card: card["state"].kind != "lost"),
+        "next": urlencode({"after": listed.next}) if listed.next else "",
+        "is_first": not after,
+        "cut_off": cut_off if listed.total >= MAX_LISTED else "",
+    }
+    return {"page": page}
 
 
-def _tiles(snapshot: WorkerSnapshot) -> Iterable[Tile]:
-    listed = snapshot.listed
+def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:
     live = [worker for worker in listed.workers if worker.is_alive]
     lost = listed.total - listed.live
     note = ngettext("%(count)s lost", "%(count)s lost", lost) % {"count": number(lost)} if lost else ""
     yield Tile(_("Live workers"), number(listed.live), note, alarming=lost > 0)
     busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
-    partial = _("of this page") if listed.next or snapshot.after else ""
+    partial = _("of this page") if is_part else ""
     yield Tile(_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}, partial)
     rates = [worker.per_minute for worker in live if worker.per_minute is not None]
     yield Tile(_("Throughput"), formats.rate(sum(rates)) if rates else NO_VALUE, _("per minute"))
@@ -152,13 +84,13 @@ def _tiles(snapshot: WorkerSnapshot) -> Iterable[Tile]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds the cards of a snapshot."""
+    """Builds the cards of workers."""
 
-    snapshot: WorkerSnapshot
+    listed: WorkerPage
     commands: Mapping[str, str]
     url_of: TaskUrl
 
-    def card(self, supervisor: str, workers: list[WorkerInfo]) -> SupervisorCard:
+    def card(self, supervisor: str, workers: list[WorkerInfo]) -> dict[str, Any]:
         """Return the card of a supervisor."""
         first, states = workers[0], {labels.state_of(worker) for worker in workers}
         is_lost = all(state == "lost" for state in states)
@@ -170,18 +102,18 @@ class _Builder:
             (_("Round trip"), "" if first.round_trip is None else labels.milliseconds(first.round_trip)),
             (_("Heartbeat"), _("%(age)s ago") % {"age": formats.age(min(each.heartbeat_age for each in workers))}),
         ]
-        return SupervisorCard(
-            id=supervisor,
-            name=name,
-            state=labels.group_state(states),
-            fate=self._fate_of_all(workers) if is_lost else "",
-            note=self._command_note(supervisor, workers),
-            facts=[(label, value) for label, value in facts if value],
-            actions=[] if is_lost else [*self._actions(supervisor, name, states)],
-            processes=[self._process(worker, is_alone=len(workers) == 1, states=states) for worker in workers],
-        )
+        return {
+            "id": supervisor,
+            "name": name,
+            "state": labels.group_state(states),
+            "fate": self._fate_of_all(workers) if is_lost else "",
+            "note": self._command_note(supervisor, workers),
+            "facts": [(label, value) for label, value in facts if value],
+            "actions": [] if is_lost else [*self._actions(supervisor, states)],
+            "processes": [self._process(worker, is_alone=len(workers) == 1, states=states) for worker in workers],
+        }
 
-    def _process(self, worker: WorkerInfo, *, is_alone: bool, states: set[str]) -> ProcessRow:
+    def _process(self, worker: WorkerInfo, *, is_alone: bool, states: set[str]) -> dict[str, Any]:
         state = labels.state_of(worker)
         name = _("process %(pid)s") % {"pid": worker.pid} if worker.pid else worker.id
         facts = [
@@ -196,52 +128,54 @@ class _Builder:
         hidden = worker.busy - min(len(worker.runs), SHOWN_RUNS)
         more = ngettext("%(count)s more running task", "%(count)s more running tasks", hidden)
         is_same = is_alone or state == "lost" or (state == "quiet" and states == {"quiet"})
-        return ProcessRow(
-            id=worker.id,
-            name=name,
-            state=labels.STATES[state](),
-            note=self._command_note(worker.id, [worker]),
-            facts=[(label, value) for label, value in facts if value],
-            started=formats.timestamp(worker.started_at, self.snapshot.at) if worker.started_at else None,
-            actions=[] if is_same else [*self._actions(worker.id, name, {state})],
-            runs=[self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]],
-            more=more % {"count": number(hidden)} if hidden > 0 and worker.runs else "",
-            idle="" if worker.runs else _("No running task."),
-        )
+        return {
+            "id": worker.id,
+            "name": name,
+            "state": labels.STATES[state](),
+            "note": self._command_note(worker.id, [worker]),
+            "facts": [(label, value) for label, value in facts if value],
+            "started_at": worker.started_at,
+            "actions": [] if is_same else [*self._actions(worker.id, {state})],
+            "runs": [self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]],
+            "more": more % {"count": number(hidden)} if hidden > 0 and worker.runs else "",
+            "idle": "" if worker.runs else _("No running task."),
+        }
 
-    def _run(self, run: WorkerRun, worker: WorkerInfo) -> WorkerRunRow:
-        held = None if worker.is_alive else self.snapshot.listed.held.get(run.id)
+    def _run(self, run: WorkerRun, worker: WorkerInfo) -> dict[str, Any]:
+        """Return a running task, or one that a lost worker ran, and what becomes of it."""
+        held = None if worker.is_alive else self.listed.held.get(run.id)
         elapsed_s = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
         fate = labels.fate_of_task(held) if held else ""
-        return WorkerRunRow(run.id, run.name, self.url_of(run.id), run.queue, formats.duration(elapsed_s), fate)
+        task = {"id": run.id, "name": run.name, "url": self.url_of(run.id)}
+        return {**task, "queue": run.queue, "elapsed_s": elapsed_s, "fate": fate}
 
     def _fate_of_all(self, workers: list[WorkerInfo]) -> str:
         """Return what becomes of the tasks of a lost supervisor."""
         leases = sum(worker.leases for worker in workers)
         if not leases:
             return _("It held no tasks.")
-        held = [self.snapshot.listed.held.get(run.id) for worker in workers for run in worker.runs]
+        held = [self.listed.held.get(run.id) for worker in workers for run in worker.runs]
         left = [each.lease_ends_in for each in held if each and each.is_held]
         if not left:
             return _("Its tasks have returned to their queues.")
-        if self.snapshot.listed.poller is None:
+        if self.listed.poller is None:
             return _("No poller is active to return its tasks to their queues. Start one: manage.py runpoller")
-        ends = self.snapshot.at + timedelta(seconds=max(left))
+        ends = self.listed.at + timedelta(seconds=max(left))
         text = ngettext(
             "Its %(count)s task returns to its queue by %(time)s.",
             "Its %(count)s tasks return to their queues by %(time)s.",
             leases,
         )
-        return text % {"count": number(leases), "time": formats.timestamp(ends, self.snapshot.at).text}
+        return text % {"count": number(leases), "time": formats.timestamp(ends, self.listed.at).text}
 
     def _command_note(self, target: str, workers: list[WorkerInfo]) -> str:
         """Return a sentence about the command that waits for a target, or was executed last."""
         reported = [each.command for each in workers if each.command and each.command.target == target]
-        command = self.snapshot.listed.waiting.get(target) or next(iter(reported), None)
-        return labels.command_note(command, self.snapshot.at) if command else ""
+        command = self.listed.waiting.get(target) or next(iter(reported), None)
+        return labels.command_note(command, self.listed.at) if command else ""
 
-    def _actions(self, target: str, name: str, states: set[str]) -> Iterable[CommandLink]:
-        """Return the commands that make sense in these states."""
+    def _actions(self, target: str, states: set[str]) -> Iterable[tuple[str, str, str]]:
+        """Return the commands that make sense in these states: name, label and URL."""
         wanted = {
             "quiet": bool(states & {"working"}),
             "resume": "quiet" in states,
@@ -251,4 +185,4 @@ class _Builder:
         for command, label in labels.actions().items():
             if wanted[command] and command in self.commands:
                 url = f"{self.commands[command]}?{urlencode({'id': target})}"
-                yield CommandLink(label, url, name, is_danger=command == "stop")
+                yield command, label, url

@@ -16,7 +16,7 @@ from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common, add_yes
 from django_redis_components.management.log_aggregation import LogCounter, total_bytes
 from django_redis_components.management.progress import byte_progress
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 
 #: What ``--by`` can count.
 PLACES = ("country", "region", "city")
@@ -141,7 +141,9 @@ class _Field:
 
 def _result(reports: list[FileReport]) -> CommandResult:
     rows = [(each.path, f"{each.lines:,}", f"{each.bad:,}", str(each.incomplete or "")) for each in reports]
-    table = Table(("FILE", "LINES", "BAD LINES", "INCOMPLETE"), rows, frozenset({"LINES", "BAD LINES", "INCOMPLETE"}))
+    table = TextTable(
+        ("FILE", "LINES", "BAD LINES", "INCOMPLETE"), rows, frozenset({"LINES", "BAD LINES", "INCOMPLETE"})
+    )
     notes = [note for each in reports for note in _notes(each)]
     problems = [problem for each in reports for problem in _problems(each)]
     data = {"files": [dataclasses.asdict(each) for each in reports]}

@@ -20,7 +20,7 @@ from django_redis_components.management.file_distribution import (
     total_bytes,
 )
 from django_redis_components.management.progress import byte_progress
-from django_redis_components.management.tables import Table, escape_controls
+from django_redis_components.management.tables import TextTable, escape_controls
 
 MIB = 1024 * 1024
 #: Seconds to wait for room, if --timeout is not given.
@@ -159,7 +159,7 @@ def _result(done: Distribution, verb: str) -> CommandResult:
         reasons = "; ".join(f"{one['name']}: {one['reason']}" for one in done.failed[:5])
         more = f"; and {done.failed_count - 5:,} more" if done.failed_count > 5 else ""
         problem = f"{done.failed_count:,} files were not {verb}: {reasons}{more}"
-    table = Table(("FILE", "BYTES", "SHA-256"), rows, frozenset({"BYTES"})) if rows else None
+    table = TextTable(("FILE", "BYTES", "SHA-256"), rows, frozenset({"BYTES"})) if rows else None
     return CommandResult(dataclasses.asdict(done), text, table, problem=problem)
 
 

@@ -13,7 +13,7 @@ from django_redis_components.aggregation.range_files import RANGE_FORMATS, Range
 from django_redis_components.management.base import EXIT_CODES, CommandResult, ExitCode, OperatorCommand, add_common
 from django_redis_components.management.log_aggregation import total_bytes
 from django_redis_components.management.progress import Advance, byte_progress
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 
 
 class Command(OperatorCommand):
@@ -47,7 +47,7 @@ class Command(OperatorCommand):
             return CommandResult({"name": lookup.name, "ranges": 0}, f'The ranges "{lookup.name}" are removed.')
         info = _load(lookup, options)
         rows = [(lookup.name, f"{info.ranges:,}", f"{info.blocks:,}", info.source)]
-        table = Table(("NAME", "RANGES", "BLOCKS", "SOURCE"), rows, frozenset({"RANGES", "BLOCKS"}))
+        table = TextTable(("NAME", "RANGES", "BLOCKS", "SOURCE"), rows, frozenset({"RANGES", "BLOCKS"}))
         data = {"name": lookup.name, "ranges": info.ranges, "blocks": info.blocks, "source": info.source}
         return CommandResult(data, table=table)
 

@@ -13,7 +13,7 @@ from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_yes
 from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 
 
 class Command(OperatorCommand):
@@ -52,7 +52,7 @@ class Command(OperatorCommand):
         data = {"indexes": [row.pop("data") for row in rows]}
         headers = tuple(rows[0]) if rows else ("INDEX",)
         numbers = frozenset(headers[1:-1] if options["check"] or options["repair"] else headers[1:])
-        table = Table(headers, [tuple(map(str, row.values())) for row in rows], numbers)
+        table = TextTable(headers, [tuple(map(str, row.values())) for row in rows], numbers)
         differ = options["check"] and any(one["missing"] or one["stale"] or one["extra"] for one in data["indexes"])
         hint = "Repair them: manage.py rebuild_autocomplete --repair" if differ else ""
         return CommandResult(data, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
@@ -75,7 +75,7 @@ class Command(OperatorCommand):
             delete_leftovers([key for keys in found.values() for key in keys], using)
         rows = [(name, f"{len(keys):,}") for name, keys in found.items()]
         heading = "DELETED" if options["delete"] else "UNREGISTERED"
-        return CommandResult(data, table=Table((heading, "NUMBER OF KEYS"), rows, frozenset({"NUMBER OF KEYS"})))
+        return CommandResult(data, table=TextTable((heading, "NUMBER OF KEYS"), rows, frozenset({"NUMBER OF KEYS"})))
 
     def _rebuild(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         started_at = time.monotonic()

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand
 from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
-from django_redis_components.management.tables import Table
+from django_redis_components.management.tables import TextTable
 from django_redis_components.search import ModelSearch, registered
 
 
@@ -33,7 +33,7 @@ class Command(OperatorCommand):
             counts = [_rebuild(search) for search in searches]
             rows = [(search.name, f"{count:,}") for search, count in zip(searches, counts, strict=True)]
             data = [{"name": search.name, "objects": count} for search, count in zip(searches, counts, strict=True)]
-            return CommandResult({"indexes": data}, table=Table(("INDEX", "OBJECTS"), rows, frozenset({"OBJECTS"})))
+            return CommandResult({"indexes": data}, table=TextTable(("INDEX", "OBJECTS"), rows, frozenset({"OBJECTS"})))
         found = [_compare(search, repair=options["repair"]) for search in searches]
         kinds = ("missing", "stale", "extra")
         headers = ("INDEX", "OBJECTS", *map(str.upper, kinds), "FOR EXAMPLE")
@@ -44,7 +44,7 @@ class Command(OperatorCommand):
         data = [one | {kind: len(one[kind]) for kind in kinds} for one in found]
         differ = options["check"] and any(one[kind] for one in found for kind in kinds)
         hint = "Repair them: manage.py rebuild_search --repair" if differ else ""
-        table = Table(headers, rows, frozenset(headers[1:-1]))
+        table = TextTable(headers, rows, frozenset(headers[1:-1]))
         return CommandResult({"indexes": data}, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from django_redis_components.management.tables import Table, escape_controls, table, truncate
+from django_redis_components.management.tables import TextTable, escape_controls, table, truncate
 from django_redis_components.management.task_listing import age, clock, of_queues
 from django_redis_components.management.top.snapshot import RunningTask, TopSnapshot
 from django_redis_components.management.worker_listing import of_workers
@@ -59,7 +59,7 @@ def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
     yield f"Tasks {shown}  Finished {per_minute:,.1f}/min (last hour)"
 
 
-def _tables(snapshot: TopSnapshot) -> Iterator[tuple[Table, Collection[str]]]:
+def _tables(snapshot: TopSnapshot) -> Iterator[tuple[TextTable, Collection[str]]]:
     """Yield each table, and the first cells of the rows with a problem."""
     overview = snapshot.overview
     queues = sorted(overview.queues, key=lambda queue: (-queue.ready - queue.running, queue.name))
@@ -71,9 +71,9 @@ def _tables(snapshot: TopSnapshot) -> Iterator[tuple[Table, Collection[str]]]:
     yield _running(snapshot.running), ()
 
 
-def _running(tasks: Sequence[RunningTask]) -> Table:
+def _running(tasks: Sequence[RunningTask]) -> TextTable:
     rows = [(task.id, age(task.elapsed_s), task.queue, task.worker, task.name) for task in tasks]
-    return Table(("RUNNING TASK", "ELAPSED", "QUEUE", "WORKER", "TASK"), rows, frozenset(["ELAPSED"]))
+    return TextTable(("RUNNING TASK", "ELAPSED", "QUEUE", "WORKER", "TASK"), rows, frozenset(["ELAPSED"]))
 
 
 def _fit(line: str, columns: int | None) -> str:

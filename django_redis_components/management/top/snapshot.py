@@ -46,9 +46,9 @@ class TopSnapshot:
         return {
             "at": overview.at,
             "poller": overview.poller,
-            "queues": [dataclasses.asdict(queue) for queue in overview.queues],
-            "workers": [dataclasses.asdict(worker) for worker in overview.workers],
-            "running": [dataclasses.asdict(task) for task in self.running],
+            "queues": overview.queues,
+            "workers": overview.workers,
+            "running": self.running,
         }
 
 

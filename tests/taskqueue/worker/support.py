@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import FETCH
-from django_redis_components.taskqueue.shards import home
 
 
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:

@@ -1,0 +1,106 @@
+"""The forms of changes that ask for more than a confirmation: a pause, and a new due time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.formats import number
+from django_redis_components.taskqueue.options import check_moment
+from django_redis_components.taskqueue.store.queues import MAX_NOTE
+
+#: Longest pause with an end, in minutes: a year.
+MAX_PAUSE_MIN = 525_600
+#: Longest value of a field for date and time, in characters.
+MAX_TIME = 40
+_PLAIN = {"autocomplete": "off"}
+
+
+class ChangeForm(forms.Form):
+    """The fields of a confirmation. `problem` says what is wrong with them, or is ""."""
+
+    use_required_attribute = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"auto_id": False, **kwargs})
+
+    @property
+    def problem(self) -> str:
+        """The first error."""
+        return next((str(errors[0]) for errors in self.errors.values()), "") if self.is_bound else ""
+
+
+class PauseForm(ChangeForm):
+    """The reason and the end of a pause."""
+
+    reason = forms.CharField(
+        label=gettext_lazy("Reason (optional)"),
+        required=False,
+        widget=forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_NOTE}),
+    )
+    minutes = forms.CharField(
+        label=gettext_lazy("Resume after minutes (optional)"),
+        required=False,
+        widget=forms.NumberInput(attrs={**_PLAIN, "min": 1, "max": MAX_PAUSE_MIN}),
+    )
+
+    def clean_reason(self) -> str:
+        """Return the reason."""
+        reason: str = self.cleaned_data["reason"]
+        if len(reason) > MAX_NOTE:
+            raise forms.ValidationError(_("Reason: expected at most %(most)s characters.") % {"most": number(MAX_NOTE)})
+        return reason
+
+    def clean_minutes(self) -> int:
+        """Return after how many minutes the pause ends; 0: never."""
+        text: str = self.cleaned_data["minutes"]
+        if not text:
+            return 0
+        minutes = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
+        if not 0 < minutes <= MAX_PAUSE_MIN:
+            most = {"most": number(MAX_PAUSE_MIN)}
+            raise forms.ValidationError(_("Minutes: expected a whole number from 1 to %(most)s.") % most)
+        return minutes
+
+
+class RescheduleForm(ChangeForm):
+    """The new due time of a task."""
+
+    due = forms.CharField(required=False, widget=forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_TIME}))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["due"].label = _("Due (time zone %(zone)s)") % {"zone": formats.zone()}
+        self.fields["due"].widget.input_type = "datetime-local"
+
+    def clean_due(self) -> datetime:
+        """Return the time in the active time zone."""
+        found = _moment(self.cleaned_data["due"])
+        if found is None:
+            text = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
+            raise forms.ValidationError(text)
+        return found
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a time in the active time zone; None if it is not valid."""
+    try:
+        found = parse_datetime(text[: MAX_TIME + 1])
+        if found is None or found.year < 1970:
+            return None
+        if settings.USE_TZ and timezone.is_naive(found):
+            found = timezone.make_aware(found)
+        elif not settings.USE_TZ and timezone.is_aware(found):
+            found = timezone.make_naive(found)
+        check_moment(found, "due")
+    except (ValueError, OverflowError):
+        return None
+    return found

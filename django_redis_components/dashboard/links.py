@@ -1,0 +1,105 @@
+"""The URLs of pages, objects and changes, within the admin site of a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.contrib.admin.utils import quote
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
+
+from django_redis_components.core import conf
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    from django_redis_components.dashboard.verbs import Verb
+
+APP = "django_redis_components"
+
+
+class Links:
+    """URLs for one user; "" for what they may not open.
+
+    Args:
+        model_admin: that of the page which has the links.
+    """
+
+    def __init__(self, http: HttpRequest, model_admin: ModelAdmin[Any]) -> None:
+        self._http = http
+        self._slug = str(model_admin.opts.model_name)
+        self._site = model_admin.admin_site
+
+    @property
+    def here(self) -> str:
+        """The page itself, without a query."""
+        return self.reverse(self._slug)
+
+    def page(self, slug: str) -> str:
+        """Return the URL of a page."""
+        page_admin = self._admin(slug)
+        return self.reverse(slug) if page_admin and page_admin.has_view_permission(self._http) else ""
+
+    def task(self, task_id: str, verb: str = "change") -> str:
+        """Return the URL of a task's page, or of a verb; "" if no URL can have the id."""
+        try:
+            return self._object("task", task_id, verb)
+        except NoReverseMatch:
+            return ""
+
+    def queue(self, name: str, verb: str = "change") -> str:
+        """Return the URL of a queue's page, or of a verb."""
+        return self._object("queues", name, verb)
+
+    def flow(self, flow_id: str, verb: str = "change") -> str:
+        """Return the URL of a flow's page, or of a verb."""
+        return self._object("taskflow", flow_id, verb)
+
+    def error(self, fingerprint: str, queue: str = "") -> str:
+        """Return the URL of the page of failures with an error in detail."""
+        return self.reverse("failure", group=fingerprint, queue=queue)
+
+    def logged(self, slug: str, name: str) -> str:
+        """Return the URL to which the admin's log links for an object."""
+        return self.reverse(slug, "change", name) if name else ""
+
+    def actions(self, slug: str, name: str) -> str:
+        """Return the URL of the actions on an object."""
+        return self.reverse("action", model=slug, object=name) if self.page("action") else ""
+
+    def verb(self, name: str, slug: str = "", **query: str) -> str:
+        """Return the URL of a verb of a page; by default of this one."""
+        slug = slug or self._slug
+        return self.reverse(slug, name, **query) if self._may(slug, name) else ""
+
+    def verbs(self, object_id: str = "") -> dict[str, str]:
+        """Return the URLs of all verbs of this page that the user may use, by name."""
+        args = [object_id] if object_id else []
+        names = self._admin(self._slug).page.verb_views
+        return {name: self.reverse(self._slug, name, *args) for name in names if self._may(self._slug, name)}
+
+    def reverse(self, slug: str, view: str = "changelist", *args: str, **query: str) -> str:
+        """Return a URL, whether the user may open it or not. Empty parameters are left out."""
+        name = f"admin:{APP}_{slug}_{view}"
+        url = reverse(name, args=[quote(each) for each in args], current_app=self._site.name)
+        text = urlencode({key: value for key, value in query.items() if value})
+        return f"{url}?{text}" if text else url
+
+    def _object(self, slug: str, object_id: str, verb: str) -> str:
+        return self.reverse(slug, verb, object_id) if verb == "change" or self._may(slug, verb) else ""
+
+    def _may(self, slug: str, verb: str) -> bool:
+        page_admin = self._admin(slug)
+        return page_admin is not None and is_allowed(self._http, page_admin.page.verb_views[verb][0])
+
+    def _admin(self, slug: str) -> Any:
+        """Return the `ModelAdmin` of a page; None if it is not in this site."""
+        model = apps.get_model(APP, slug)
+        return self._site.get_model_admin(model) if self._site.is_registered(model) else None
+
+
+def is_allowed(http: HttpRequest, verb: Verb) -> bool:
+    """Return whether the user may make this kind of change now; pages show no button otherwise."""
+    return not conf.settings().dashboard.read_only and http.user.has_perm(verb.full_permission)

@@ -1,0 +1,63 @@
+"""`Snapshot`: what a page has read, when, from which server, and at what cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from django.http import Http404
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.dashboard import clients
+from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.outages import SnapshotFailed
+
+logger = guarded_logger("django_redis_components.dashboard")
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot(Generic[T]):
+    """A value that was read.
+
+    Attributes:
+        at: the server's time if the value has it, as `taskqueue` has; else the local time.
+        address: of the server, without credentials.
+        is_cluster: whether each round trip goes to several nodes.
+    """
+
+    value: T
+    at: datetime
+    cost: Cost
+    address: str
+    is_cluster: bool
+
+
+def read(flow: Flow[T], using: str = "") -> Snapshot[T]:
+    """Read a value, by default from the connection of the dashboard.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read, or has a value that the flow does not expect.
+        Http404: the flow has raised it.
+    """
+    using, cost, address = using or conf.settings().dashboard.using, Cost(), ""
+    try:
+        endpoint = connections.endpoint(using)
+        address = str(endpoint)
+        value = run(BoundedClient(clients.client(using), cost), flow)
+    except Http404:
+        raise
+    except Exception as exc:
+        if not isinstance(exc, RedisError | RedisComponentsError):
+            logger.log_exception(exc, "A page of the dashboard cannot be read.")
+        raise SnapshotFailed(exc, address) from exc
+    at = getattr(value, "at", None) or timezone.now()
+    return Snapshot(value, at, cost, address, endpoint.kind == "cluster")
