@@ -26,7 +26,7 @@ import django
 import redis
 from django.conf import settings
 
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 PREFIX = "bench-dashboard"
 #: Tasks that each queue has finished in each minute of the last hour.

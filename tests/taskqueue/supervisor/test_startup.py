@@ -11,10 +11,10 @@ import redis
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.startup import describe_worker
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
-from example_project.localserver import LocalServer, free_port
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.taskqueue.support import SITE
+from tools.localserver import LocalServer, free_port
 
 LAST_SLOT = 16_383
 
