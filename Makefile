@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help demo test docs messages sync clean
+.PHONY: help install demo test docs messages sync clean
 
 help:
+	@echo "make install  make the environment $(VENV), with what tests and documentation need"
 	@echo "make demo   start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
 	@echo "make test   run all checks: format, lint, types, architecture, tests, docs, browser, coverage"
 	@echo "make docs   build docs/api.md and the documentation in .data/site; warnings are errors"
@@ -15,6 +16,8 @@ help:
 	@echo ""
 	@echo "STRICT=1    make test fails for a flaky test too: one that fails beside others and passes alone"
 	@echo "PYTHON=...  the Python for $(VENV), 3.11 or newer (now: $(PYTHON))"
+
+install: $(VENV)/.installed-test
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/python manage.py demo

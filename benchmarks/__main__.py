@@ -21,7 +21,7 @@ from benchmarks.parts import QUICK, Sizes, Step, drain, enqueueing, moments, res
 from benchmarks.peers import Row
 from benchmarks.running import Bench, Trouble
 from benchmarks.targets import Measured
-from example_project.localserver import LocalServer, redis_binary, valkey_binary
+from tools.localserver import LocalServer, redis_binary, valkey_binary
 
 #: Parts in the order of a round, with the function that returns their steps.
 PARTS: dict[str, Callable[[Bench, Sizes, list[Row]], list[Step]]] = {

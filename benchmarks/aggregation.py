@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Days of the log.

@@ -36,7 +36,7 @@ import django
 import redis
 from django.conf import settings
 
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 MIDDLEWARE = "django_redis_components.analytics.AnalyticsMiddleware"

@@ -19,7 +19,7 @@ from pathlib import Path
 import redis
 
 from benchmarks.dashboard import PREFIX, empty, measure_pages, set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 BASE = f"{PREFIX}:analytics:{{default}}"
 EVENTS, PAGES, VALUES, VISITORS = 10, 10_000, 500, 100_000

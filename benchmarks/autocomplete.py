@@ -23,7 +23,7 @@ from typing import Any
 import redis
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: Syllables of names, by script.
 LATIN = "an ber ca do el fi gar ha is jo ka lin mo na ol pe ri sa to ur vi wen xa ye zo é ł ß"

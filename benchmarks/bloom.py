@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: Size of each filter.
 CAPACITY, ERROR_RATE = 1_000_000, 0.01

@@ -23,7 +23,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 KEY = "bench:locks:{name}"
 #: Commands in one batch.

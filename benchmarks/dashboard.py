@@ -27,7 +27,7 @@ import redis
 from django.conf import settings
 
 from django_redis_components.taskqueue.shards import Shard, home
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 PREFIX = "bench-dashboard"
 #: Tasks that each queue has finished in each minute of the last hour.

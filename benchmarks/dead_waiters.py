@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: How the process of the waiters ends.
 ENDS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}

@@ -26,7 +26,7 @@ WINDOW_S = 0.1
 
 def main() -> None:
     """Measure each way in turn and print a table."""
-    from example_project.localserver import LocalServer
+    from tools.localserver import LocalServer
 
     url = os.environ.get("REDIS_URL")
     if url:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 MIB = 1024 * 1024
 #: Size of the files that share the default budget.

@@ -34,7 +34,7 @@ import redis
 
 from benchmarks import environment
 from benchmarks.running import Bench
-from example_project.localserver import LocalServer, redis_binary, valkey_binary
+from tools.localserver import LocalServer, redis_binary, valkey_binary
 
 #: Ratios by server and Python.
 STORED = Path(__file__).with_name("guard_ratios.json")

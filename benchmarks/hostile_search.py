@@ -23,7 +23,7 @@ import redis
 
 from benchmarks.locks import set_up
 from benchmarks.search import _busy_s
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 WORDS = [f"w{number:02}" for number in range(31)]
 SORTS = ("price", "votes", "updated", "stock")

@@ -34,7 +34,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: What all rows are compared with.
 PEER = "redis-py Lock"

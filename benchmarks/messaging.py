@@ -27,7 +27,7 @@ from typing import Any
 import redis
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: The text of each message: a short sentence, 129 bytes as JSON of the whole message.
 TEXT = "See you at noon in the small room on the second floor, please."

@@ -20,7 +20,7 @@ from typing import Any
 import redis
 
 from benchmarks.locks import Timed, repeated, set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: What all rows are compared with, where it is installed.
 PEER = "throttled-py, gcra, allowed"

@@ -16,7 +16,7 @@ import redis
 
 from benchmarks import environment
 from benchmarks.peers import Commands, Row, producer
-from example_project.localserver import LocalServer, forget_process, stop_with_parent
+from tools.localserver import LocalServer, forget_process, stop_with_parent
 
 #: Seconds that one step may take.
 LIMIT_S = 600.0

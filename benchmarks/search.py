@@ -22,7 +22,7 @@ from pathlib import Path
 import redis
 
 from benchmarks.locks import set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: Different words, and words of a document.
 VOCABULARY, WORDS = 50_000, 60

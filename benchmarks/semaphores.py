@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.locks import Timed, pairs, set_up
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 #: What all rows are compared with, where it is installed.
 PEER = "self-limiters, async"

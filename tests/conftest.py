@@ -35,13 +35,13 @@ from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.files.channel import known_channels
-from example_project.localserver import LocalServer
 from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
 from tests.support.stores import DEFAULT_STORE, STORES, Store, Stores
+from tools.localserver import LocalServer
 
 TESTS = Path(__file__).parent
 

@@ -82,7 +82,7 @@ def operations() -> Iterator[tuple[str, str]]:
     import django
     from django.conf import settings
 
-    from example_project.localserver import LocalServer
+    from tools.localserver import LocalServer
 
     with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
         components = {"CONNECTIONS": {"default": {"URL": server.url}}, "RATELIMITS": {"COUNT_HITS": False}}

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from example_project import localserver
 from example_project.demo.console import Console
+from tools import localserver
 
 ROOT = Path(__file__).resolve().parents[2]
 

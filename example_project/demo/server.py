@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from example_project.demo.console import Console
-from example_project.localserver import LocalServer, ServerError
 from example_project.paths import REDIS_DIR, URL_FILE
+from tools.localserver import LocalServer, ServerError
 
 
 class DemoServer:

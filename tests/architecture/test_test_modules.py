@@ -10,6 +10,8 @@ import pytest
 from tests.architecture.sources import ROOT, Module
 
 TESTS = ROOT / "tests"
+#: Folders of tests that run the demo.
+DEMO = ("tests/example/", "tests/browser/")
 
 
 def test_no_module_imports_a_test_module() -> None:
@@ -32,6 +34,12 @@ def test_import_of_a_test_module_is_found(statement: str) -> None:
 @pytest.mark.parametrize("statement", ["from tests.locks.steps import acquisition", "from tests.support import Store"])
 def test_import_of_a_support_module_is_allowed(statement: str) -> None:
     assert not any(is_test_module(name) for name in imported_by(statement))
+
+
+def test_only_the_tests_of_the_demo_import_it() -> None:
+    found = {path for path, name in imports() if name.startswith("example_project")}
+
+    assert {path for path in found if not path.startswith(DEMO)} == set()
 
 
 def imports() -> Iterator[tuple[str, str]]:

@@ -9,9 +9,9 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
-from example_project.localserver import LocalServer
 from tests.support import run_async
 from tests.support.stores import Stores
+from tools.localserver import LocalServer
 
 
 class Driver:

@@ -19,12 +19,12 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
-from example_project.localserver import LocalServer, ServerError, redis_binary
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async, run_together
 from tests.support.clients import client_ids
 from tests.support.missing import skip_missing
 from tests.support.processes import MEASURED, Children
+from tools.localserver import LocalServer, ServerError, redis_binary
 
 pytestmark = pytest.mark.integration
 

@@ -17,11 +17,11 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
-from example_project.localserver import LocalServer, old_redis_binary
 from tests.core.conftest import Driver
 from tests.core.sample import ONCE, PUT
 from tests.core.slots import moving
 from tests.support import Proxy, Store, eventually
+from tools.localserver import LocalServer, old_redis_binary
 
 Start = Callable[..., LocalServer]
 

@@ -19,7 +19,6 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Command, Flow, Read, Wait
 from django_redis_components.core.scripts import guard_key
-from example_project.localserver import valkey_binary
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
 from tests.core.sample import PAIR, PUT
@@ -28,6 +27,7 @@ from tests.support import Store, eventually
 from tests.support.clusters import start_cluster
 from tests.support.killing import kill_all
 from tests.support.pools import close_pools
+from tools.localserver import valkey_binary
 
 
 @pytest.fixture(params=["cluster", "cluster7"])

@@ -18,12 +18,12 @@ from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
 from django_redis_components.core.sections import ConnectionSettings
-from example_project.localserver import LocalServer, valkey_binary
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async
 from tests.support.killing import kill_all
 from tests.support.sentinels import SERVICE, start_sentinel
 from tests.support.stores import Stores
+from tools.localserver import LocalServer, valkey_binary
 
 Start = Callable[..., LocalServer]
 

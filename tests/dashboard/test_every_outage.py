@@ -13,12 +13,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from example_project.localserver import free_port
 from tests.conftest import components_settings
 from tests.dashboard.support import text_of
 from tests.dashboard.urls_of_pages import ADMIN, EXAMPLES, VERBS, address_of, fill
 from tests.support import Store
 from tests.support.proxy import Proxy
+from tools.localserver import free_port
 
 pytestmark = pytest.mark.django_db
 

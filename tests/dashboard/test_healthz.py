@@ -9,9 +9,9 @@ from django.core import mail
 from django.test import Client
 
 from django_redis_components import checks
-from example_project.localserver import free_port
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.support import Store
+from tools.localserver import free_port
 
 pytestmark = pytest.mark.django_db
 

@@ -28,9 +28,9 @@ from django_redis_components.core.exceptions import ConfigurationError, Unsuppor
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.overview import snapshot
-from example_project.localserver import LocalServer, ServerError, free_port, old_redis_binary
 from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.support import Store, eventually, skip_missing
+from tools.localserver import LocalServer, ServerError, free_port, old_redis_binary
 
 pytestmark = pytest.mark.django_db
 

@@ -22,13 +22,13 @@ from django_redis_components.bloom import BloomFilter
 from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
-from example_project.localserver import free_port
 from tests.architecture.sources import PACKAGE_DIR
 from tests.dashboard.support import HOSTILE, URL, Page, browser, client_of, text_of, write_queue
 from tests.support import Store
 from tests.support.processes import child_environment
 from tests.support.raising_logs import raising_logs
 from tests.taskqueue.hostile import errors
+from tools.localserver import free_port
 
 pytestmark = pytest.mark.django_db
 

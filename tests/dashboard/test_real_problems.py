@@ -20,7 +20,6 @@ from django_redis_components.dashboard.queues.throughput import drain_time
 from django_redis_components.taskqueue import get_queue, task
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.overview import read_overview
-from example_project.localserver import LocalServer
 from tests.dashboard.problem_rows import row_with, rows, set_option, text_at
 from tests.dashboard.support import URL, browser, settle_tasks, write_poller
 from tests.management.support import run_command
@@ -31,6 +30,7 @@ from tests.support.stores import Stores
 from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.support import Held, kill_processes, processes_of, queue_worker
 from tests.taskqueue.tasks import hold, note
+from tools.localserver import LocalServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

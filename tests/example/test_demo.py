@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 
 from example_project.demo.run import free_port_from
-from example_project.localserver import free_port
 from tests.support import eventually
 from tests.support.demo import READY, START_S, STOP_S, Demo, demo_environment, running_demo
 from tests.support.processes import Children
+from tools.localserver import free_port
 
 
 def family(demo: Demo) -> list[psutil.Process]:

@@ -11,11 +11,11 @@ import redis
 
 from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
 from django_redis_components.locks.base import BaseLock
-from example_project.localserver import LocalServer
 from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.pools import close_pools
 from tests.support.stores import Stores
+from tools.localserver import LocalServer
 
 
 @pytest.fixture

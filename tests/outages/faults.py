@@ -10,8 +10,8 @@ from typing import Any
 
 import redis
 
-from example_project.localserver import LocalServer
 from tests.outages.cells import TOKEN
+from tools.localserver import LocalServer
 
 #: The server does not answer at all, or refuses writes.
 AWAY, REFUSING = ("stopped", "hung"), ("read-only", "out of memory")

@@ -14,7 +14,6 @@ from django.core.management import call_command
 
 from django_redis_components.autocomplete import registry
 from django_redis_components.core.circuit_breaker import forget_failures
-from example_project.localserver import LocalServer
 from tests.conftest import components_settings
 from tests.outages import cells
 from tests.outages.cells import RAISES, attempt
@@ -23,6 +22,7 @@ from tests.support import Store
 from tests.support.pools import close_pools
 from tests.support.raising_logs import raising_logs
 from tests.support.stores import Stores
+from tools.localserver import LocalServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.redis, pytest.mark.urls("tests.outages.urls")]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from example_project.localserver import valkey_binary
 from tests.support.missing import skip_missing
+from tools.localserver import valkey_binary
 
 
 class ServerClock:

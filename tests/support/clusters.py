@@ -6,9 +6,9 @@ from pathlib import Path
 
 import redis
 
-from example_project.localserver import LocalServer, free_port
 from tests.support.killing import killed_unless_all_start
 from tests.support.waiting import eventually
+from tools.localserver import LocalServer, free_port
 
 #: Milliseconds without an answer after which a node counts as failed. Long: on a stalled machine the other nodes would
 #: reject all requests for twice this time.

@@ -18,8 +18,8 @@ from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, bu
 
 import redis
 
-from example_project.localserver import free_port
 from tests.support.processes import UNMEASURED, Child
+from tools.localserver import free_port
 
 #: Seconds within which the demo must serve: it starts seven Python processes, on two busy cores in the worst case.
 START_S = 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from example_project.localserver import LocalServer
+from tools.localserver import LocalServer
 
 
 def kill_all(servers: Iterable[LocalServer]) -> None:

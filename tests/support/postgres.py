@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from example_project.localserver import forget_process, free_port, stop_with_parent
 from tests.support.missing import skip_missing
+from tools.localserver import forget_process, free_port, stop_with_parent
 
 #: Account of the server when the tests run as root: PostgreSQL refuses to run as root.
 ACCOUNT = "postgres"

@@ -105,7 +105,7 @@ class Proxy:
         self.close()
 
     def _listen(self, port: int) -> socket.socket:
-        from example_project.localserver import free_port
+        from tools.localserver import free_port
 
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

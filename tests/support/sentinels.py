@@ -6,9 +6,9 @@ from pathlib import Path
 
 import redis
 
-from example_project.localserver import LocalServer
 from tests.support.killing import killed_unless_all_start
 from tests.support.waiting import eventually
+from tools.localserver import LocalServer
 
 #: The name by which the sentinel knows the pair.
 SERVICE = "drc-tests"

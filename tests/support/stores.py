@@ -13,11 +13,11 @@ from typing import Any
 import redis
 from redis.cluster import RedisCluster
 
-from example_project.localserver import LocalServer, ServerError, redis_binary, valkey_binary
 from tests.support.clusters import start_cluster
 from tests.support.killing import kill_all
 from tests.support.missing import skip_missing
 from tests.support.sentinels import SERVICE, start_sentinel
+from tools.localserver import LocalServer, ServerError, redis_binary, valkey_binary
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def test_the_proxy_holds_replies_back(proxy: Proxy) -> None:
 def start_server_and_wait(directory: str) -> None:
     from pathlib import Path
 
-    from example_project.localserver import LocalServer
+    from tools.localserver import LocalServer
 
     server = LocalServer(directory=Path(directory), die_with_parent=True).start()
     print_line("server", server.pid)

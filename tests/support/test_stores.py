@@ -6,11 +6,11 @@ import pytest
 import redis
 from django.conf import settings
 
-from example_project import localserver
-from example_project.localserver import LocalServer, old_redis_binary
 from tests.support import Store
 from tests.support.processes import Children
 from tests.support.stores import Stores
+from tools import localserver
+from tools.localserver import LocalServer, old_redis_binary
 
 
 def test_each_store_answers_and_keeps_the_keys_of_the_test(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_the_old_redis_is_a_real_redis_6(stores: Stores) -> None:
 
 
 def test_a_server_that_cannot_start_says_why(stores: Stores) -> None:
-    from example_project.localserver import ServerError
+    from tools.localserver import ServerError
 
     server = LocalServer(directory=stores.new_directory("bad"), extra_args=("--maxmemory", "a lot"))
 

@@ -13,11 +13,11 @@ from django.test import Client
 from django_redis_components.contrib import prometheus
 from django_redis_components.contrib.prometheus import RedisComponentsCollector
 from django_redis_components.taskqueue import get_queue
-from example_project.localserver import free_port
 from tests.dashboard.support import write_poller, write_worker
 from tests.support import Store, skip_missing
 from tests.taskqueue.support import base_key, queue_key, recover, server_ms, taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, fail, fail_thrice
+from tools.localserver import free_port
 
 try:
     from prometheus_client import CollectorRegistry

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from redis.exceptions import RedisError
 
 from django_redis_components.taskqueue import TaskResult
-from example_project.localserver import LocalServer
 from tests.support.processes import UNMEASURED, Child, Children
 from tests.support.proxy import Proxy
 from tests.taskqueue.chaos.work import leave_run
 from tests.taskqueue.support import processes_of
+from tools.localserver import LocalServer
 
 #: Worker supervisors, processes of each, and pollers.
 SUPERVISORS, PROCESSES, POLLERS = 2, 2, 2

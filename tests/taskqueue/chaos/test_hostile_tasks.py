@@ -19,12 +19,12 @@ from urllib.error import HTTPError
 import pytest
 
 from django_redis_components.taskqueue import TaskResult, get_queue
-from example_project.localserver import free_port
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.hostile import tasks
 from tests.taskqueue.hostile.errors import KINDS
 from tests.taskqueue.support import processes_of, queue_worker
+from tools.localserver import free_port
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "4"))
 THREADS = 4

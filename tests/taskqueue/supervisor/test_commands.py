@@ -15,7 +15,6 @@ from django.core.management import CommandError, call_command, load_command_clas
 
 from django_redis_components.management import logs
 from django_redis_components.taskqueue.worker.process_signals import STOP_SIGNALS
-from example_project.localserver import LocalServer, ServerError, old_redis_binary
 from tests.support import Store, eventually, skip_missing
 from tests.support.processes import Children
 from tests.support.stores import Stores
@@ -29,6 +28,7 @@ from tests.taskqueue.support import (
     taskqueue_settings,
 )
 from tests.taskqueue.tasks import add, note
+from tools.localserver import LocalServer, ServerError, old_redis_binary
 
 pytestmark = pytest.mark.integration
 

@@ -23,11 +23,11 @@ from django_redis_components.taskqueue.supervisor import health
 from django_redis_components.taskqueue.supervisor.child import Child, WorkerOptions
 from django_redis_components.taskqueue.supervisor.health import Health, Port, _problem_of
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
-from example_project.localserver import free_port
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import SITE, Held, queue_worker, running_worker, taskqueue_settings
 from tests.taskqueue.tasks import add, hold
+from tools.localserver import free_port
 
 #: Seconds that a lease lives, where the test does not say.
 LEASE_S = 15.0

@@ -11,10 +11,11 @@ import redis
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.startup import describe_worker
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
-from example_project.localserver import LocalServer, free_port
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.taskqueue.support import SITE
+from tests.taskqueue.tasks import note
+from tools.localserver import LocalServer, free_port
 
 LAST_SLOT = 16_383
 
@@ -24,6 +25,7 @@ def described(*queues: str) -> list[str]:
 
 
 def test_start_names_the_queues_that_the_worker_does_not_serve() -> None:
+    assert note.options.queue_name == "default"
     assert re.search(r"^Queues that this worker does not serve: .*\bdefault \(\d+ tasks?\)", described("mail")[-1])
 
 

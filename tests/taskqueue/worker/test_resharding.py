@@ -15,7 +15,6 @@ import redis
 
 from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.taskqueue.shards import home
-from example_project.localserver import redis_binary, valkey_binary
 from tests.conftest import components_settings
 from tests.core.slots import Move, moving, node_id
 from tests.support import Store, eventually, skip_missing
@@ -25,6 +24,7 @@ from tests.support.pools import close_pools
 from tests.support.stores import Stores
 from tests.taskqueue import tasks
 from tests.taskqueue.support import queue_key, running_worker
+from tools.localserver import redis_binary, valkey_binary
 
 #: Tasks that wait when the move begins, and the least that are sent and run during and after it.
 BEFORE = int(os.environ.get("RESHARD_TASKS", "300"))

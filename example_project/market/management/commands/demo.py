@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import NoReverseMatch, reverse
 
 from example_project.demo.run import Demo, DemoError
-from example_project.localserver import ServerError
 from example_project.market.content.opening import sign_in_hint
+from tools.localserver import ServerError
 
 
 def port(text: str) -> int:

@@ -1,0 +1,1 @@
+"""Tools of the repository: servers for tests, demo and benchmarks; generators; measurements."""
