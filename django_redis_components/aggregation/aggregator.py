@@ -12,7 +12,6 @@ from functools import partial
 from django_redis_components.aggregation.batches import EntryKey, PlaceKey, key_name, name_of_key, stamp
 from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
 from django_redis_components.aggregation.identity import FileIdentity, identify
-from django_redis_components.aggregation.ip_lookup import IpLookup
 from django_redis_components.aggregation.log_files import LogFile, OnRead
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, FORGET_FILE
@@ -20,6 +19,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read, arun, run
 from django_redis_components.core.units import moment_of
+from django_redis_components.geoip.lookup import IpLookup
 
 #: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
 OTHER = "__other__"

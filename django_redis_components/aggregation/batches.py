@@ -9,12 +9,12 @@ from datetime import date
 from typing import Literal
 
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
-from django_redis_components.aggregation.ip_lookup import IpLookup, are_ranges_loaded, places_flow
 from django_redis_components.aggregation.log_lines import LogEntry
-from django_redis_components.aggregation.places import UNKNOWN
 from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
+from django_redis_components.geoip.lookup import IpLookup, has_source, places_flow
+from django_redis_components.geoip.places import UNKNOWN
 
 #: Most lines of a batch. A process that is killed reads them again.
 MAX_LINES = 100_000
@@ -75,7 +75,7 @@ class PlaceKey:
         Raises:
             NoRangesLoaded: there is no database file, and no ranges are loaded.
         """
-        if self.lookup.mmdb_path() is None and not (yield from are_ranges_loaded(self.lookup)):
+        if not (yield from has_source(self.lookup)):
             raise NoRangesLoaded(self.lookup.name)
 
     def texts(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:

@@ -33,6 +33,7 @@ MODULES = {
     "analytics": "Analytics",
     "bloom": "Bloom filters",
     "files": "File channels",
+    "geoip": "IP geolocation",
     "aggregation": "Aggregation",
     "messaging": "Messaging",
     "testing": "Testing",

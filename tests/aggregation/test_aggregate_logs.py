@@ -18,8 +18,9 @@ import psutil
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, LogEntry, Place
+from django_redis_components.aggregation import LogAggregator, LogEntry
 from django_redis_components.core.decompression import zstd_module
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.aggregation.logs import DAYS, plain_count, write_log
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children

@@ -16,17 +16,15 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.aggregation import (
-    IpLookup,
-    IpRange,
     KeyMismatch,
     LogAggregator,
     LogEntry,
     LogFileChanged,
     NoRangesLoaded,
-    Place,
     PlaceKey,
 )
 from django_redis_components.core.decompression import zstd_module
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.aggregation.logs import DAYS, by_path, lines, plain_count, write_log
 from tests.support import Proxy, Store, run_async, run_together
 
@@ -412,7 +410,7 @@ def test_places_are_not_counted_without_ranges(redis_server: Store, tmp_path: Pa
 def test_places_are_not_counted_if_a_load_of_an_earlier_version_has_left_no_ranges(
     redis_server: Store, tmp_path: Path
 ) -> None:
-    base = f"{redis_server.prefix}:aggregation:{{default}}:ip"
+    base = f"{redis_server.prefix}:geoip:{{default}}"
     redis_server.raw.hset(base, mapping={"generation": "a", "ranges": 0, "blocks": 0, "source": "", "loaded_at": 1})
 
     with pytest.raises(NoRangesLoaded):

@@ -15,8 +15,8 @@ PACKAGE_DIR = ROOT / PACKAGE
 #: The layers of the package. Each name at its root is a component or an entry point; a component imports lower layers.
 LAYERS: dict[str, int] = {
     "core": 0,
-    **dict.fromkeys(["locks", "semaphores", "ratelimits", "bloom", "analytics", "search", "files", "aggregation"], 1),
-    **dict.fromkeys(["transactions", "expiry", "autocomplete", "messaging", "taskqueue"], 2),
+    **dict.fromkeys(["locks", "semaphores", "ratelimits", "bloom", "analytics", "search", "files", "geoip"], 1),
+    **dict.fromkeys(["transactions", "expiry", "autocomplete", "aggregation", "messaging", "taskqueue"], 2),
     **dict.fromkeys(["dashboard", "testing"], 3),
     "contrib": 4,
     **dict.fromkeys(["apps", "checks", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5),

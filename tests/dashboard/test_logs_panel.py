@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, Place
+from django_redis_components.aggregation import LogAggregator
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.dashboard.support import text_of
 from tests.dashboard.test_lock_page import browser
 from tests.support import Store

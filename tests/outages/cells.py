@@ -17,7 +17,6 @@ from django.test import Client, TestCase
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.aggregation import IpLookup, IpRange, Place, country_of
 from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.analytics.rendering import read_calendar
 from django_redis_components.autocomplete import AutocompleteField, ModelIndex, PrefixIndex
@@ -25,6 +24,7 @@ from django_redis_components.autocomplete import register as register_index
 from django_redis_components.bloom import BloomFilter
 from django_redis_components.expiry import cached
 from django_redis_components.files import FileChannel
+from django_redis_components.geoip import IpLookup, IpRange, Place, country_of
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, unread_counts
 from django_redis_components.ratelimits import RateLimit

@@ -10,9 +10,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.aggregation import FileState, IpLookup, LogAggregator, RangesInfo
+from django_redis_components.aggregation import FileState, LogAggregator
 from django_redis_components.aggregation.aggregator import files_flow, series_flow, top_flow
-from django_redis_components.aggregation.ip_lookup import info_flow
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
@@ -20,6 +19,8 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
+from django_redis_components.geoip import IpLookup, RangesInfo
+from django_redis_components.geoip.lookup import info_flow
 
 #: Aggregators that are read. Each takes 22 commands at most.
 MAX_AGGREGATORS = 2

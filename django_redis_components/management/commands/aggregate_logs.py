@@ -10,8 +10,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
-from django_redis_components.aggregation import LOG_FORMATS, FileReport, IpLookup, LogAggregator, LogEntry, PlaceKey
+from django_redis_components.aggregation import LOG_FORMATS, FileReport, LogAggregator, LogEntry, PlaceKey
 from django_redis_components.aggregation.batches import EntryKey
+from django_redis_components.geoip import IpLookup
 from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common, add_yes
 from django_redis_components.management.log_aggregation import LogCounter, total_bytes

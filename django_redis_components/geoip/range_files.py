@@ -11,11 +11,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from django_redis_components.aggregation.blocks import IpRange
-from django_redis_components.aggregation.exceptions import InvalidRange
-from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place
 from django_redis_components.core.regular_files import open_regular_file
+from django_redis_components.geoip.blocks import IpRange
+from django_redis_components.geoip.exceptions import InvalidRange
+from django_redis_components.geoip.lookup import IpLookup, RangesInfo
+from django_redis_components.geoip.places import UNKNOWN, Address, Place
 
 #: The format of a file.
 RangeFormat = Literal["dbip", "ip2location", "geolite2", "ipinfo"]

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
-from django_redis_components.aggregation import (
+from django_redis_components.geoip import (
     UNKNOWN,
     DatabaseUnavailable,
     InvalidRange,
@@ -30,9 +30,9 @@ from django_redis_components.aggregation import (
     country,
     country_of,
 )
-from django_redis_components.aggregation.blocks import BLOCK_RANGES, Block, blocks
-from django_redis_components.aggregation.places import pack, pack_public
-from tests.aggregation.mmdb import write_mmdb
+from django_redis_components.geoip.blocks import BLOCK_RANGES, Block, blocks
+from django_redis_components.geoip.places import pack, pack_public
+from tests.geoip.mmdb import write_mmdb
 from tests.support import Proxy, Store, eventually, run_async
 
 US, FR, JP = Place("US", "California", "Mountain View"), Place("FR", "Île-de-France", "Paris"), Place("JP")
@@ -107,7 +107,7 @@ def test_address_is_looked_up_in_any_form(address: Any, redis_server: Store, set
 
     assert places.lookup(address) == US
     assert IpLookup(mmdb=path).lookup(address) == Place("US")
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": str(path)}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"MMDB": str(path)}}
     assert country_of(address) == "US"
 
 
@@ -341,7 +341,7 @@ def test_missing_ranges_are_reported_once(redis_server: Store, caplog: pytest.Lo
     [record] = caplog.records
     assert record.getMessage() == (
         "No ranges 'test' are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
-        ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].'
+        ' REDIS_COMPONENTS["GEOIP"]["MMDB"].'
     )
 
 
@@ -370,7 +370,7 @@ def test_database_file_is_read_without_redis(tmp_path: Path, no_dns: None) -> No
 
 
 def test_replaced_database_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.aggregation.mmdb.CHECK_EVERY_S", 0)
+    monkeypatch.setattr("django_redis_components.geoip.mmdb.CHECK_EVERY_S", 0)
     path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
     places = IpLookup(mmdb=path)
     assert places.lookup("8.8.8.8") == US
@@ -420,11 +420,11 @@ def test_ranges_are_read_outside_of_the_event_loop(store: Store) -> None:
 
 def test_country_of_uses_the_file_of_the_settings(tmp_path: Path, settings: Any) -> None:
     path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": path}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"MMDB": path}}
 
     assert [country_of(ip) for ip in ("8.8.8.8", "90.1.1.1", "9.9.9.9", "junk")] == ["US", "FR", "ZZ", "ZZ"]
-    assert IpLookup().mmdb_path() == str(path)
-    assert IpLookup(source="ranges").mmdb_path() is None
+    assert repr(IpLookup()) == f"<IpLookup {str(path)!r}>"
+    assert repr(IpLookup(source="ranges")) == "<IpLookup 'default'>"
 
 
 def test_country_of_remembers_countries_from_redis(redis_server: Store) -> None:
@@ -438,7 +438,7 @@ def test_country_of_remembers_countries_from_redis(redis_server: Store) -> None:
 
 def test_country_of_is_unknown_and_quick_while_redis_is_away(proxy: Proxy, settings: Any) -> None:
     IpLookup(source="ranges").load(RANGES)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"USING": "proxied"}}
     proxy.stop_accepting()
 
     assert [country_of(f"8.8.8.{n}") for n in range(100)] == ["ZZ"] * 100
@@ -451,7 +451,7 @@ def test_country_of_is_remembered_for_longer_while_redis_is_away(
     proxy: Proxy, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     IpLookup(source="ranges").load(RANGES)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"USING": "proxied"}}
     eventually(lambda: country_of("8.8.8.8") == "US")
     now = time.monotonic() + country.CACHE_TTL_S
     monkeypatch.setattr(country, "time", SimpleNamespace(monotonic=lambda: now))
@@ -480,6 +480,6 @@ def test_arguments_and_settings_are_checked(settings: Any) -> None:
         IpLookup(mmdb="x", source="ranges")
     with pytest.raises(ValueError, match='source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS'):
         IpLookup(source="mmdb").lookup("8.8.8.8")
-    settings.REDIS_COMPONENTS = {"AGGREGATION": {"MMDB": 7}}
-    with pytest.raises(Exception, match=r'REDIS_COMPONENTS\["AGGREGATION"\]\["MMDB"\] = 7: expected None or the path'):
+    settings.REDIS_COMPONENTS = {"GEOIP": {"MMDB": 7}}
+    with pytest.raises(Exception, match=r'REDIS_COMPONENTS\["GEOIP"\]\["MMDB"\] = 7: expected None or the path'):
         IpLookup().lookup("8.8.8.8")

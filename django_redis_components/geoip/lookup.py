@@ -11,16 +11,16 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
-from django_redis_components.aggregation.exceptions import InvalidRange, RangesLoadExpired
-from django_redis_components.aggregation.mmdb import mmdb_file
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public, public_address
-from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
 from django_redis_components.core import conf, keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
 from django_redis_components.core.units import moment_of
+from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
+from django_redis_components.geoip.exceptions import InvalidRange, RangesLoadExpired
+from django_redis_components.geoip.mmdb import mmdb_file
+from django_redis_components.geoip.places import UNKNOWN, Address, Place, pack_public, public_address
+from django_redis_components.geoip.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
 
 #: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
 CHUNK = 100
@@ -31,7 +31,7 @@ LOAD_TTL_MS = 15 * 60 * 1_000
 #: Where places are looked up.
 Source = Literal["auto", "mmdb", "ranges"]
 
-logger = guarded_logger("django_redis_components.aggregation")
+logger = guarded_logger("django_redis_components.geoip")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class IpLookup:
 
     Args:
         name: name of the ranges in Redis.
-        mmdb: path of a database file; None: ``AGGREGATION["MMDB"]``.
+        mmdb: path of a database file; None: ``GEOIP["MMDB"]``.
         source: "mmdb": the database file; "ranges": the ranges in Redis; "auto": the file if there is one, else the
             ranges.
         using: connection alias of the ranges.
@@ -83,17 +83,17 @@ class IpLookup:
         self._has_warned = False
 
     def __repr__(self) -> str:
-        return f"<IpLookup {self.mmdb_path() or self.name}>"
+        return f"<IpLookup {self._mmdb_path() or self.name!r}>"
 
-    def mmdb_path(self) -> str | None:
+    def _mmdb_path(self) -> str | None:
         """Return the path of the database file that is used; None if the ranges in Redis are used.
 
         Raises:
             ValueError: ``source="mmdb"``, and there is no path.
         """
-        path = None if self.source == "ranges" else self.mmdb or conf.settings().aggregation.mmdb
+        path = None if self.source == "ranges" else self.mmdb or conf.settings().geoip.mmdb
         if path is None and self.source == "mmdb":
-            raise ValueError('source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS["AGGREGATION"]["MMDB"].')
+            raise ValueError('source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS["GEOIP"]["MMDB"].')
         return path
 
     def lookup(self, ip: Address) -> Place:
@@ -106,7 +106,7 @@ class IpLookup:
             DatabaseUnavailable: the database file is missing or damaged.
             redis.exceptions.RedisError: the ranges could not be read.
         """
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, (ip,))[0]
         return run(connections.client(self.using), self._lookup((ip,)))[0]
 
@@ -117,14 +117,14 @@ class IpLookup:
     def lookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """Return the place of each address; see `lookup`. With ranges: one round trip for 500 different addresses."""
         wanted = list(ips)
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return run(connections.client(self.using), self._lookup(wanted)) if wanted else []
 
     async def alookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """See `lookup_many`."""
         wanted = list(ips)
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return await arun(connections.aclient(self.using), self._lookup(wanted)) if wanted else []
 
@@ -166,7 +166,7 @@ class IpLookup:
         await arun(connections.aclient(self.using), self._delete())
 
     def _base(self) -> str:
-        return keys.key("aggregation", self.name, "ip")
+        return keys.key("geoip", self.name)
 
     def _lookup(self, ips: Sequence[Address]) -> Flow[list[Place]]:
         packed = [pack_public(ip) for ip in ips]
@@ -190,7 +190,7 @@ class IpLookup:
         self._has_warned = True
         logger.warning(
             "No ranges %r are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
-            ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].',
+            ' REDIS_COMPONENTS["GEOIP"]["MMDB"].',
             self.name,
         )
 
@@ -242,9 +242,14 @@ def lookup_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
 
 def places_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
     """Return the flow of `IpLookup.lookup_many`, to run it on the connection of the lookup."""
-    if (path := lookup.mmdb_path()) is not None:
+    if (path := lookup._mmdb_path()) is not None:
         return _from_file(path, ips)
     return (yield from lookup._lookup(ips))
+
+
+def has_source(lookup: IpLookup) -> Flow[bool]:
+    """Return whether there is a database file, or ranges in Redis."""
+    return lookup._mmdb_path() is not None or (yield from are_ranges_loaded(lookup))
 
 
 def are_ranges_loaded(lookup: IpLookup) -> Flow[bool]:
