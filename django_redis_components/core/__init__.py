@@ -8,6 +8,7 @@ connection.
 exceptions          the root `RedisComponentsError`, and errors that need no client
 units, rates        durations in seconds to milliseconds; rates such as "10/m"
 names, keys         validation of names; names to keys
+arguments           validation of other arguments
 conf, sections      `REDIS_COMPONENTS`: one frozen dataclass per section
 text                folding of text for search
 serialization       JSON for arguments and return values
