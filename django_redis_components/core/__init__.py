@@ -14,6 +14,7 @@ text                folding of text for search
 serialization       JSON for arguments and return values
 protocol            `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
 scripts             `LuaScript`: one file per operation
+component           the base class of named objects
 client/             see below
 leasing/            leases, FIFO waiting and renewal for locks and semaphores
 decorators          decorators that run a function inside a context manager
