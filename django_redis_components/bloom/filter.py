@@ -18,12 +18,12 @@ from django_redis_components.bloom.info import BloomInfo, describe
 from django_redis_components.bloom.plan import BloomPlan
 from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client import connections
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.scripts import LuaScript
-from django_redis_components.core.units import check_flag
 
 #: Version of the hashes and of the layout: part of the keys.
 VERSION = "v1"

@@ -8,11 +8,13 @@ connection.
 exceptions          the root `RedisComponentsError`, and errors that need no client
 units, rates        durations in seconds to milliseconds; rates such as "10/m"
 names, keys         validation of names; names to keys
+arguments           validation of other arguments
 conf, sections      `REDIS_COMPONENTS`: one frozen dataclass per section
 text                folding of text for search
 serialization       JSON for arguments and return values
 protocol            `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
 scripts             `LuaScript`: one file per operation
+component           the base class of named objects
 client/             see below
 leasing/            leases, FIFO waiting and renewal for locks and semaphores
 decorators          decorators that run a function inside a context manager

@@ -10,9 +10,10 @@ from itertools import islice
 from uuid import UUID, uuid4
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, arun, run
-from django_redis_components.core.units import Seconds, check_flag, to_ms
+from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.search.arguments import Order, Place, SortValue, check_id, check_weight
 from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
