@@ -50,7 +50,7 @@ See also: ``docs/components/autocomplete.md``; `django_redis_components.urls` fo
 from __future__ import annotations
 
 from django_redis_components.autocomplete.entries import Entry, Suggestion
-from django_redis_components.autocomplete.exceptions import AutocompleteError, RebuildSuperseded, UnknownIndex
+from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.fields import AutocompleteChoiceField, AutocompleteField
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.model_drift import Drift
@@ -83,7 +83,6 @@ __all__ = [
     "ModelIndex",
     "PrefixIndex",
     "RankedSuggestion",
-    "RebuildSuperseded",
     "RecentList",
     "ScopeNeeded",
     "Source",

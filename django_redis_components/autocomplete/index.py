@@ -8,11 +8,11 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.autocomplete import entries, rebuilding
+from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.completion import Completion
 from django_redis_components.autocomplete.entries import Entry, Id, Suggestion
 from django_redis_components.autocomplete.ranking import Candidates, RankedSuggestion
-from django_redis_components.autocomplete.rebuilding import Rebuild
+from django_redis_components.autocomplete.rebuilding import IndexRebuild
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.scripts import ADD, BUILD, CHECK_ENTRIES, INDEX, REMOVE
 from django_redis_components.core import keys
@@ -172,22 +172,22 @@ class PrefixIndex:
         """See `clear`."""
         await arun(connections.aclient(self.using), self._clear())
 
-    def rebuild(self, iterable: Iterable[Entry | tuple[Id, str]]) -> int:
+    def rebuild(self, items: Iterable[Entry | tuple[Id, str]]) -> int:
         """Replace the whole index and return its number of entries.
 
         The new index is loaded in chunks next to the old one, which it replaces in one step: readers see the old
-        or the new index. Changes by `add` and `remove` during the rebuild are kept and override the iterable. So
+        or the new index. Changes by `add` and `remove` during the rebuild are kept and override the items. So
         read the data while iterating, not before: pass a generator, such as
         `((c.pk, c.name) for c in queryset.iterator())`. If the iterable raises, the index is unchanged.
 
         Raises:
             RebuildSuperseded: a later rebuild of the index started.
         """
-        return rebuilding.rebuild(self._new_rebuild(), connections.client(self.using), iterable)
+        return self._new_rebuild().run(connections.client(self.using), items)
 
-    async def arebuild(self, iterable: Iterable[Entry | tuple[Id, str]] | AsyncIterable[Entry | tuple[Id, str]]) -> int:
+    async def arebuild(self, items: Iterable[Entry | tuple[Id, str]] | AsyncIterable[Entry | tuple[Id, str]]) -> int:
         """See `rebuild`; the iterable may be asynchronous."""
-        return await rebuilding.arebuild(self._new_rebuild(), connections.aclient(self.using), iterable)
+        return await self._new_rebuild().arun(connections.aclient(self.using), items)
 
     def keys(self) -> dict[str, str]:
         """Return the keys, by their names in the scripts."""
@@ -197,8 +197,8 @@ class PrefixIndex:
         """Return a key by its name in the scripts. It has the versions of the folding rules and of the entries."""
         return keys.key("autocomplete", self.name, VERSION, part)
 
-    def _new_rebuild(self) -> Rebuild:
-        return Rebuild(self.name, self.keys(), self.key_of("built"))
+    def _new_rebuild(self) -> IndexRebuild:
+        return IndexRebuild(self.name, self.keys(), self.key_of("built"))
 
     def _add(self, entry: Entry) -> Flow[None]:
         yield add_call(self, entry)

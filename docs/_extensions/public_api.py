@@ -41,7 +41,7 @@ MODULES = {
     "contrib.opentelemetry": "OpenTelemetry",
     "contrib.drf": "Django REST framework",
     "contrib.django_tasks": "Django's Tasks framework",
-    "core.exceptions": "Base exceptions",
+    "exceptions": "Base exceptions",
 }
 
 

@@ -19,7 +19,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(["transactions", "expiry", "autocomplete", "aggregation", "messaging", "taskqueue"], 2),
     **dict.fromkeys(["dashboard", "testing"], 3),
     "contrib": 4,
-    **dict.fromkeys(["apps", "checks", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5),
+    **dict.fromkeys(
+        ["apps", "checks", "exceptions", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5
+    ),
 }
 
 #: The layer of the entry points, which may import each other. Components of one layer may not.
