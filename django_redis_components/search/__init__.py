@@ -7,13 +7,16 @@ Guarantees:
 - A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget.
   The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
-- A rebuild writes a new generation; searches use the old one until it is complete.
+- A rebuild writes a new generation; searches use the old one until it is complete. A write meanwhile is not overwritten
+  by it. After a rebuild that was killed, writes go to one generation again within 15 minutes.
 
 Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 
 =========================================  ======  =======================================================
-``drc:search:{name}:v3:state``             hash    generations, and when a rebuild expires; kept
-``drc:search:{name}:v3:gen``               string  number of changes; kept
+``drc:search:{name}:v3:state``             hash    numbers of generations; until `delete`
+``drc:search:{name}:v3:build``             string  token of the active rebuild; 15 minutes after its last document
+``drc:search:{name}:v3:built``             string  token of the last rebuild that was finished; 10 minutes
+``drc:search:{name}:v3:gen``               string  number of changes; until `delete`
 ``drc:search:{name}:v3:dropping``          set     generations that are deleted; until they are
 ``drc:search:{name}:v3:<g>:docs``          hash    id -> record of the document; until it is removed
 ``drc:search:{name}:v3:<g>:facets``        hash    id -> values of its facets; as the document
@@ -23,7 +26,8 @@ Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 ``drc:search:{name}:v3:<g>:f:<facet>``     set     documents with the value of the facet; as the document
 ``drc:search:{name}:v3:<g>:names``         set     names of the last two; until no document has them
 ``drc:search:{name}:v3:<g>:geo``           zset    places of documents; as the document
-``drc:search:{name}:v3:<g>:stats``         hash    sum of the lengths of documents; kept
+``drc:search:{name}:v3:<g>:stats``         hash    sum of the lengths of documents; until `delete`
+``drc:search:{name}:v3:<g>:live``          set     ids written during a rebuild; until it ends
 ``drc:search:{name}:v3:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
 ``drc:search:{name}:v3:results``           zset    stored results by their last use; `result_ttl`
 ``drc:search:{name}:v3:slow:<week>``       zset    slow queries; 14 days

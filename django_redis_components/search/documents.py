@@ -34,8 +34,8 @@ class Document:
     """A document; see `SearchIndex.index`."""
 
     text: Text
-    facets: Mapping[str, str | Iterable[str]]
-    sort_values: Mapping[str, SortValue]
+    facets: Mapping[str, str | Iterable[str]] = dataclasses.field(default_factory=dict)
+    sort_values: Mapping[str, SortValue] = dataclasses.field(default_factory=dict)
     location: Place | None = None
 
 
@@ -67,21 +67,23 @@ class EncodedDocument:
 
     def call(self, root: str, *, force: bool = False) -> Call:
         """Return the call that writes the document; with `force` also if it is stored already."""
+        return INDEX(root=root, force=int(force), **self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the scripts that write the document."""
         longitude, latitude = self.place or ("", "")
         pairs = [part for name, score in self.scores.items() for part in (name, repr(score))]
         pairs += [part for term, frequency in self.terms.items() for part in (term, f"{frequency:g}")]
-        return INDEX(
-            root=root,
-            id=self.id,
-            record=self.record,
-            facets=self.listed_facets,
-            length=f"{self.words.length:g}",
-            longitude=longitude,
-            latitude=latitude,
-            force=int(force),
-            counts=len(self.scores),
-            pairs=pairs,
-        )
+        return {
+            "id": self.id,
+            "record": self.record,
+            "facets": self.listed_facets,
+            "length": f"{self.words.length:g}",
+            "longitude": longitude,
+            "latitude": latitude,
+            "counts": len(self.scores),
+            "pairs": pairs,
+        }
 
 
 def encode(id: str | int | Any, document: Document, words: CountedWords) -> EncodedDocument:

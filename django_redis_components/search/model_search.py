@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -155,21 +155,14 @@ class ModelSearch:
             self._update(keys, using or router.db_for_write(self.model))
 
     def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
-        """Replace the whole index by the objects of the database; return the number of objects.
+        """Replace the whole index by the objects of the database; return the number of documents.
 
         Searches use the old documents until all are written. Changes during the rebuild are kept.
 
         Raises:
-            SearchError: a later rebuild has started, or this one paused for 15 minutes.
+            RebuildSuperseded: a later rebuild has started, or this one paused for 15 minutes.
         """
-        count = 0
-        with self.index.rebuilding() as renew:
-            for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
-                self._update(some, router.db_for_write(self.model))
-                renew()
-                count += len(some)
-                progress(len(some))
-        return count
+        return self.index.rebuild(self._documents(progress))
 
     def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
@@ -196,13 +189,20 @@ class ModelSearch:
         removes.
 
         Raises:
-            SearchError: objects changed again and again, or a later rebuild has started.
+            SearchError: objects changed again and again.
+            RebuildSuperseded: a later rebuild has started.
         """
         if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
             self.rebuild()
         else:
             self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
         self._store_check(drift.objects, 0)
+
+    def _documents(self, progress: Callable[[int], object]) -> Iterator[tuple[Any, Document]]:
+        objects = self.queryset().using(router.db_for_write(self.model))
+        for some in chunks(objects.iterator(chunk_size=CHUNK)):
+            yield from ((obj.pk, document) for obj in some if (document := self.document(obj)))
+            progress(len(some))
 
     def _follow(self, keys: Sequence[Any], using: str) -> None:
         with connections.page_attempt(self.index.using):

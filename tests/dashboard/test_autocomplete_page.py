@@ -14,6 +14,7 @@ from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
 from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.exceptions import RebuildSuperseded
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
@@ -223,12 +224,19 @@ def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
 def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
     redis_server: Store, groups: search.ModelSearch, viewer: Client
 ) -> None:
-    with groups.index.rebuilding():
-        assert "groups 0 0 not compared yet a rebuild is running" in text(viewer)
-        redis_server.raw.hset(f"{redis_server.prefix}:search:{{groups}}:v3:state", "expires_ms", 1)
-        shown = text(viewer)
+    seen = []
 
-    assert "groups 0 0 not compared yet data of an abandoned rebuild is deleted by the next writes" in shown
+    def documents() -> Iterator[tuple[int, search.Document]]:
+        seen.append(text(viewer))
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{groups}}:v3:build")  # as if it had been killed
+        seen.append(text(viewer))
+        yield 1, search.Document("lamp")
+
+    with pytest.raises(RebuildSuperseded):
+        groups.index.rebuild(documents())
+
+    assert "groups 0 0 not compared yet a rebuild is running" in seen[0]
+    assert "groups 0 0 not compared yet data of an abandoned rebuild is deleted by the next writes" in seen[1]
 
 
 def test_unreadable_search_index_does_not_hide_the_others(

@@ -330,7 +330,7 @@ def test_command_rebuilds_compares_and_repairs(users: Users) -> None:
         "indexes": [{"name": "auth.user", "objects": 1, "missing": 1, "stale": 0, "extra": 0, "repaired": True}]
     }
     assert command("--check")["indexes"][0]["missing"] == 0
-    assert command() == {"indexes": [{"name": "auth.user", "objects": 1}]}
+    assert command() == {"indexes": [{"name": "auth.user", "documents": 1}]}
     with pytest.raises(CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user\.$"):
         command("x")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from django_redis_components.search import Document, SearchError, SearchIndex, rebuilding
+from django_redis_components.exceptions import RebuildSuperseded
+from django_redis_components.search import Document, SearchIndex
+from django_redis_components.search.rebuilding import SearchRebuild
 from tests.support import Store, run_async
 
 
@@ -45,7 +46,7 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
     base = f"{store.prefix}:search:{{items}}:v3"
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
-    assert found == {":gen", ":state", *(f":1:{part}" for part in parts)}
+    assert found == {":gen", ":state", ":built", *(f":1:{part}" for part in parts)}
     assert (index.count(), index.search("dog").total, index.search("cat", order_by="price").hits[0].score) == (1, 0, 4)
 
 
@@ -108,27 +109,28 @@ def test_later_rebuild_supersedes_an_earlier_one(redis_server: Store) -> None:
         yield 1, document("cat")
         index.rebuild([(2, document("cat"))])
 
-    with pytest.raises(SearchError, match=r"^Search index 'items' was not replaced: a later rebuild has started\.$"):
+    with pytest.raises(RebuildSuperseded, match=r"^The rebuild of search index 'items' was discarded: a later one "):
         index.rebuild(documents())
 
-    assert sorted(index.search("cat").ids) == ["1", "2"], "what it still wrote counts like `index`"
+    assert index.search("cat").ids == ["2"]
     assert index.rebuild([(3, document("cat"))]) == 1
     assert index.search("cat").ids == ["3"]
 
 
 @pytest.mark.contract
-def test_cleared_index_is_empty_and_can_be_filled_again(store: Store) -> None:
+def test_deleted_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(20):
         index.index(number, f"cat word{number}", facets={"kind": "pet"}, votes=number)
     assert index.search("cat").total == 20
 
-    index.clear()
+    assert index.delete() is True
 
+    assert [key for key in store.keys() if b":search:" in key] == []  # noqa: SIM118 - a Store is no dict
     assert (index.count(), index.search("cat").total) == (0, 0)
-    assert not [key for key in store.keys() if b":0:" in key]  # noqa: SIM118 - a Store is no dict
+    assert index.delete() is False
     run_async(lambda: index.aindex(1, "cat"))
-    run_async(index.aclear)
+    assert run_async(index.adelete) is True
     assert run_async(lambda: index.arebuild([(5, document("cat"))])) == 1
     assert index.search("cat").ids == ["5"]
 
@@ -139,27 +141,26 @@ def keys_of(store: Store, generation: int) -> list[str]:
 
 
 @pytest.mark.contract
-def test_rebuild_of_a_killed_process_is_abandoned_and_its_data_deleted(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_deleted(store: Store) -> None:
     index = SearchIndex("items")
     index.index(1, "cat")
-    monkeypatch.setattr(rebuilding, "TTL_MS", 60_000)
-    killed = index.rebuilding()
-    killed.__enter__()
-    index.write_many({f"d{number}": document(f"lamp word{number}", votes=number) for number in range(30)})
+    killed = SearchRebuild("items", index._root(), index._encode)
+    index._run(killed.begin())
+    index._run(killed.load([(f"d{number}", document(f"lamp word{number}", votes=number)) for number in range(30)]))
     assert (index.size().is_rebuilding, index.size().has_old_data) == (True, False)
+    assert store.raw.pttl(f"{store.prefix}:search:{{items}}:v3:build") <= 15 * 60 * 1_000
     assert keys_of(store, 1)
 
-    store.raw.hset(f"{store.prefix}:search:{{items}}:v3:state", "expires_ms", 1)  # as if a minute had passed
+    store.raw.delete(f"{store.prefix}:search:{{items}}:v3:build")  # as if 15 minutes had passed
     assert (index.size().is_rebuilding, index.size().has_old_data) == (False, True)
     for _ in range(5):
         index.index(1, "black cat")
 
     assert keys_of(store, 1) == []
     assert (index.size().is_rebuilding, index.size().has_old_data) == (False, False)
-    assert (index.search("black").ids, index.count()) == (["1"], 31)
-    killed.__exit__(LookupError, LookupError(), None)  # it was not killed after all
+    assert (index.search("black").ids, index.count()) == (["1"], 1)
+    with pytest.raises(RebuildSuperseded):  # it was not killed after all
+        killed._check(index._run(killed.load([(1, document("cat"))])))
     assert index.rebuild([(3, document("cat"))]) == 1
 
 
@@ -169,32 +170,64 @@ def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store)
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("lamp")
-        redis_server.raw.hset(f"{redis_server.prefix}:search:{{items}}:v3:state", "expires_ms", 1)
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v3:build")
         index.index(3, "black cat")
 
-    message = r"^Search index 'items' was not replaced: no document came for 15 minutes\.$"
-    with pytest.raises(SearchError, match=message):
+    with pytest.raises(RebuildSuperseded, match="900 s passed between two chunks"):
         index.rebuild(documents())
 
     assert index.search("cat").total == 2
+    assert keys_of(redis_server, 1) == []
 
 
 def test_rebuild_is_renewed_with_its_documents(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.search.index.REBUILD_CHUNK", 1)
-    index, state = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v3:state"
-    soon_ms, seen = int(time.time() * 1_000) + 120_000, list[int]()
+    monkeypatch.setattr(SearchRebuild, "chunk_size", 1)
+    index, build = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v3:build"
+    seen = list[int]()
 
     def documents() -> Iterator[tuple[int, Document]]:
         for number in range(3):
-            redis_server.raw.hset(state, "expires_ms", soon_ms)
+            redis_server.raw.pexpire(build, 120_000)
             yield number, document("lamp")
-            seen.append(int(redis_server.raw.hget(state, "expires_ms")))
+            seen.append(redis_server.raw.pttl(build))
 
     index.rebuild(documents())
 
     assert len(seen) == 3
-    assert min(seen) > soon_ms + 600_000
+    assert min(seen) > 600_000
     assert index.count() == 3
+
+
+@pytest.mark.contract
+def test_what_is_written_during_a_rebuild_is_newer_than_what_it_loads(store: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "old cat")
+
+    async def documents() -> AsyncIterator[tuple[int, Document]]:
+        index.index(1, "new cat")
+        index.index(2, "lamp")
+        index.remove(2)
+        for number in (1, 2, 3):
+            yield number, document("stale cat")
+
+    assert run_async(lambda: index.arebuild(documents())) == 2
+
+    assert [index.search(word).ids for word in ("new", "stale")] == [["1"], ["3"]]
+    assert not [key for key in store.keys() if key.endswith(b":live")]  # noqa: SIM118 - a Store is no dict
+
+
+def test_documents_of_a_rebuild_are_found_only_after_it(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    found: list[int] = []
+
+    def documents() -> Iterator[tuple[int, Document]]:
+        for number in range(SearchRebuild.chunk_size + 1):
+            yield number, document("lamp")
+        found.append(index.search("lamp").total)
+
+    index.rebuild(documents())
+
+    assert (found, index.search("lamp").total) == ([0], SearchRebuild.chunk_size + 1)
 
 
 def test_rebuild_after_a_loss_of_the_state_does_not_mix_with_older_data(redis_server: Store) -> None:

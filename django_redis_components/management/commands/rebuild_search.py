@@ -32,8 +32,8 @@ class Command(OperatorCommand):
         if not (options["check"] or options["repair"]):
             counts = [_rebuild(search) for search in searches]
             rows = [(search.name, f"{count:,}") for search, count in zip(searches, counts, strict=True)]
-            data = [{"name": search.name, "objects": count} for search, count in zip(searches, counts, strict=True)]
-            return CommandResult({"indexes": data}, table=Table(("INDEX", "OBJECTS"), rows, frozenset({"OBJECTS"})))
+            data = [{"name": search.name, "documents": count} for search, count in zip(searches, counts, strict=True)]
+            return CommandResult({"indexes": data}, table=Table(("INDEX", "DOCUMENTS"), rows, frozenset({"DOCUMENTS"})))
         found = [_compare(search, repair=options["repair"]) for search in searches]
         kinds = ("missing", "stale", "extra")
         headers = ("INDEX", "OBJECTS", *map(str.upper, kinds), "FOR EXAMPLE")
