@@ -21,10 +21,10 @@ Keys, all in the slot of ``{name}``, without a TTL unless noted:
 ``…:v1:build``                              string  token of the active rebuild; 15 minutes after its last chunk
 ``…:v1:<token>:meta``, its layers           hash    what a rebuild has loaded; 15 minutes after its last chunk
 ``…:v1:built``                              string  token of the last rebuild that was finished; 10 minutes
-``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `timeout`
-``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `timeout`
-``…:tk1:errors``                            hash    item to error; TTL if `timeout`
-``…:tk1:meta``                              hash    parameters, sum of all counts; TTL if `timeout`
+``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `ttl`
+``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `ttl`
+``…:tk1:errors``                            hash    item to error; TTL if `ttl`
+``…:tk1:meta``                              hash    parameters, sum of all counts; TTL if `ttl`
 ==========================================  ======  =================================================
 
 Without a TTL, `delete` removes them. The server must not evict these keys: an evicted layer would lose items.

@@ -7,6 +7,8 @@ import itertools
 import math
 from collections.abc import Iterable
 
+from django_redis_components.core.arguments import check_int, check_number
+
 #: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
 MAX_BITS = 2**29
 #: Layers that a filter may get.
@@ -101,14 +103,8 @@ def check(capacity: object, error_rate: object) -> None:
     Raises:
         TypeError, ValueError: one is not accepted.
     """
-    if isinstance(capacity, bool) or not isinstance(capacity, int):
-        raise TypeError(f"capacity={capacity!r}: expected an integer.")
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity}: expected at least 1 item.")
-    if isinstance(error_rate, bool) or not isinstance(error_rate, float | int):
-        raise TypeError(f"error_rate={error_rate!r}: expected a number.")
-    if not MIN_ERROR <= error_rate <= MAX_ERROR:
-        raise ValueError(f"error_rate={error_rate}: expected {MIN_ERROR} to {MAX_ERROR}.")
+    check_int(capacity, "capacity", 1)
+    check_number(error_rate, "error_rate", MIN_ERROR, MAX_ERROR)
 
 
 def _plan(capacity: int, error_rate: float) -> BloomPlan:

@@ -504,10 +504,10 @@ def test_any_items_are_found(redis_server: Store, items: list[Any]) -> None:
     ("call", "problem"),
     [
         (lambda: BloomFilter("", 1), "filter name is empty: expected 1 to 200 bytes of text."),
-        (lambda: BloomFilter("a", 0), "capacity=0: expected at least 1 item."),
-        (lambda: BloomFilter("a", 1.5), "capacity=1.5: expected an integer."),
-        (lambda: BloomFilter("a", 1, error_rate=1.0), "error_rate=1.0: expected 1e-09 to 0.5."),
-        (lambda: BloomFilter("a", 1, error_rate="1 %"), "error_rate='1 %': expected a number."),
+        (lambda: BloomFilter("a", 0), "capacity=0: expected an integer of at least 1."),
+        (lambda: BloomFilter("a", 1.5), "capacity=1.5: expected an integer of at least 1."),
+        (lambda: BloomFilter("a", 1, error_rate=1.0), "error_rate=1.0: expected a number from 1e-09 to 0.5."),
+        (lambda: BloomFilter("a", 1, error_rate="1 %"), "error_rate='1 %': expected a number from 1e-09 to 0.5."),
         (lambda: BloomFilter("a", 1, scaling=1), "scaling=1: expected True or False."),
         (
             lambda: BloomFilter("a", 10**9, error_rate=0.01, scaling=False),
