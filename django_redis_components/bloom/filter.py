@@ -266,13 +266,13 @@ class BloomFilter(DeletableComponent):
             logger.debug("Whether Bloom filter %r is full was not found out: %s", self.name, exc)
             return
         items = float(reply or 0)
-        if self.scaling or self._has_warned or not self._plans[0].is_exceeded_by(items):
+        if self.scaling or self._has_warned or not planning.is_exceeded(self._plans[0], items):
             return
         self._has_warned = True
         logger.warning(
             "Bloom filter %r has about %d items, more than its capacity of %d: its error rate is %.2g instead of %.2g."
             " Rebuild it with a larger capacity, or with scaling=True.",
-            self.name, items, self.capacity, self._plans[0].error_at(items), self.error_rate,
+            self.name, items, self.capacity, planning.expected_error(self._plans[0], items), self.error_rate,
         )  # fmt: skip
 
     def _create(self) -> Flow[None]:

@@ -38,20 +38,23 @@ class BloomPlan:
         """Size of the layer in bytes."""
         return self.bits // 8
 
-    def items_of(self, set_bits: int) -> float:
-        """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
-        return -self.bits / self.hashes * math.log(1 - min(set_bits, self.bits - 1) / self.bits)
 
-    def is_exceeded_by(self, items: float) -> bool:
-        """Return whether there are more items than the capacity, by more than an estimate from the bits may err.
+def estimated_items(plan: BloomPlan, set_bits: int) -> float:
+    """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
+    return -plan.bits / plan.hashes * math.log(1 - min(set_bits, plan.bits - 1) / plan.bits)
 
-        The standard error of the estimate is 0.2 to 0.7 times the square root of their number.
-        """
-        return items > self.capacity + 2 * math.sqrt(self.capacity)
 
-    def error_at(self, items: float) -> float:
-        """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
-        return (1 - math.exp(-self.hashes * items / self.bits)) ** self.hashes
+def is_exceeded(plan: BloomPlan, items: float) -> bool:
+    """Return whether there are more items than the capacity, by more than an estimate from the bits may err.
+
+    The standard error of the estimate is 0.2 to 0.7 times the square root of their number.
+    """
+    return items > plan.capacity + 2 * math.sqrt(plan.capacity)
+
+
+def expected_error(plan: BloomPlan, items: float) -> float:
+    """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
+    return (1 - math.exp(-plan.hashes * items / plan.bits)) ** plan.hashes
 
 
 def plan(capacity: int, error_rate: float) -> BloomPlan:

@@ -474,7 +474,7 @@ def test_plan_is_that_of_the_formula() -> None:
     plan = BloomFilter.plan(1_000_000, 0.01)
 
     assert (plan.bits, plan.hashes, plan.bytes) == (9_848_832, 5, 1_231_104)
-    assert plan.error_at(1_000_000) == pytest.approx(0.01, rel=0.01)
+    assert planning.expected_error(plan, 1_000_000) == pytest.approx(0.01, rel=0.01)
 
 
 @given(st.integers(1, 20_000_000), st.floats(1e-8, 0.5), st.booleans())
@@ -486,7 +486,7 @@ def test_layers_of_any_filter_stay_below_its_error_rate(capacity: int, error_rat
         return
 
     assert all(plan.bits <= MAX_BITS and plan.bits % 64 == 0 for plan in found)
-    assert 1 - math.prod(1 - plan.error_at(plan.capacity) for plan in found) <= error_rate * 1.1
+    assert 1 - math.prod(1 - planning.expected_error(plan, plan.capacity) for plan in found) <= error_rate * 1.1
     assert len(found) == (16 if scaling else 1)
 
 
