@@ -76,7 +76,8 @@ def measure_lookups(folder: Path, options: argparse.Namespace) -> bool:
     ranges, client = IpLookup(source="ranges"), raw_client()
     before = client.info("memory")["used_memory"]
     started_at = time.perf_counter()
-    info = ranges.load(country_ranges(options.ranges))
+    ranges.rebuild(country_ranges(options.ranges))
+    info = ranges.info()
     took_s = time.perf_counter() - started_at
     used = client.info("memory")["used_memory"] - before
     print(f"load {info.ranges:,} ranges: {took_s:.1f} s, {used / info.ranges:.1f} bytes a range in Redis")

@@ -280,6 +280,7 @@ class BloomFilter(DeletableComponent):
         yield CREATE(base=self._base(), parameters=self._parameters, generation=generation, layout=layout)
 
     def _new_rebuild(self) -> FilterRebuild:
+        self._record_use()
         layout = planning.layout(self._plans)
         return FilterRebuild(self.name, self._base(), self._parameters, layout, self._first_look)
 

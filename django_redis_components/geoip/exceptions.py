@@ -35,14 +35,3 @@ class InvalidRange(GeoIpError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-class RangesLoadExpired(GeoIpError):
-    """Raised when loaded ranges were removed before they became visible: the load paused too long, or was evicted."""
-
-    def __init__(self, name: str, ttl_s: float) -> None:
-        super().__init__(
-            f"The load of ranges {name!r} is incomplete: it paused longer than {ttl_s:.0f} s, or the server removed"
-            " keys. The ranges that were loaded before stay in use. Load them again."
-        )
-        self.name = name

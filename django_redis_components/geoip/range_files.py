@@ -92,7 +92,7 @@ _IP2LOCATION_HINT = " A file of IPv6 of IP2Location has the IPv4 ranges too: loa
 
 
 def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
-    """Replace the ranges of `lookup` with those of files; see `IpLookup.load`.
+    """Replace the ranges of `lookup` with those of files; see `IpLookup.rebuild`.
 
     Raises:
         InvalidRange: a line is not valid, or a file has no range with a country; the text names the file and the line.
@@ -112,7 +112,8 @@ def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
                 raise InvalidRange("The file has no ranges with a country: the former ranges stay in use.")
 
     try:
-        return lookup.load(ranges(), source=", ".join(file.path.name for file in files))
+        lookup.rebuild(ranges(), source=", ".join(file.path.name for file in files))
+        return lookup.info()
     except InvalidRange as exc:
         hint = (
             _IP2LOCATION_HINT if len(files) > 1 and current.format == "ip2location" and "overlaps" in exc.reason else ""

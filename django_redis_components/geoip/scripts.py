@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django_redis_components.core.scripts import LuaScript
 
-FIND_RANGES = LuaScript("geoip", "find_ranges", keys=("base",), args=("addresses*",), idempotent=True)
-LOAD_RANGES = LuaScript(
-    "geoip", "load_ranges", keys=("base",), args=("generation", "ttl_ms", "blocks*"), idempotent=True
-)
-SWAP_RANGES = LuaScript(
-    "geoip",
-    "swap_ranges",
-    keys=("base",),
-    args=("generation", "blocks", "ranges", "source", "ttl_ms"),
-    idempotent=True,
-)
-FORGET_RANGES = LuaScript("geoip", "forget_ranges", keys=("base",), args=("ttl_ms",), idempotent=True)
+_script = partial(LuaScript, "geoip", keys=("base",), idempotent=True)
+
+FIND_RANGES = _script("find_ranges", args=("addresses*",))
+REBUILD_BEGIN = _script("rebuild_begin", args=("token", "ttl_ms"))
+REBUILD_LOAD = _script("rebuild_load", args=("token", "ttl_ms", "blocks*"))
+REBUILD_SWAP = _script("rebuild_swap", args=("token", "blocks", "ranges", "source"))
+REBUILD_ABANDON = _script("rebuild_abandon", args=("token",))
+DELETE = _script("delete")

@@ -296,6 +296,7 @@ class SearchIndex(DeletableComponent):
         return int(following), ids
 
     def _new_rebuild(self) -> SearchRebuild:
+        self._record_use()
         return SearchRebuild(self.name, self._root(), self._encode)
 
     def _delete(self) -> Flow[bool]:

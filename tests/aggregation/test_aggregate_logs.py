@@ -121,7 +121,7 @@ def test_large_file_is_divided_among_processes(
 
 
 def test_countries_are_counted_by_default_and_bad_lines_reported(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = write_log(tmp_path / "access.log", 500)
 
     result, errors = aggregate(log)
@@ -292,7 +292,7 @@ def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_se
 
 
 def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = tmp_path / "access.log"
     log.write_text(write_log(tmp_path / "x.log", 50).read_text().replace(" - - [", "x - - ["))
 
@@ -306,7 +306,7 @@ def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server
 
 
 def test_lines_behind_a_prefix_are_counted_at_their_places(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = tmp_path / "access.log"
     request = ' - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1\n'
     before = ["", "Nov 25 10:00:00 web1 nginx: ", "2026-11-25T10:00:00Z stdout F ", "nginx_1 | "]

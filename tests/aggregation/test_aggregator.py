@@ -419,7 +419,7 @@ def test_places_are_not_counted_if_a_load_of_an_earlier_version_has_left_no_rang
 
 def test_places_are_not_counted_if_the_ranges_are_removed_meanwhile(redis_server: Store, tmp_path: Path) -> None:
     places = IpLookup(source="ranges")
-    places.load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    places.rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     visits = LogAggregator("places")
     log = write_log(tmp_path / "access.log", 50)
 
@@ -542,7 +542,7 @@ def test_a_log_that_grows_while_it_is_read_is_counted_without_an_error(tmp_path:
 def test_requests_are_counted_by_place(redis_server: Store, tmp_path: Path) -> None:
     lookup = IpLookup("test", source="ranges")
     paris = Place("FR", "Île-de-France", "Paris")
-    lookup.load([IpRange("8.0.0.0", "8.255.255.255", Place("US")), IpRange("90.0.0.0", "90.255.255.255", paris)])
+    lookup.rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US")), IpRange("90.0.0.0", "90.255.255.255", paris)])
     log = write_log(tmp_path / "access.log", 300)
     firsts = Counter(
         line.split(".")[0] for line in log.read_text().splitlines() if '"GET /' in line and " - - [1" in line

@@ -46,7 +46,7 @@ def write_log(path: Path, *requests: tuple[str, int]) -> Path:
 
 @pytest.mark.contract
 def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.8.8.0", "8.8.8.255", Place("US"))], source="a.csv")
+    IpLookup(source="ranges").rebuild([IpRange("8.8.8.0", "8.8.8.255", Place("US"))], source="a.csv")
     log = write_log(tmp_path / "<access>.log", ("8.8.8.8", 1), ("8.8.8.9", 1), ("9.9.9.9", 1), ("8.8.8.8", 3))
     LogAggregator("visits").add_file(log)
 

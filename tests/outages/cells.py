@@ -86,7 +86,7 @@ def counters() -> Act:
 
 
 def countries() -> Act:
-    IpLookup(source="ranges").load([IpRange("8.8.8.0", "8.8.8.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.8.8.0", "8.8.8.255", Place("US"))])
     assert country_of("8.8.8.8") == "US"
     return lambda: country_of("8.8.8.8")
 
