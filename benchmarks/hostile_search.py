@@ -114,7 +114,7 @@ def _row(raw: Any, index: Any, rounds: int, name: str, query: str, options: dict
 def _fill(index: Any, rng: random.Random, count: int) -> None:
     text = " ".join(["all", *WORDS])
     for number in range(count):
-        index.index(
+        index.add(
             number,
             text,
             facets={
@@ -123,7 +123,7 @@ def _fill(index: Any, rng: random.Random, count: int) -> None:
                 "rare": [f"r{rng.randrange(10**9)}" for _ in range(12)],
             },
             location=(rng.uniform(-180, 180), rng.uniform(-80, 80)),
-            **{name: rng.random() for name in SORTS},
+            sort_values={name: rng.random() for name in SORTS},
         )
 
 

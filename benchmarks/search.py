@@ -51,7 +51,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     raw, index, rng = redis.Redis.from_url(url), SearchIndex("bench", language=None), random.Random(1)
     before, started_at = raw.info("memory")["used_memory"], time.perf_counter()
     for number, text in enumerate(_documents(rng, options.documents)):
-        index.index(number, text, updated=number)
+        index.add(number, text, sort_values={"updated": number})
     seconds, used = time.perf_counter() - started_at, raw.info("memory")["used_memory"] - before
     print(
         f"{options.documents:,} documents of {WORDS} words: {used / options.documents:,.0f} bytes and "

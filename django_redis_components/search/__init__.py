@@ -3,7 +3,7 @@
 Guarantees:
 
 - A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
-  the last `index` of its id, and no word of an earlier one.
+  the last `add` of its id, and no word of an earlier one.
 - A search is one round trip, and bounded: the work of its documents, terms, phrases, orders and facets has a budget.
   The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
@@ -40,8 +40,8 @@ Example::
     from django_redis_components.search import SearchIndex
 
     items = SearchIndex("items", fields={"title": 3, "description": 1})
-    items.index(1, {"title": "Black cat", "description": "A quiet cat."}, facets={"kind": "pet"}, price=40)
-    items.index(2, {"title": "Old lamp", "description": "No cat included."}, facets={"kind": "light"}, price=7)
+    items.add(1, {"title": "Black cat", "description": "A cat."}, facets={"kind": "pet"}, sort_values={"price": 40})
+    items.add(2, {"title": "Old lamp", "description": "No cat."}, facets={"kind": "light"}, sort_values={"price": 7})
 
     assert items.search("cat").ids == ["1", "2"]
     assert items.search("cat", order_by="price").ids == ["2", "1"]

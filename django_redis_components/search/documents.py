@@ -31,7 +31,7 @@ COMPARED = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """A document; see `SearchIndex.index`."""
+    """A document; see `SearchIndex.add`."""
 
     text: Text
     facets: Mapping[str, str | Iterable[str]] = dataclasses.field(default_factory=dict)

@@ -96,14 +96,14 @@ class SearchIndex(DeletableComponent):
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
 
-    def index(
+    def add(
         self,
         id: Id,
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
         location: Place | None = None,
-        **sort_values: SortValue,
+        sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
         """Add or replace a document.
 
@@ -112,24 +112,24 @@ class SearchIndex(DeletableComponent):
             text: the text, or a text for each of the index's fields. The first 10,000 words are indexed.
             facets: values by facet: ``{"kind": "blade", "color": ["red", "blue"]}``.
             location: longitude and latitude in degrees.
-            sort_values: numbers, or texts whose first six bytes decide, that `search` can order by.
+            sort_values: numbers, or texts whose first six bytes decide, by the names that `search` can order by.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        self._run(self._index(id, Document(text, facets or {}, sort_values, location)))
+        self._run(self._add(id, Document(text, facets or {}, sort_values or {}, location)))
 
-    async def aindex(
+    async def aadd(
         self,
         id: Id,
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
         location: Place | None = None,
-        **sort_values: SortValue,
+        sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
-        """See `index`."""
-        await self._arun(self._index(id, Document(text, facets or {}, sort_values, location)))
+        """See `add`."""
+        await self._arun(self._add(id, Document(text, facets or {}, sort_values or {}, location)))
 
     def remove(self, id: Id) -> None:
         """Remove a document. An unknown id is ignored."""
@@ -203,12 +203,12 @@ class SearchIndex(DeletableComponent):
     def rebuild(self, items: Iterable[tuple[Id, Document]]) -> int:
         """Replace the whole index by documents, and return their number.
 
-        Searches use the old documents until all are written. What `index` and `remove` write meanwhile is kept: it is
+        Searches use the old documents until all are written. What `add` and `remove` write meanwhile is kept: it is
         newer than what the rebuild loads. So read the data while iterating, not before. If the iterable raises, the
         index is unchanged.
 
         Args:
-            items: ids and documents; each is indexed as by `index`.
+            items: ids and documents; each is indexed as by `add`.
 
         Raises:
             RebuildSuperseded: a later rebuild has started, or no document came for 15 minutes.
@@ -279,7 +279,7 @@ class SearchIndex(DeletableComponent):
             if not cursor:
                 return
 
-    def _index(self, id: Id, document: Document) -> Flow[None]:
+    def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
 
     def _write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> Flow[None]:

@@ -58,7 +58,7 @@ def search() -> Rebuilt:
         index.arebuild,
         lambda number: (number, Document(f"word{number}")),
         lambda number: index.search(f"word{number}").ids == [str(number)],
-        lambda number: index.index(number, f"word{number}"),
+        lambda number: index.add(number, f"word{number}"),
         SearchRebuild.chunk_size,
     )
 

@@ -117,7 +117,7 @@ def form_field() -> Act:
 
 def search() -> Act:
     index = SearchIndex("outage", fields={"title": 1})
-    index.index("1", {"title": "a red cup"})
+    index.add("1", {"title": "a red cup"})
     return lambda: index.search("cup").total
 
 

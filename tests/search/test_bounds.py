@@ -24,7 +24,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rare_facet_value_is_found_among_the_documents_of_a_frequent_word(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(100):
-        index.index(number, "word", facets={"kind": "rare" if number % 20 == 7 else "often"}, updated=-number)
+        index.add(
+            number, "word", facets={"kind": "rare" if number % 20 == 7 else "often"}, sort_values={"updated": -number}
+        )
 
     by_relevance = index.search("word", filters={"kind": "rare"})
     newest = index.search("word", filters={"kind": "rare"}, order_by="-updated")
@@ -37,7 +39,7 @@ def test_rare_facet_value_is_found_among_the_documents_of_a_frequent_word(redis_
 def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(100):
-        index.index(number, "word", facets={"kind": "often"})
+        index.add(number, "word", facets={"kind": "often"})
 
     page = index.search("word", filters={"kind": "often"}, page_size=100)
 
@@ -49,9 +51,9 @@ def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_se
 def test_words_of_a_group_are_sorted_whole(redis_server: Store, query: str) -> None:
     index = SearchIndex("items", synonyms={"cat": ["cab"]})
     for number in range(15):
-        index.index(number, "cat " + "filler " * number, updated=number)
+        index.add(number, "cat " + "filler " * number, sort_values={"updated": number})
     for number in range(15, 18):
-        index.index(number, "cab", updated=-number)
+        index.add(number, "cab", sort_values={"updated": -number})
 
     page = index.search(query, order_by="-updated", prefix=query == "ca")
 
@@ -62,7 +64,7 @@ def test_words_of_a_group_are_sorted_whole(redis_server: Store, query: str) -> N
 def test_words_of_a_frequent_group_come_first_by_the_order(redis_server: Store) -> None:
     index = SearchIndex("items", synonyms={"cat": ["cats"]})
     for number in range(60):
-        index.index(number, "cat" if number % 2 else "cats", updated=number)
+        index.add(number, "cat" if number % 2 else "cats", sort_values={"updated": number})
 
     page = index.search("cat", order_by="-updated")
 
@@ -133,7 +135,7 @@ def test_few_values_of_all_documents_are_counted(hostile: SearchIndex) -> None:
 
 def test_values_of_a_facet_are_not_those_of_one_whose_name_ends_alike(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "lamp", facets={"kind": ["a", "b"], "my-kind": "c", "kinds": "d", "kin": "kind=e"})
+    index.add(1, "lamp", facets={"kind": ["a", "b"], "my-kind": "c", "kinds": "d", "kin": "kind=e"})
 
     page = index.search("lamp", facets=["kind", "my-kind", "kin", "ind"])
 
@@ -178,7 +180,7 @@ def test_rest_of_a_long_query_is_dropped_and_named() -> None:
 def test_page_of_a_query_with_dropped_words_says_so(store: Store) -> None:
     index = SearchIndex("items")
     words = [f"w{number}" for number in range(20)]
-    index.index(1, " ".join(words))
+    index.add(1, " ".join(words))
 
     page = index.search(" ".join(words))
 
@@ -191,7 +193,7 @@ def test_pages_show_the_first_documents_of_a_result_and_no_more(store: Store, mo
     monkeypatch.setattr("django_redis_components.search.page.MAX_SHOWN", 30)
     index = SearchIndex("items")
     for number in range(50):
-        index.index(number, "lamp", facets={"kind": "light"}, updated=number)
+        index.add(number, "lamp", facets={"kind": "light"}, sort_values={"updated": number})
 
     first = index.search("lamp", order_by="-updated", page_size=20, facets=["kind"])
     second = index.search("lamp", order_by="-updated", page_size=20, page=2, facets=["kind"])
@@ -214,7 +216,7 @@ def test_last_page_is_one_that_may_be_asked_for() -> None:
 def test_stored_results_are_bounded_and_the_oldest_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESULTS", 5)
     index = SearchIndex("items", result_ttl=30)
-    index.index(1, "lamp")
+    index.add(1, "lamp")
 
     for number in range(12):
         index.search("lamp" + " " * number + f"-w{number}")
@@ -230,9 +232,9 @@ def test_stored_results_are_bounded_and_the_oldest_is_deleted(store: Store, monk
 def test_facets_of_a_page_come_from_the_stored_result(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(30):
-        index.index(number, "lamp", facets={"kind": f"k{number % 3}", "color": "red"})
+        index.add(number, "lamp", facets={"kind": f"k{number % 3}", "color": "red"})
     first = index.search("lamp", facets=["kind"])
-    index.index(99, "lamp", facets={"kind": "k0"})
+    index.add(99, "lamp", facets={"kind": "k0"})
 
     assert (
         index.search("lamp", facets=["kind"], page=2).facets == first.facets == {"kind": {"k0": 10, "k1": 10, "k2": 10}}
@@ -245,7 +247,7 @@ def test_facets_of_a_page_come_from_the_stored_result(redis_server: Store) -> No
 def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(2_100):
-        index.index(number, "red lamp" if number % 2 else "lamp red", updated=number)
+        index.add(number, "red lamp" if number % 2 else "lamp red", sort_values={"updated": number})
 
     page = index.search('"red lamp"', order_by="-updated")
     without = index.search('red -"red lamp"', order_by="-updated")
@@ -256,7 +258,7 @@ def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server
 
 def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "lamp")
+    index.add(1, "lamp")
     before = index.search("lamp")
     own_server.raw.config_set("maxmemory-policy", "noeviction")
     own_server.raw.config_set("maxmemory", 1)

@@ -115,7 +115,7 @@ def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: in
 @pytest.mark.contract
 def test_page_marks_its_query_and_the_tag_escapes(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "a <b>cat</b>")
+    index.add(1, "a <b>cat</b>")
     page = index.search("cat")
 
     assert page.highlight("a <b>cat</b>") == (TextPart("a <b>", False), TextPart("cat", True), TextPart("</b>", False))

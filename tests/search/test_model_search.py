@@ -97,8 +97,8 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     User.objects.filter(pk=anna.pk).update(last_name="Maier")
     users.index.remove(bert.pk)
     User.objects.filter(pk=carl.pk).delete()
-    users.index.index(carl.pk, {"get_full_name": "Carl Crane", "email": ""})
-    users.index.index("no-number", {"get_full_name": "Ghost", "email": ""})
+    users.index.add(carl.pk, {"get_full_name": "Carl Crane", "email": ""})
+    users.index.add("no-number", {"get_full_name": "Ghost", "email": ""})
 
     drift = users.find_drift()
 
@@ -159,7 +159,7 @@ def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None
 
     users.update(User.objects.filter(username="u7"))
     assert users.search("all").total == 1
-    users.index.index(4_000_000, {"get_full_name": "all", "email": ""})
+    users.index.add(4_000_000, {"get_full_name": "all", "email": ""})
     assert users.rebuild(steps.append) == 700
 
     assert (sum(steps), users.index.count(), users.search("all", page_size=1).total) == (700, 700, 700)
@@ -275,7 +275,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
 
 def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     anna = named("Anna Meyer")
-    users.index.index("ghost", {"get_full_name": "Ghost", "email": ""})
+    users.index.add("ghost", {"get_full_name": "Ghost", "email": ""})
     scan = users.index.scan_ids
 
     def deleting() -> Iterator[list[str]]:

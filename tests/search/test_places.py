@@ -17,8 +17,8 @@ BERLIN, POTSDAM, HAMBURG, SYDNEY = (13.405, 52.52), (13.0645, 52.3906), (9.9937,
 def shops(store: Store) -> SearchIndex:
     index = SearchIndex("shops")
     for name, place in {"berlin": BERLIN, "potsdam": POTSDAM, "hamburg": HAMBURG, "sydney": SYDNEY}.items():
-        index.index(name, f"lamp shop in {name}", location=place, price=len(name))
-    index.index("nowhere", "lamp shop")
+        index.add(name, f"lamp shop in {name}", location=place, sort_values={"price": len(name)})
+    index.add("nowhere", "lamp shop")
     return index
 
 
@@ -45,8 +45,8 @@ def test_documents_near_a_place_come_by_distance(shops: SearchIndex) -> None:
 
 @pytest.mark.contract
 def test_document_that_moves_or_loses_its_place_is_found_accordingly(shops: SearchIndex) -> None:
-    shops.index("sydney", "lamp shop in sydney", location=BERLIN, price=6)
-    shops.index("potsdam", "lamp shop in potsdam", price=7)
+    shops.add("sydney", "lamp shop in sydney", location=BERLIN, sort_values={"price": 6})
+    shops.add("potsdam", "lamp shop in potsdam", sort_values={"price": 7})
     shops.remove("berlin")
 
     assert shops.search("lamp", near=BERLIN, within=1).ids == ["sydney"]
@@ -64,7 +64,7 @@ def test_random_places_equal_a_model(redis_server: Store) -> None:
     index = SearchIndex("places")
     places = {str(n): (rng.uniform(-179, 179), rng.uniform(-84, 84)) for n in range(200)}
     for id_, place in places.items():
-        index.index(id_, "lamp", location=place)
+        index.add(id_, "lamp", location=place)
 
     for _ in range(30):
         near, within = (rng.uniform(-179, 179), rng.uniform(-84, 84)), rng.uniform(100, 5_000)
@@ -83,7 +83,7 @@ def test_common_word_is_looked_for_near_the_place_only(redis_server: Store, monk
     monkeypatch.setattr(module, "MAX_CANDIDATES", 10)
     index = SearchIndex("places")
     for number in range(60):
-        index.index(number, "lamp", location=(number / 10, 0))
+        index.add(number, "lamp", location=(number / 10, 0))
 
     near = index.search("lamp", near=(0, 0), within=40, order_by="distance")
     assert (near.ids, near.is_partial) == ([str(n) for n in range(4)], False)
@@ -101,7 +101,7 @@ def test_nearest_document_of_a_frequent_word_is_found(redis_server: Store, monke
     index = SearchIndex("places")
     places = {str(n): (rng.uniform(-20, 20), rng.uniform(-20, 20)) for n in range(400)}
     for id_, place in places.items():
-        index.index(id_, "lamp", location=place)
+        index.add(id_, "lamp", location=place)
 
     for _ in range(20):
         near = (rng.uniform(-20, 20), rng.uniform(-20, 20))

@@ -23,8 +23,8 @@ def document(text: str, **sort_values: float) -> Document:
 @pytest.mark.contract
 def test_rebuild_writes_lost_postings_and_removes_stale_ones(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "black cat", facets={"kind": "pet"})
-    index.index(2, "white cat", facets={"kind": "pet"})
+    index.add(1, "black cat", facets={"kind": "pet"})
+    index.add(2, "white cat", facets={"kind": "pet"})
     store.raw.delete(f"{base_of(store)}:w:black")
     store.raw.zadd(f"{base_of(store)}:w:white", {"1": 3})
     store.raw.srem(f"{base_of(store)}:f:kind=pet", "2")
@@ -38,8 +38,8 @@ def test_rebuild_writes_lost_postings_and_removes_stale_ones(store: Store) -> No
 @pytest.mark.contract
 def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "black cat", location=(1, 2), price=3)
-    index.index(2, "old dog", facets={"kind": "pet"}, votes=3)
+    index.add(1, "black cat", location=(1, 2), sort_values={"price": 3})
+    index.add(2, "old dog", facets={"kind": "pet"}, sort_values={"votes": 3})
 
     index.rebuild(iter([(1, Document("black cat", {}, {"price": 4}, (1, 2)))]))
 
@@ -53,15 +53,15 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
 @pytest.mark.contract
 def test_searches_and_writes_during_a_rebuild_are_kept(store: Store) -> None:
     index = SearchIndex("items")
-    index.index("old", "cat")
-    index.index("gone", "cat")
+    index.add("old", "cat")
+    index.add("gone", "cat")
     seen: list[list[str]] = []
 
     def documents() -> Iterator[tuple[str, Document]]:
         for number in range(250):
             yield f"d{number}", document("lamp")
         seen.append(index.search("cat").ids)
-        index.index("new", "cat")
+        index.add("new", "cat")
         index.remove("gone")
         seen.append(sorted(index.search("cat").ids))
 
@@ -73,10 +73,10 @@ def test_searches_and_writes_during_a_rebuild_are_kept(store: Store) -> None:
 
 def test_rebuild_uses_the_average_length_of_all_documents(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index("first", "lamp chair")
+    index.add("first", "lamp chair")
     for number in range(30):
-        index.index(number, "chair " + "table " * 40)
-    index.index("last", "lamp chair")
+        index.add(number, "chair " + "table " * 40)
+    index.add("last", "lamp chair")
     assert len({hit.score for hit in index.search("lamp")}) == 2, "each with the average of its time"
     texts = {"first": "lamp chair", "last": "lamp chair"} | {str(n): "chair " + "table " * 40 for n in range(30)}
 
@@ -87,7 +87,7 @@ def test_rebuild_uses_the_average_length_of_all_documents(redis_server: Store) -
 
 def test_rebuild_that_fails_leaves_the_old_documents(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("cat")
@@ -121,7 +121,7 @@ def test_later_rebuild_supersedes_an_earlier_one(redis_server: Store) -> None:
 def test_deleted_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(20):
-        index.index(number, f"cat word{number}", facets={"kind": "pet"}, votes=number)
+        index.add(number, f"cat word{number}", facets={"kind": "pet"}, sort_values={"votes": number})
     assert index.search("cat").total == 20
 
     assert index.delete() is True
@@ -129,7 +129,7 @@ def test_deleted_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     assert [key for key in store.keys() if b":search:" in key] == []  # noqa: SIM118 - a Store is no dict
     assert (index.count(), index.search("cat").total) == (0, 0)
     assert index.delete() is False
-    run_async(lambda: index.aindex(1, "cat"))
+    run_async(lambda: index.aadd(1, "cat"))
     assert run_async(index.adelete) is True
     assert run_async(lambda: index.arebuild([(5, document("cat"))])) == 1
     assert index.search("cat").ids == ["5"]
@@ -143,7 +143,7 @@ def keys_of(store: Store, generation: int) -> list[str]:
 @pytest.mark.contract
 def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_deleted(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
     killed = SearchRebuild("items", index._root(), index._encode)
     index._run(killed.begin())
     index._run(killed.load([(f"d{number}", document(f"lamp word{number}", votes=number)) for number in range(30)]))
@@ -154,7 +154,7 @@ def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_delet
     store.raw.delete(f"{store.prefix}:search:{{items}}:v3:build")  # as if 15 minutes had passed
     assert (index.size().is_rebuilding, index.size().has_old_data) == (False, True)
     for _ in range(5):
-        index.index(1, "black cat")
+        index.add(1, "black cat")
 
     assert keys_of(store, 1) == []
     assert (index.size().is_rebuilding, index.size().has_old_data) == (False, False)
@@ -166,12 +166,12 @@ def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_delet
 
 def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("lamp")
         redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v3:build")
-        index.index(3, "black cat")
+        index.add(3, "black cat")
 
     with pytest.raises(RebuildSuperseded, match="900 s passed between two chunks"):
         index.rebuild(documents())
@@ -201,11 +201,11 @@ def test_rebuild_is_renewed_with_its_documents(redis_server: Store, monkeypatch:
 @pytest.mark.contract
 def test_what_is_written_during_a_rebuild_is_newer_than_what_it_loads(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "old cat")
+    index.add(1, "old cat")
 
     async def documents() -> AsyncIterator[tuple[int, Document]]:
-        index.index(1, "new cat")
-        index.index(2, "lamp")
+        index.add(1, "new cat")
+        index.add(2, "lamp")
         index.remove(2)
         for number in (1, 2, 3):
             yield number, document("stale cat")
