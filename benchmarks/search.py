@@ -76,7 +76,7 @@ def _row(raw: redis.Redis, index: object, name: str, queries: list[str], order: 
         started_at = time.perf_counter()
         page = index.search(f"{query} -unknown{number}", order_by=order)  # type: ignore[attr-defined]
         times.append((time.perf_counter() - started_at) * 1_000)
-        totals.append(page.total)
+        totals.append(page.paginator.count)
         partial += page.is_partial
     times.sort()
     print(

@@ -64,7 +64,7 @@ from django_redis_components.search.model_search import (
     registered,
     unregister,
 )
-from django_redis_components.search.page import Hit, SearchPage
+from django_redis_components.search.page import Hit, SearchPage, SearchPaginator
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.query_log import QueryStats
 
@@ -78,6 +78,7 @@ __all__ = [
     "SearchError",
     "SearchIndex",
     "SearchPage",
+    "SearchPaginator",
     "SearchSize",
     "TextPart",
     "register",

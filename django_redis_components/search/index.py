@@ -150,7 +150,7 @@ class SearchIndex(DeletableComponent):
         near: Place | None = None,
         within: float = 50,
         page: int = 1,
-        page_size: int = 20,
+        per_page: int = 20,
     ) -> SearchPage:
         """Return a page of the documents that match.
 
@@ -173,12 +173,12 @@ class SearchIndex(DeletableComponent):
             near: longitude and latitude of a place; only documents around it are found.
             within: kilometers around the place.
             page: from 1 to 1,000.
-            page_size: from 1 to 200.
+            per_page: from 1 to 200.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, per_page)
         self._record_use()
         return run(connections.page_client(self.using), self._search(request))
 
@@ -193,10 +193,10 @@ class SearchIndex(DeletableComponent):
         near: Place | None = None,
         within: float = 50,
         page: int = 1,
-        page_size: int = 20,
+        per_page: int = 20,
     ) -> SearchPage:
         """See `search`."""
-        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, per_page)
         self._record_use()
         return await arun(connections.apage_client(self.using), self._search(request))
 
@@ -341,7 +341,7 @@ class SearchIndex(DeletableComponent):
         started_at = time.perf_counter()
         page = request.result(parsed, (yield call))
         if self._logs_queries:
-            found_nothing = not page.total and not request.prefix and not request.filters
+            found_nothing = not page.paginator.count and not request.prefix and not request.filters
             seconds = time.perf_counter() - started_at
             yield from log_query(self._root(), request.query, seconds, found_nothing=found_nothing)
         return page

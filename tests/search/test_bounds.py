@@ -41,9 +41,9 @@ def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_se
     for number in range(100):
         index.add(number, "word", facets={"kind": "often"})
 
-    page = index.search("word", filters={"kind": "often"}, page_size=100)
+    page = index.search("word", filters={"kind": "often"}, per_page=100)
 
-    assert (page.total, page.is_partial) == (10, True)
+    assert (page.paginator.count, page.is_partial) == (10, True)
 
 
 @pytest.mark.usefixtures("small")
@@ -57,7 +57,7 @@ def test_words_of_a_group_are_sorted_whole(redis_server: Store, query: str) -> N
 
     page = index.search(query, order_by="-updated", prefix=query == "ca")
 
-    assert (page.ids[0], page.total, page.is_partial) == ("14", 18, False)
+    assert (page.ids[0], page.paginator.count, page.is_partial) == ("14", 18, False)
 
 
 @pytest.mark.usefixtures("small")
@@ -106,21 +106,21 @@ EVERYWHERE = {"near": (0.0, 0.0), "within": 20_000.0}
 def test_documents_are_fewer_the_more_sets_each_is_stored_in(
     hostile: SearchIndex, query: str, options: dict[str, Any], sets: int
 ) -> None:
-    page = hostile.search(query, order_by="price", facets=["kind"], page_size=200, **options)
+    page = hostile.search(query, order_by="price", facets=["kind"], per_page=200, **options)
 
     assert page.is_partial
-    assert 0 < page.total * sets <= 800
+    assert 0 < page.paginator.count * sets <= 800
 
 
 @pytest.mark.parametrize("options", [{}, {"filters": {"kind": "k01"}}, EVERYWHERE])
 def test_values_of_facets_are_counted_within_the_work_of_a_search_and_the_page_says_so(
     hostile: SearchIndex, options: dict[str, Any]
 ) -> None:
-    page = hostile.search("all", order_by="price", facets=["kind", "rare"], page_size=200, **options)
+    page = hostile.search("all", order_by="price", facets=["kind", "rare"], per_page=200, **options)
 
     [counted] = set(page.facets["kind"].values())
     assert page.is_partial
-    assert 0 < counted <= page.total <= 190
+    assert 0 < counted <= page.paginator.count <= 190
     assert (counted - 1) * 63 * 0.5 <= 800
     assert set(page.facets["rare"]) == {f"r{int(id_):03}" for id_ in page.ids[:counted]}
     assert hostile.search("all", order_by="price", facets=["kind", "rare"], page=2, **options).is_partial
@@ -129,7 +129,7 @@ def test_values_of_facets_are_counted_within_the_work_of_a_search_and_the_page_s
 def test_few_values_of_all_documents_are_counted(hostile: SearchIndex) -> None:
     page = hostile.search("all", order_by="price", facets=["color", "rare"])
 
-    assert (page.total, page.is_partial, page.facets["color"]) == (190, False, {"red": 190})
+    assert (page.paginator.count, page.is_partial, page.facets["color"]) == (190, False, {"red": 190})
     assert len(page.facets["rare"]) == 50
 
 
@@ -195,21 +195,26 @@ def test_pages_show_the_first_documents_of_a_result_and_no_more(store: Store, mo
     for number in range(50):
         index.add(number, "lamp", facets={"kind": "light"}, sort_values={"updated": number})
 
-    first = index.search("lamp", order_by="-updated", page_size=20, facets=["kind"])
-    second = index.search("lamp", order_by="-updated", page_size=20, page=2, facets=["kind"])
+    first = index.search("lamp", order_by="-updated", per_page=20, facets=["kind"])
+    second = index.search("lamp", order_by="-updated", per_page=20, page=2, facets=["kind"])
 
-    assert (first.total, first.pages, first.has_next, second.has_next) == (50, 2, True, False)
+    assert (first.paginator.count, first.paginator.num_pages, first.has_next(), second.has_next()) == (
+        50,
+        2,
+        True,
+        False,
+    )
     assert [*first.ids, *second.ids] == [str(number) for number in range(49, 19, -1)]
     assert first.facets == second.facets == {"kind": {"light": 50}}
-    assert index.search("lamp", order_by="-updated", page_size=20, page=3).ids == []
+    assert index.search("lamp", order_by="-updated", per_page=20, page=3).ids == []
 
 
 def test_last_page_is_one_that_may_be_asked_for() -> None:
-    from django_redis_components.search import ParsedQuery, SearchPage
+    from django_redis_components.search import ParsedQuery, SearchPage, SearchPaginator
 
-    page = SearchPage((), 5_000, True, 1_000, 1, {}, ParsedQuery(()))
+    page = SearchPage((), 1_000, SearchPaginator(5_000, 1), is_partial=True, facets={}, query=ParsedQuery(()))
 
-    assert (page.pages, page.has_next) == (1_000, False)
+    assert (page.paginator.num_pages, page.has_next()) == (1_000, False)
 
 
 @pytest.mark.contract
@@ -252,8 +257,8 @@ def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server
     page = index.search('"red lamp"', order_by="-updated")
     without = index.search('red -"red lamp"', order_by="-updated")
 
-    assert (page.ids[0], page.total, page.is_partial) == ("2099", 1_000, True)
-    assert (without.ids[0], without.total, without.is_partial) == ("2098", 1_000, True)
+    assert (page.ids[0], page.paginator.count, page.is_partial) == ("2099", 1_000, True)
+    assert (without.ids[0], without.paginator.count, without.is_partial) == ("2098", 1_000, True)
 
 
 def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: Store) -> None:
@@ -266,4 +271,4 @@ def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: 
     with pytest.raises(OutOfMemoryError):
         index.search("lamp -x")
 
-    assert (index.search("lamp"), index.count()) == (before, 1)
+    assert (index.search("lamp").object_list, index.count()) == (before.object_list, 1)

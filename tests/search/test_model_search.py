@@ -63,15 +63,15 @@ def named(name: str, year: int = 2026, **fields: Any) -> User:
 def test_objects_are_indexed_after_the_commit(users: Users) -> None:
     with transaction.atomic():
         anna = named("Anna Meyer", email="am@example.org")
-        assert users.search("anna").total == 0
+        assert users.search("anna").paginator.count == 0
 
     assert users.search("meyer anna").ids == users.search("example").ids == [str(anna.pk)]
     anna.last_name = "Bell"
     anna.save()
-    assert [users.search(word).total for word in ("meyer", "bell")] == [0, 1]
+    assert [users.search(word).paginator.count for word in ("meyer", "bell")] == [0, 1]
     anna.is_active = False
     anna.save(update_fields=["is_active"])
-    assert users.search("anna").total == 0
+    assert users.search("anna").paginator.count == 0
     anna.delete()
     assert users.index.count() == 0
 
@@ -106,7 +106,13 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     assert set(drift.extra) == {str(carl.pk), "no-number"}
     users.repair(drift)
     assert not users.find_drift()
-    assert [users.search(word).total for word in ("maier", "meyer", "ghost", "crane", "bell")] == [1, 0, 0, 0, 1]
+    assert [users.search(word).paginator.count for word in ("maier", "meyer", "ghost", "crane", "bell")] == [
+        1,
+        0,
+        0,
+        0,
+        1,
+    ]
 
 
 def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +136,7 @@ def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: 
     assert located.find_drift().stale == (str(anna.pk),)
     located.repair(located.find_drift())
     assert not located.find_drift()
-    assert located.search("anna", near=(13.4, 52.5), within=1).total == 0
+    assert located.search("anna", near=(13.4, 52.5), within=1).paginator.count == 0
     unregister("located")
 
 
@@ -158,11 +164,11 @@ def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None
     steps: list[int] = []
 
     users.update(User.objects.filter(username="u7"))
-    assert users.search("all").total == 1
+    assert users.search("all").paginator.count == 1
     users.index.add(4_000_000, {"get_full_name": "all", "email": ""})
     assert users.rebuild(steps.append) == 700
 
-    assert (sum(steps), users.index.count(), users.search("all", page_size=1).total) == (700, 700, 700)
+    assert (sum(steps), users.index.count(), users.search("all", per_page=1).paginator.count) == (700, 700, 700)
     assert not users.find_drift()
 
 
@@ -219,12 +225,12 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
     child = children.call("tests.search.test_model_search:kill_before_indexing", store.url, store.prefix)
     assert child.wait() == -signal.SIGKILL
 
-    assert users.search("lost").total == 0
+    assert users.search("lost").paginator.count == 0
     with pytest.raises(SystemExit) as exit_code:
         call_command("rebuild_search", "--check", stdout=io.StringIO())
     assert exit_code.value.code == 1
     call_command("rebuild_search", "--repair", stdout=io.StringIO())
-    assert users.search("lost").total == 1
+    assert users.search("lost").paginator.count == 1
     assert not users.find_drift()
 
 
@@ -240,7 +246,7 @@ def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> Non
     users.repair(drift)
     assert not users.find_drift()
     assert users.search("anna").ids == [str(anna.pk)]
-    assert users.search("meyer", filters={"is_staff": "False"}).total == 2
+    assert users.search("meyer", filters={"is_staff": "False"}).paginator.count == 2
 
 
 @pytest.mark.contract
@@ -267,10 +273,10 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
     assert drift
     assert not placed.find_drift()
     assert placed.index.size().words == before.words
-    assert placed.search("an", prefix=True).total == 1
-    assert placed.search("zoe").total == 0
-    assert placed.search("meyer", filters={"is_staff": "True"}).total == 1
-    assert placed.search("meyer", near=(10, 50), order_by="date_joined").total == 3
+    assert placed.search("an", prefix=True).paginator.count == 1
+    assert placed.search("zoe").paginator.count == 0
+    assert placed.search("meyer", filters={"is_staff": "True"}).paginator.count == 1
+    assert placed.search("meyer", near=(10, 50), order_by="date_joined").paginator.count == 3
 
 
 def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:

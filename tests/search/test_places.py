@@ -34,11 +34,11 @@ def test_documents_near_a_place_come_by_distance(shops: SearchIndex) -> None:
     page = shops.search("lamp", near=BERLIN, within=300, order_by="distance")
 
     assert page.ids == ["berlin", "potsdam", "hamburg"]
-    assert [hit.score for hit in page.hits] == pytest.approx([0, 27.2, 255.3], abs=0.1)
+    assert [hit.score for hit in page.object_list] == pytest.approx([0, 27.2, 255.3], abs=0.1)
     assert shops.search("lamp", near=BERLIN, within=300, order_by="-distance").ids[0] == "hamburg"
     assert set(shops.search("lamp", near=BERLIN).ids) == {"berlin", "potsdam"}, "50 km by default"
     assert shops.search("lamp -berlin", near=BERLIN, order_by="price").ids == ["potsdam"]
-    assert shops.search("lamp").total == 5
+    assert shops.search("lamp").paginator.count == 5
     weighted = shops.search("lamp", near=BERLIN, within=300, order_by={"distance": -1, "price": 100})
     assert weighted.ids[0] == "potsdam"
 
@@ -71,10 +71,10 @@ def test_random_places_equal_a_model(redis_server: Store) -> None:
         distances = {id_: kilometers(near, place) for id_, place in places.items()}
         expected = sorted((id_ for id_ in places if distances[id_] <= within), key=lambda id_: distances[id_])
 
-        page = index.search("lamp", near=near, within=within, order_by="distance", page_size=200)
+        page = index.search("lamp", near=near, within=within, order_by="distance", per_page=200)
 
         assert page.ids == expected
-        assert [hit.score for hit in page.hits] == pytest.approx([distances[id_] for id_ in expected], abs=0.01)
+        assert [hit.score for hit in page.object_list] == pytest.approx([distances[id_] for id_ in expected], abs=0.01)
 
 
 def test_common_word_is_looked_for_near_the_place_only(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +89,8 @@ def test_common_word_is_looked_for_near_the_place_only(redis_server: Store, monk
     assert (near.ids, near.is_partial) == ([str(n) for n in range(4)], False)
     bounded = index.search("lamp", near=(0, 0), within=20_000, order_by="distance")
     assert bounded.is_partial
-    assert bounded.ids == [str(n) for n in range(bounded.total)], "the nearest ones"
-    assert 2 <= bounded.total <= 5
+    assert bounded.ids == [str(n) for n in range(bounded.paginator.count)], "the nearest ones"
+    assert 2 <= bounded.paginator.count <= 5
 
 
 def test_nearest_document_of_a_frequent_word_is_found(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,5 +108,5 @@ def test_nearest_document_of_a_frequent_word_is_found(redis_server: Store, monke
         page = index.search("lamp", near=near, within=5_000, order_by="distance")
 
         nearest = sorted(places, key=lambda id_: kilometers(near, places[id_]))
-        assert page.ids == nearest[: page.total]
-        assert (page.is_partial, 1 <= page.total <= 10) == (True, True)
+        assert page.ids == nearest[: page.paginator.count]
+        assert (page.is_partial, 1 <= page.paginator.count <= 10) == (True, True)

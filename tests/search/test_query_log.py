@@ -88,6 +88,6 @@ def test_broken_log_does_not_fail_a_search(redis_server: Store) -> None:
     redis_server.raw.delete(key)
     redis_server.raw.set(key, "no zset")
 
-    assert index.search("unicorn").total == 0
+    assert index.search("unicorn").paginator.count == 0
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         index.query_stats()

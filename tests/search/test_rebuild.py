@@ -47,7 +47,11 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
     assert found == {":gen", ":state", ":built", *(f":1:{part}" for part in parts)}
-    assert (index.count(), index.search("dog").total, index.search("cat", order_by="price").hits[0].score) == (1, 0, 4)
+    assert (index.count(), index.search("dog").paginator.count, index.search("cat", order_by="price")[0].score) == (
+        1,
+        0,
+        4,
+    )
 
 
 @pytest.mark.contract
@@ -68,7 +72,7 @@ def test_searches_and_writes_during_a_rebuild_are_kept(store: Store) -> None:
     index.rebuild(documents())
 
     assert [sorted(ids) for ids in seen] == [["gone", "old"], ["new", "old"]]
-    assert (index.search("cat").ids, index.search("lamp").total, index.count()) == (["new"], 250, 251)
+    assert (index.search("cat").ids, index.search("lamp").paginator.count, index.count()) == (["new"], 250, 251)
 
 
 def test_rebuild_uses_the_average_length_of_all_documents(redis_server: Store) -> None:
@@ -122,12 +126,12 @@ def test_deleted_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(20):
         index.add(number, f"cat word{number}", facets={"kind": "pet"}, sort_values={"votes": number})
-    assert index.search("cat").total == 20
+    assert index.search("cat").paginator.count == 20
 
     assert index.delete() is True
 
     assert [key for key in store.keys() if b":search:" in key] == []  # noqa: SIM118 - a Store is no dict
-    assert (index.count(), index.search("cat").total) == (0, 0)
+    assert (index.count(), index.search("cat").paginator.count) == (0, 0)
     assert index.delete() is False
     run_async(lambda: index.aadd(1, "cat"))
     assert run_async(index.adelete) is True
@@ -176,7 +180,7 @@ def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store)
     with pytest.raises(RebuildSuperseded, match="900 s passed between two chunks"):
         index.rebuild(documents())
 
-    assert index.search("cat").total == 2
+    assert index.search("cat").paginator.count == 2
     assert keys_of(redis_server, 1) == []
 
 
@@ -223,11 +227,11 @@ def test_documents_of_a_rebuild_are_found_only_after_it(redis_server: Store) -> 
     def documents() -> Iterator[tuple[int, Document]]:
         for number in range(SearchRebuild.chunk_size + 1):
             yield number, document("lamp")
-        found.append(index.search("lamp").total)
+        found.append(index.search("lamp").paginator.count)
 
     index.rebuild(documents())
 
-    assert (found, index.search("lamp").total) == ([0], SearchRebuild.chunk_size + 1)
+    assert (found, index.search("lamp").paginator.count) == ([0], SearchRebuild.chunk_size + 1)
 
 
 def test_rebuild_after_a_loss_of_the_state_does_not_mix_with_older_data(redis_server: Store) -> None:

@@ -7,8 +7,10 @@ import re
 from typing import Any
 
 import pytest
+from django.core.paginator import Paginator
+from django.template import engines
 
-from django_redis_components.search import ParsedQuery, SearchIndex
+from django_redis_components.search import Hit, ParsedQuery, SearchIndex
 from tests.support import Store, run_async, run_together
 
 DOCUMENTS = {
@@ -76,7 +78,7 @@ def test_grammar(items: SearchIndex, query: str, found: set[int]) -> None:
 def test_query_without_words_finds_nothing(items: SearchIndex, query: str) -> None:
     page = items.search(query)
 
-    assert (page.hits, page.total, page.pages, page.has_next) == ((), 0, 0, False)
+    assert (page.object_list, page.paginator.count, page.paginator.num_pages, page.has_next()) == ((), 0, 1, False)
 
 
 def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
@@ -99,11 +101,11 @@ def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> No
 
     index.add(1, "white dog", facets={"kind": "pet"}, sort_values={"votes": 4})
 
-    assert [index.search(word).total for word in ("black", "cat", "white", "dog")] == [0, 0, 1, 1]
+    assert [index.search(word).paginator.count for word in ("black", "cat", "white", "dog")] == [0, 0, 1, 1]
     page = index.search("dog", facets=["kind"], order_by="-votes")
-    assert (page.facets, page.hits[0].score) == ({"kind": {"pet": 1}}, 4.0)
-    assert index.search("dog", order_by="-price").hits[0].score == 0
-    assert index.search("dog", filters={"kind": "animal"}).total == 0
+    assert (page.facets, page[0].score) == ({"kind": {"pet": 1}}, 4.0)
+    assert index.search("dog", order_by="-price")[0].score == 0
+    assert index.search("dog", filters={"kind": "animal"}).paginator.count == 0
     base = f"{store.prefix}:search:{{items}}:v3"
     names = {key.decode().removeprefix(base) for key in primary_keys(store)}
     assert names == {
@@ -202,7 +204,7 @@ def test_facets_are_counted_and_filtered(store: Store) -> None:
 
     assert page.facets == {"kind": {"old": 6, "pet": 6}, "color": {"red": 8, "blue": 4}, "unknown": {}}
     assert index.search("cat", filters={"kind": "pet", "color": "red"}, facets=["kind"]).facets == {"kind": {"pet": 4}}
-    assert index.search("cat", filters={"kind": "nothing"}).total == 0
+    assert index.search("cat", filters={"kind": "nothing"}).paginator.count == 0
 
 
 @pytest.mark.contract
@@ -211,15 +213,20 @@ def test_pages_come_from_one_stored_result_and_nothing_else_expires(store: Store
     for number in range(25):
         index.add(number, "cat", sort_values={"updated": number})
 
-    first = index.search("cat", order_by="-updated", page_size=10)
+    first = index.search("cat", order_by="-updated", per_page=10)
     index.add(99, "cat", sort_values={"updated": 99})
     index.remove(24)
-    second = index.search("cat", order_by="-updated", page_size=10, page=2)
-    third = index.search("cat", order_by="-updated", page_size=10, page=3)
+    second = index.search("cat", order_by="-updated", per_page=10, page=2)
+    third = index.search("cat", order_by="-updated", per_page=10, page=3)
 
     assert [*first.ids, *second.ids, *third.ids] == [str(number) for number in range(24, -1, -1)]
-    assert (first.total, first.pages, first.has_next, third.has_next) == (25, 3, True, False)
-    assert index.search("cat", order_by="-updated", page_size=10).ids[0] == "99"
+    assert (first.paginator.count, first.paginator.num_pages, first.has_next(), third.has_next()) == (
+        25,
+        3,
+        True,
+        False,
+    )
+    assert index.search("cat", order_by="-updated", per_page=10).ids[0] == "99"
     results = [key for key in store.keys() if b":r:" in key]  # noqa: SIM118 - a Store is no dict
     assert all(0 < store.raw.pttl(key) <= 30_000 for key in results)
     assert {store.raw.pttl(key) for key in primary_keys(store)} == {-1}
@@ -244,11 +251,11 @@ def test_common_word_is_bounded_and_says_so(redis_server: Store, monkeypatch: py
     for number in range(120):
         index.add(number, "common rare" if number % 40 == 0 else "common", sort_values={"updated": number})
 
-    page = index.search("common", order_by="-updated", page_size=100)
-    assert (page.total, page.is_partial, page.ids[0]) == (25, True, "119")
+    page = index.search("common", order_by="-updated", per_page=100)
+    assert (page.paginator.count, page.is_partial, page.ids[0]) == (25, True, "119")
     assert index.search("common", order_by="updated").ids[0] == "0"
-    assert (index.search("common").total, index.search("common").is_partial) == (25, True)
-    assert (index.search("common rare").total, index.search("common rare").is_partial) == (3, False)
+    assert (index.search("common").paginator.count, index.search("common").is_partial) == (25, True)
+    assert (index.search("common rare").paginator.count, index.search("common rare").is_partial) == (3, False)
     assert index.search("comm", prefix=True).is_partial
 
 
@@ -260,9 +267,9 @@ def test_words_of_up_to_twice_the_bound_are_sorted_whole(redis_server: Store, mo
     for number in range(300):
         index.add(number, "word" if number < 45 else "other", sort_values={"updated": number})
 
-    newest = index.search("word", order_by="-updated", page_size=100)
-    assert (newest.total, newest.is_partial, newest.ids[0]) == (45, False, "44")
-    assert index.search("other", order_by="updated").total == 0, "not among the first 25"
+    newest = index.search("word", order_by="-updated", per_page=100)
+    assert (newest.paginator.count, newest.is_partial, newest.ids[0]) == (45, False, "44")
+    assert index.search("other", order_by="updated").paginator.count == 0, "not among the first 25"
     assert index.search("other", order_by="updated").is_partial
 
 
@@ -282,10 +289,10 @@ def test_random_queries_equal_a_model(redis_server: Store) -> None:
 
         wanted, other, without = (rng.choice(vocabulary) for _ in range(3))
         expected = {one for one, words in model.items() if {wanted, other} & set(words) and without not in words}
-        assert set(index.search(f"{wanted} +{other} -{without}", page_size=200).ids) == expected, step
+        assert set(index.search(f"{wanted} +{other} -{without}", per_page=200).ids) == expected, step
         pair = f"{wanted} {other}"
         phrases = {one for one, words in model.items() if pair in " ".join(words)}
-        assert set(index.search(f'"{pair}"', page_size=200).ids) == phrases, step
+        assert set(index.search(f'"{pair}"', per_page=200).ids) == phrases, step
     assert index.count() == len(model)
 
 
@@ -299,7 +306,7 @@ def test_concurrent_writers_of_one_document_leave_one_version(store: Store) -> N
 
     run_together(5, write)
 
-    found = [number for number in range(5) if index.search(f"writer{number}").total]
+    found = [number for number in range(5) if index.search(f"writer{number}").paginator.count]
     assert len(found) == 1
     base = f"{store.prefix}:search:{{items}}:v3:0"
     assert store.raw.zcard(f"{base}:vocabulary") == 2
@@ -368,7 +375,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
             "order_by='distance': expected near=(longitude, latitude), for the distance from there.",
         ),
         (lambda: SearchIndex("a").search("x", page=0), "page=0: expected an integer from 1 to 1000."),
-        (lambda: SearchIndex("a").search("x", page_size=201), "page_size=201: expected an integer from 1 to 200."),
+        (lambda: SearchIndex("a").search("x", per_page=201), "per_page=201: expected an integer from 1 to 200."),
         (lambda: SearchIndex("a").search("x", order_by={}), "order_by={}: expected a name, or weights by name."),
     ],
 )
@@ -380,7 +387,7 @@ def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any,
 @pytest.mark.parametrize("query", ["\x00", "a\ud800b", "x" * 100_000, '"' * 999, "-+" * 500, "{a}", "[a", "*", "a\xff"])
 def test_hostile_queries_are_searched(items: SearchIndex, query: str) -> None:
     for prefix in (False, True):
-        assert items.search(query, prefix=prefix).total >= 0
+        assert items.search(query, prefix=prefix).paginator.count >= 0
 
 
 @pytest.mark.contract
@@ -403,7 +410,7 @@ def test_phrases_do_not_match_across_fields(store: Store) -> None:
 
     assert index.search('"lamp shade"').ids == ["2"]
     assert index.search('"red lamp"').ids == ["1"]
-    assert index.search("lamp red").total == 2
+    assert index.search("lamp red").paginator.count == 2
 
 
 def test_search_finds_the_newest_while_others_write(redis_server: Store) -> None:
@@ -445,7 +452,7 @@ def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_
         query = f'{wanted} +{other} -"{first} {second}" {beginning}'
 
         page = index.search(
-            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, page_size=200, facets=["kind"]
+            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, per_page=200, facets=["kind"]
         )
 
         expected = [
@@ -465,3 +472,26 @@ def test_sort_values_may_have_the_names_of_arguments(redis_server: Store, name: 
     index.add(2, "cat", sort_values={name: 1})
 
     assert index.search("cat", order_by=name).ids == ["2", "1"]
+
+
+PAGES = """{% for hit in page_obj %}{{ hit.id }} {% endfor %}{{ page_obj.number }}/{{ page_obj.paginator.num_pages }} of
+ {{ page_obj.paginator.count }}{% if page_obj.has_previous %} back {{ page_obj.previous_page_number }}{% endif %}
+{% if page_obj.has_next %} on {{ page_obj.next_page_number }}{% endif %}  {{ page_obj.start_index }}
+-{{ page_obj.end_index }} {% for number in page_obj.paginator.page_range %}[{{ number }}]{% endfor %}"""
+
+
+def test_template_that_pages_a_page_of_django_pages_a_search_page(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(5):
+        index.add(number, "cat", sort_values={"order": number})
+    ids = Paginator([Hit(str(number), number) for number in range(5)], 2)
+    template = engines["django"].from_string(PAGES)
+
+    for number in (1, 2, 3):
+        page = index.search("cat", order_by="order", page=number, per_page=2)
+        assert template.render({"page_obj": page}) == template.render({"page_obj": ids.page(number)})
+        assert repr(page) == f"<SearchPage {number} of 3>"
+    beyond = index.search("cat", page=9, per_page=2)
+    assert (list(beyond), beyond.has_next(), beyond.previous_page_number()) == ([], False, 3)
+    with pytest.raises(TypeError, match=r"search again with page=2\."):
+        beyond.paginator.page(2)
