@@ -48,8 +48,8 @@ class ModelIndex(Source):
         text: name of the attribute or method with the displayed text; `str` of the object by default.
         terms: names of attributes or methods with further terms: an e-mail address, a nickname.
         weight: name of the attribute with the weight; "" for none.
-        fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with `update_fields`
-            that names none of them is not indexed: a sign-in saves `last_login`.
+        watch_fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with
+            `update_fields` that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
         forward: names of other fields of the form that determine the scope; see `Source`.
         typos: whether the view corrects one typo; see `Source`.
@@ -71,7 +71,7 @@ class ModelIndex(Source):
     text: str = ""
     terms: Sequence[str] = ()
     weight: str = ""
-    fields: Sequence[str] = ()
+    watch_fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     forward: Any = ()
     typos: bool = False
@@ -80,7 +80,7 @@ class ModelIndex(Source):
         model = getattr(type(self), "model", None)
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{type(self).__name__}.model is {model!r}: expected a model.")
-        for what in ("terms", "fields", "relations"):
+        for what in ("terms", "watch_fields", "relations"):
             if isinstance(getattr(self, what), str):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
@@ -91,7 +91,7 @@ class ModelIndex(Source):
         self._changes = ModelChanges(
             f"Index {self.name}",
             model,
-            self.fields,
+            self.watch_fields,
             self.relations,
             self._follow,
             "manage.py rebuild_autocomplete --repair",

@@ -58,11 +58,11 @@ class ModelSearch:
     Attributes:
         model: the model.
         name: name of the index; by default that of the model, such as ``"shop.item"``.
-        text: weights of attributes or methods with text, by name.
+        fields: weights of attributes or methods with text, by name.
         facets: names of attributes or methods with a value, or several.
         sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds.
         location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None.
-        fields, relations: as for `ModelIndex` of autocomplete.
+        watch_fields, relations: as for `ModelIndex` of autocomplete.
         language, synonyms: as for `SearchIndex`.
 
     Objects are indexed after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
@@ -74,11 +74,11 @@ class ModelSearch:
 
     model: type[models.Model]
     name: str = ""
-    text: Mapping[str, float]
+    fields: Mapping[str, float]
     facets: Sequence[str] = ()
     sort_values: Sequence[str] = ()
     location: str = ""
-    fields: Sequence[str] = ()
+    watch_fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     language: str | None = "en"
     synonyms: Mapping[str, Sequence[str]] | None = None
@@ -88,19 +88,19 @@ class ModelSearch:
         model = getattr(kind, "model", None)
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{kind.__name__}.model is {model!r}: expected a model.")
-        if not isinstance(getattr(kind, "text", None), Mapping) or not kind.text:
-            raise TypeError(f"{kind.__name__}.text: expected weights by name, such as {{'title': 3}}.")
-        for what in ("facets", "sort_values", "fields", "relations"):
+        if not isinstance(getattr(kind, "fields", None), Mapping) or not kind.fields:
+            raise TypeError(f"{kind.__name__}.fields: expected weights by name, such as {{'title': 3}}.")
+        for what in ("facets", "sort_values", "watch_fields", "relations"):
             if isinstance(getattr(self, what), str):
                 raise TypeError(f"{kind.__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         self.name = kind.name or model._meta.label_lower
         self.index = SearchIndex(
-            self.name, fields=self.text, language=self.language, synonyms=self.synonyms, using=using
+            self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
         )
         self.changes = ModelChanges(
             f"Search {self.name}",
             model,
-            self.fields,
+            self.watch_fields,
             self.relations,
             self._follow,
             "manage.py rebuild_search --repair",
@@ -118,7 +118,7 @@ class ModelSearch:
         if obj is None:
             return None
         return Document(
-            {name: _text(value_of(obj, name)) for name in self.text},
+            {name: _text(value_of(obj, name)) for name in self.fields},
             {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
             {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
             _place(value_of(obj, self.location)) if self.location else None,

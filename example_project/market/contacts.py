@@ -24,7 +24,7 @@ class Contacts(ModelIndex):
     model = Member
     name = INDEX
     terms = ("username",)
-    fields = ("name", "username", "is_active")
+    watch_fields = ("name", "username", "is_active")
 
     def queryset(self) -> QuerySet[Member]:
         return Member.objects.filter(is_active=True)

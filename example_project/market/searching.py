@@ -17,10 +17,10 @@ class Items(ModelSearch):
 
     model = Item
     name = "items"
-    text = {"title": 3, "description": 1}
+    fields = {"title": 3, "description": 1}
     facets = ("kind",)
     sort_values = ("price", "listed_at")
-    fields = ("title", "description", "kind", "price", "listed_at")
+    watch_fields = ("title", "description", "kind", "price", "listed_at")
     language = "en"
     synonyms = {"boot": ["boots"], "lantern": ["lamp"], "lamp": ["lantern"]}
 

@@ -185,7 +185,7 @@ def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Clie
 class GroupSearch(search.ModelSearch):
     model = Group
     name = "groups"
-    text = {"name": 1}
+    fields = {"name": 1}
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 class Users(ModelSearch):
     model = User
-    text = {"get_full_name": 3, "email": 1}
+    fields = {"get_full_name": 3, "email": 1}
     facets = ("is_staff", "group_names")
     sort_values = ("date_joined", "username")
-    fields = ("first_name", "last_name", "email", "is_staff", "is_active", "username")
+    watch_fields = ("first_name", "last_name", "email", "is_staff", "is_active", "username")
     relations = ("groups",)
 
     def queryset(self) -> Any:
@@ -365,9 +365,10 @@ def test_dates_numbers_and_missing_values_are_sorted() -> None:
     ("attributes", "problem"),
     [
         ({}, "Wrong.model is None: expected a model."),
-        ({"model": User}, "Wrong.text: expected weights by name, such as {'title': 3}."),
-        ({"model": User, "text": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
-        ({"model": User, "text": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
+        ({"model": User}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
+        ({"model": User, "fields": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
+        ({"model": User, "fields": ("email",)}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
+        ({"model": User, "fields": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
     ],
 )
 def test_invalid_declarations_raise(attributes: dict[str, Any], problem: str) -> None:
