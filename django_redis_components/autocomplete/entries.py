@@ -1,8 +1,8 @@
 """Entries, suggestions, and their encoding in Redis. Without Redis.
 
-A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then ``NUL place term``
-for each folded term; the place is a digit: where the term starts in the text. A member of the sorted set is
-``place term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an entry without a
+A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then ``NUL position term``
+for each folded term; the position is a digit: where the term starts in the text. A member of the sorted set is
+``position term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an entry without a
 weight the same text with one. `lua/shared/entries.lua` builds members from records.
 """
 
@@ -17,7 +17,7 @@ from django.utils.functional import Promise
 
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.text import WORD, fold, folded_places
+from django_redis_components.core.text import WORD, fold, folded_positions
 
 #: Maximum length of a text in characters. It is stored once for each term.
 MAX_TEXT_CHARS = 300
@@ -86,22 +86,22 @@ class Entry:
         return "\0".join((f"{text}\1{weight}" if weight else text, *self._placed_terms(text)))
 
     def _placed_terms(self, text: str) -> list[str]:
-        """Return the folded terms with their places, those at the start of the text first."""
+        """Return the folded terms with their positions, those at the start of the text first."""
         if isinstance(self.terms, str):
             raise TypeError(f"terms={self.terms!r}: expected a list of strings, got one string.")
-        places = list(folded_places(text, MAX_TEXT_TERMS).items())
-        places += [(fold(check_text(term, "term")), WORD) for term in self.terms or ()]
+        positions = list(folded_positions(text, MAX_TEXT_TERMS).items())
+        positions += [(fold(check_text(term, "term")), WORD) for term in self.terms or ()]
         found: dict[str, int] = {}
-        for term, place in places:
+        for term, position in positions:
             if shortened := term[:MAX_TERM_CHARS].rstrip():
-                found[shortened] = min(place, found.get(shortened, place))
+                found[shortened] = min(position, found.get(shortened, position))
         if not found:
             raise ValueError(f"text {text!r}: expected at least one letter or digit.")
         if len(found) > MAX_TERMS:
             raise ValueError(f"entry {self.id!r} has {len(found)} terms with those of its text: at most {MAX_TERMS}.")
         # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
         # suggestions are ordered by. Lua's comparison depends on the server's locale.
-        return sorted(f"{place}{term}" for term, place in found.items())
+        return sorted(f"{position}{term}" for term, position in found.items())
 
 
 def check_id(value: object, what: str = "id") -> str:

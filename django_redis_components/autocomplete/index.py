@@ -242,12 +242,12 @@ class PrefixIndex:
             return []
         start = typed.encode("utf-8", "replace") + b"\0"
         requests = [
-            _range(self.key_of("lex"), b"%d%s" % (place, start), entries.MAX_SUGGESTIONS)
-            for place in (START, WORD, INSIDE)
+            _range(self.key_of("lex"), b"%d%s" % (position, start), entries.MAX_SUGGESTIONS)
+            for position in (START, WORD, INSIDE)
         ]
         candidates = Candidates(start, entries.MAX_SUGGESTIONS)
-        for place, members in enumerate((yield Batch(requests))):
-            candidates.add(place, members)
+        for position, members in enumerate((yield Batch(requests))):
+            candidates.add(position, members)
         found = candidates.ranked([], entries.MAX_SUGGESTIONS)
         whole = fold(text[: entries.MAX_QUERY_CHARS])
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]

@@ -53,6 +53,7 @@ See also: ``docs/components/search.md``; `django_redis_components.autocomplete` 
 
 from __future__ import annotations
 
+from django_redis_components.search.arguments import Point
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.highlighting import TextPart
@@ -73,6 +74,7 @@ __all__ = [
     "Hit",
     "ModelSearch",
     "ParsedQuery",
+    "Point",
     "QueryStats",
     "SearchDrift",
     "SearchError",

@@ -9,10 +9,10 @@ from typing import Any
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.search.arguments import (
     MAX_SORTS,
-    Place,
+    Point,
     SortValue,
     check_id,
-    check_place,
+    check_point,
     facet_values,
     sort_name,
     sort_score,
@@ -36,7 +36,7 @@ class Document:
     text: Text
     facets: Mapping[str, str | Iterable[str]] = dataclasses.field(default_factory=dict)
     sort_values: Mapping[str, SortValue] = dataclasses.field(default_factory=dict)
-    location: Place | None = None
+    location: Point | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class EncodedDocument:
     words: CountedWords
     facets: list[str]
     scores: dict[str, float]
-    place: Place | None
+    place: Point | None
 
     @property
     def record(self) -> str:
@@ -95,7 +95,7 @@ def encode(id: str | int | Any, document: Document, words: CountedWords) -> Enco
     if len(document.sort_values) > MAX_SORTS:
         raise ValueError(f"{len(document.sort_values)} sort values: at most {MAX_SORTS} are accepted.")
     scores = {sort_name(name): sort_score(value, name) for name, value in document.sort_values.items()}
-    place = None if document.location is None else check_place(document.location, "location")
+    place = None if document.location is None else check_point(document.location, "location")
     return EncodedDocument(check_id(id), words, facet_values(document.facets), scores, place)
 
 

@@ -12,7 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.search.arguments import Order, Place, SortValue, check_id, check_weight
+from django_redis_components.search.arguments import Order, Point, SortValue, check_id, check_weight
 from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
 from django_redis_components.search.page import SearchPage
@@ -102,7 +102,7 @@ class SearchIndex(DeletableComponent):
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
-        location: Place | None = None,
+        location: Point | None = None,
         sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
         """Add or replace a document.
@@ -125,7 +125,7 @@ class SearchIndex(DeletableComponent):
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
-        location: Place | None = None,
+        location: Point | None = None,
         sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
         """See `add`."""
@@ -147,7 +147,7 @@ class SearchIndex(DeletableComponent):
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
-        near: Place | None = None,
+        near: Point | None = None,
         within: float = 50,
         page: int = 1,
         per_page: int = 20,
@@ -190,7 +190,7 @@ class SearchIndex(DeletableComponent):
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
-        near: Place | None = None,
+        near: Point | None = None,
         within: float = 50,
         page: int = 1,
         per_page: int = 20,

@@ -22,7 +22,7 @@ from django_redis_components.core.model_changes import (
     write_newest,
 )
 from django_redis_components.core.protocol import run
-from django_redis_components.search.arguments import Place, SortValue, check_id
+from django_redis_components.search.arguments import Point, SortValue, check_id
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.index import SearchIndex
@@ -121,7 +121,7 @@ class ModelSearch:
             {name: _text(value_of(obj, name)) for name in self.fields},
             {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
             {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
-            _place(value_of(obj, self.location)) if self.location else None,
+            _point(value_of(obj, self.location)) if self.location else None,
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
@@ -287,7 +287,7 @@ def _sort_value(value: Any) -> SortValue:
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else float(value)
 
 
-def _place(value: Any) -> Place | None:
+def _point(value: Any) -> Point | None:
     if value is None:
         return None
     longitude, latitude = (value.x, value.y) if hasattr(value, "x") else value

@@ -10,9 +10,9 @@ from typing import Any
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
-    Place,
+    Point,
     check_kilometers,
-    check_place,
+    check_point,
     check_whole,
     counted_facets,
     facet_of,
@@ -42,7 +42,7 @@ class SearchRequest:
     filters: Mapping[str, str] | None
     facets: Sequence[str]
     prefix: bool
-    near: Place | None
+    near: Point | None
     within: float
     page: int
     per_page: int
@@ -58,7 +58,7 @@ class SearchRequest:
         orders = orders_of(self.order_by, has_place=self.near is not None)
         filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
         facets = counted_facets(self.facets)
-        longitude, latitude = ("", "") if self.near is None else map(repr, check_place(self.near, "near"))
+        longitude, latitude = ("", "") if self.near is None else map(repr, check_point(self.near, "near"))
         within_km = repr(check_kilometers(self.within))
         identity = repr(
             (dataclasses.replace(parsed, dropped=()), filters, orders, longitude, latitude, longitude and within_km)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList, register
-from django_redis_components.core.text import INSIDE, START, WORD, fold, folded_places
+from django_redis_components.core.text import INSIDE, START, WORD, fold, folded_positions
 from tests.support import Store, run_async
 
 ALPHABET = "abА王"
@@ -64,7 +64,7 @@ def expected(given: Sequence[Entry], typed: str) -> list[str]:
 def places(fields: Entry) -> dict[str, int]:
     """The folded terms of an entry with their places."""
     found = {fold(term): WORD for term in fields.terms}
-    for term, place in folded_places(fields.text, 16).items():
+    for term, place in folded_positions(fields.text, 16).items():
         found[term] = min(place, found.get(term, place))
     return found
 
