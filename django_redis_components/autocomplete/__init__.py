@@ -53,7 +53,7 @@ from django_redis_components.autocomplete.entries import Entry, Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.fields import AutocompleteChoiceField, AutocompleteField
 from django_redis_components.autocomplete.index import PrefixIndex
-from django_redis_components.autocomplete.model_drift import Drift
+from django_redis_components.autocomplete.model_drift import ScopedId
 from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.pinyin import pinyin_terms
@@ -68,6 +68,7 @@ from django_redis_components.autocomplete.registry import (
     unregister,
 )
 from django_redis_components.autocomplete.widgets import AutocompleteInput, AutocompleteSelectMultiple
+from django_redis_components.core.model_changes import Drift
 
 __all__ = [
     "AutocompleteChoiceField",
@@ -85,6 +86,7 @@ __all__ = [
     "RankedSuggestion",
     "RecentList",
     "ScopeNeeded",
+    "ScopedId",
     "Source",
     "Suggestion",
     "UnknownIndex",

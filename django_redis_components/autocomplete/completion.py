@@ -1,11 +1,13 @@
 """Completion: the ranges of the index that a query reads, usually in one round trip.
 
-A term of an entry starts at a position: the start of its text, the start of a word, or inside a run of Han characters. The
-positions are ranges of their own, so that the server sorts the suggestions, and few members are read. The weight decides
-among all entries for short prefixes, by the set "top", and among the first members of a position for longer ones.
+A term of an entry starts at a position: the start of its text, the start of a word, or inside a run of Han characters.
+The positions are ranges of their own, so that the server sorts the suggestions, and few members are read. The weight
+decides among all entries for short prefixes, by the set "top", and among the first members of a position for longer
+ones.
 
-The first position alone fills most lists of short prefixes in a large index, and seldom others. So an index remembers for
-each prefix length whether it did so in the last query, and then reads that position only; the others follow if needed.
+The first position alone fills most lists of short prefixes in a large index, and seldom others. So an index remembers
+for each prefix length whether it did so in the last query, and then reads that position only; the others follow if
+needed.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ class Completion:
             candidates.add(MATCHES.index("typo"), (yield self._find_variants()))
         return candidates, chosen
 
-    def _add_positions(self, candidates: Candidates, positions: Sequence[int], replies: list[list[bytes]]) -> Flow[None]:
+    def _add_positions(
+        self, candidates: Candidates, positions: Sequence[int], replies: list[list[bytes]]
+    ) -> Flow[None]:
         """Add the members of the positions, in their order, until there are enough."""
         is_short = len(self._typed) <= WEIGHED_CHARS
         used = 0
@@ -128,7 +132,7 @@ class Completion:
             candidates.add(position, lex)
 
     def _ranges(self, positions: Sequence[int]) -> list[Command]:
-        """Return the reads of these positions, one after the other; for a short prefix each with that of its weights."""
+        """Return the reads of positions, one after the other; for a short prefix each with that of its weights."""
         lex_key = self._key_of("lex")
         if len(self._typed) > WEIGHED_CHARS:
             return [self._range(lex_key, position, b"\xff", self._read) for position in positions]

@@ -1,9 +1,9 @@
 """Entries, suggestions, and their encoding in Redis. Without Redis.
 
-A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then ``NUL position term``
-for each folded term; the position is a digit: where the term starts in the text. A member of the sorted set is
-``position term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an entry without a
-weight the same text with one. `lua/shared/entries.lua` builds members from records.
+A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then
+``NUL position term`` for each folded term; the position is a digit: where the term starts in the text. A member of the
+sorted set is ``position term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an
+entry without a weight the same text with one. `lua/shared/entries.lua` builds members from records.
 """
 
 from __future__ import annotations

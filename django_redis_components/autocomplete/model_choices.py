@@ -14,9 +14,10 @@ from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_text
 from django_redis_components.autocomplete.exceptions import AutocompleteError
-from django_redis_components.autocomplete.model_index import ModelIndex
+from django_redis_components.autocomplete.model_index import ModelIndex, scopes_of
 from django_redis_components.autocomplete.registry import index_of_model, source
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.core.model_changes import key_of
 from django_redis_components.core.text import fold
 
 
@@ -135,7 +136,7 @@ class IndexedObjects:
 
     def _chosen(self, typed: Iterable[Typed]) -> list[Model]:
         """Return the objects of chosen ids, in their order, by one query. Those that may not be chosen are left out."""
-        keys = [key for each in typed if (key := self.index.key_of(each.id)) is not None]
+        keys = [key for each in typed if (key := key_of(self.index.model, each.id)) is not None]
         found = self.queryset.in_bulk(keys) if keys else {}
         return [found[key] for key in dict.fromkeys(keys) if key in found and self._is_in_scope(found[key])]
 
@@ -200,7 +201,7 @@ class IndexedObjects:
     def _is_in_scope(self, obj: Model) -> bool:
         if self.index.forward and self.scope is None:  # nothing was submitted yet
             return True
-        return not self.index.scoped or str(self.scope) in self.index.placed(obj)
+        return not self.index.scoped or str(self.scope) in scopes_of(self.index, obj)
 
     def _may_show(self, obj: Model) -> bool:
         """Return whether an object may be an initial value: not one of another scope than the field has."""

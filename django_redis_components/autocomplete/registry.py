@@ -113,10 +113,10 @@ class Source:
         """Whether a permission was given, instead of the default."""
         return self._permission is not None
 
-    def connect(self) -> None:
+    def _connect(self) -> None:
         """Start to follow the data of the index; called when it is registered."""
 
-    def disconnect(self) -> None:
+    def _disconnect(self) -> None:
         """Stop to follow the data of the index; called when it is unregistered or replaced."""
 
     def scope_for(self, request: HttpRequest) -> str | None:
@@ -244,7 +244,7 @@ def register(name: str | Source | type[Source], **options: object) -> Source:
     _check_scopes(source)
     unregister(source.name)
     _sources[source.name] = source
-    source.connect()
+    source._connect()
     return source
 
 
@@ -265,7 +265,7 @@ def _check_scopes(source: Source) -> None:
 def unregister(name: str) -> None:
     """Remove a name. An unknown name is ignored."""
     if source := _sources.pop(name, None):
-        source.disconnect()
+        source._disconnect()
 
 
 def registered() -> list[Source]:

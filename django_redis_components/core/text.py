@@ -155,7 +155,7 @@ def folded_positions(text: str, limit: int) -> dict[str, int]:
 
 
 def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | None:
-    """Return start and end, in characters, of the first position of a text that starts with a folded prefix; None without.
+    """Return start and end, in characters, of the first part of a text that starts with a folded prefix; None without.
 
     ``match_span("Émile Zola", "zo") == (6, 8)``
 

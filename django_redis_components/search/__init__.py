@@ -53,6 +53,7 @@ See also: ``docs/components/search.md``; `django_redis_components.autocomplete` 
 
 from __future__ import annotations
 
+from django_redis_components.core.model_changes import Drift
 from django_redis_components.search.arguments import Point
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
@@ -60,7 +61,6 @@ from django_redis_components.search.highlighting import TextPart
 from django_redis_components.search.index import SearchIndex, SearchSize
 from django_redis_components.search.model_search import (
     ModelSearch,
-    SearchDrift,
     register,
     registered,
     unregister,
@@ -71,12 +71,12 @@ from django_redis_components.search.query_log import QueryStats
 
 __all__ = [
     "Document",
+    "Drift",
     "Hit",
     "ModelSearch",
     "ParsedQuery",
     "Point",
     "QueryStats",
-    "SearchDrift",
     "SearchError",
     "SearchIndex",
     "SearchPage",

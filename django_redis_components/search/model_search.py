@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from django.db import models, router
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
+    Drift,
     ModelChanges,
     chunks,
     key_of,
@@ -29,27 +29,6 @@ from django_redis_components.search.index import SearchIndex
 from django_redis_components.search.page import SearchPage
 
 _searches: dict[str, ModelSearch] = {}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SearchDrift:
-    """The differences between a search index and its model, as ids.
-
-    Attributes:
-        objects: objects that were compared.
-        missing: objects without a document.
-        stale: documents whose words, facets, sort values or location differ from their objects, or that a structure of
-            the index has lost: a search may not find them by all of these.
-        extra: documents without an object.
-    """
-
-    objects: int
-    missing: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.missing or self.stale or self.extra)
 
 
 class ModelSearch:
@@ -164,7 +143,7 @@ class ModelSearch:
         """
         return self.index.rebuild(self._documents(progress))
 
-    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
+    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> Drift[str]:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
         missing, stale, count = [], [], 0
         extra: list[str] = []
@@ -178,11 +157,11 @@ class ModelSearch:
         for ids in self.index.scan_ids():
             without = [id_ for id_, obj in self._objects_of(ids).items() if obj is None]
             extra += self._differing({id_: None for id_, obj in self._objects_of(without).items() if obj is None})
-        drift = SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
-        self._store_check(count, len(drift.missing) + len(drift.stale) + len(drift.extra))
+        drift = Drift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+        self._store_check(count, len(drift.ids))
         return drift
 
-    def repair(self, drift: SearchDrift) -> None:
+    def repair(self, drift: Drift[str]) -> None:
         """Index what the drift names as the database has it now; rebuild an index that has no document right.
 
         Then a structure of the index was lost, and postings of former documents may be left, which only a rebuild
@@ -195,7 +174,7 @@ class ModelSearch:
         if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
             self.rebuild()
         else:
-            self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
+            self._update_ids(drift.ids, force=True)
         self._store_check(drift.objects, 0)
 
     def _documents(self, progress: Callable[[int], object]) -> Iterator[tuple[Any, Document]]:

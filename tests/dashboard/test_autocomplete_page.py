@@ -12,7 +12,6 @@ from django.test import Client
 
 from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
-from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.exceptions import RebuildSuperseded
 from tests.dashboard.support import text_of
@@ -174,10 +173,10 @@ def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Clie
     Group.objects.bulk_create(Group(name=f"group {n}") for n in range(3))
     assert "auth.group 0 0 0 bytes not compared yet" in text(viewer)
 
-    drift = find_drift(index)
+    drift = index.find_drift()
     assert "auth.group 0 0 0 bytes 3 differences, " in text(viewer)
     assert indexes(viewer)["auth.group"]["check"]["differences"] == 3
-    repair(index, drift)
+    index.repair(drift)
 
     assert re.search(r"auth\.group 3 .* none, .* ago", text(viewer))
 

@@ -17,7 +17,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from django_redis_components.search import ModelSearch, SearchDrift, register, registered, unregister
+from django_redis_components.search import Drift, ModelSearch, register, registered, unregister
 from tests.support import Store, run_async, run_together
 from tests.support.processes import Children
 
@@ -186,7 +186,7 @@ def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
 
     run_together(20, edit)
 
-    assert users.find_drift() == SearchDrift(5)
+    assert users.find_drift() == Drift(5)
 
 
 def test_changes_during_a_rebuild_are_kept(users: Users) -> None:
@@ -204,7 +204,7 @@ def test_changes_during_a_rebuild_are_kept(users: Users) -> None:
 
     run_together(6, edit)
 
-    assert users.find_drift() == SearchDrift(6)
+    assert users.find_drift() == Drift(6)
     assert users.index.count() == 6
 
 
