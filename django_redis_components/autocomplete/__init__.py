@@ -52,7 +52,7 @@ from __future__ import annotations
 from django_redis_components.autocomplete.entries import Entry, Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.fields import AutocompleteChoiceField, AutocompleteField
-from django_redis_components.autocomplete.index import PrefixIndex
+from django_redis_components.autocomplete.index import IndexInfo, PrefixIndex
 from django_redis_components.autocomplete.model_drift import ScopedId
 from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
 from django_redis_components.autocomplete.model_index import ModelIndex
@@ -61,10 +61,10 @@ from django_redis_components.autocomplete.ranking import RankedSuggestion
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import (
     InvalidScope,
+    RegisteredIndex,
     ScopeNeeded,
-    Source,
+    get_index,
     register,
-    source,
     unregister,
 )
 from django_redis_components.autocomplete.widgets import AutocompleteInput, AutocompleteSelectMultiple
@@ -80,18 +80,19 @@ __all__ = [
     "AutocompleteSelectMultiple",
     "Drift",
     "Entry",
+    "IndexInfo",
     "InvalidScope",
     "ModelIndex",
     "PrefixIndex",
     "RankedSuggestion",
     "RecentList",
+    "RegisteredIndex",
     "ScopeNeeded",
     "ScopedId",
-    "Source",
     "Suggestion",
     "UnknownIndex",
+    "get_index",
     "pinyin_terms",
     "register",
-    "source",
     "unregister",
 ]

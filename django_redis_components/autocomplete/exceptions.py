@@ -27,6 +27,6 @@ class UnknownIndex(AutocompleteError, LookupError):
         elif registered:
             hint = f"Registered indexes: {', '.join(map(repr, registered))}."
         else:
-            hint = "No index is registered: call autocomplete.register() in AppConfig.ready()."
+            hint = "No index is registered: call autocomplete.register() in the module indexes.py of an app."
         super().__init__(f"No autocomplete index {name!r} is registered. {hint}")
         self.name = name

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_text
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_index import ModelIndex, scopes_of
-from django_redis_components.autocomplete.registry import index_of_model, source
+from django_redis_components.autocomplete.registry import find_by_text, get_index, index_of_model
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
 from django_redis_components.core.model_changes import key_of
 from django_redis_components.core.text import fold
@@ -47,7 +47,7 @@ class IndexedObjects:
             AutocompleteError: it is not registered, or is no index of a model.
         """
         if self._index_name is not None:
-            found = source(self._index_name)
+            found = get_index(self._index_name)
         else:
             found = index_of_model(self.queryset.model)
         if not isinstance(found, ModelIndex):
@@ -153,7 +153,7 @@ class IndexedObjects:
         except ValueError:
             raise self._error("invalid") from None
         try:
-            named = self.index.named(self.scope, text, 2)
+            named = find_by_text(self.index, self.scope, text, 2)
         except RedisError:
             raise self._error("unavailable", text=text) from None
         found = self._chosen(Typed(one.text, one.id) for one in named)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.db import router
 
 from django_redis_components.autocomplete import model_sync
-from django_redis_components.autocomplete.entries import Entry, check_id
+from django_redis_components.autocomplete.entries import Entry, check_id, record_of
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import CHUNK, Drift, chunks, key_of, store_check
 from django_redis_components.core.protocol import run
@@ -85,7 +85,7 @@ class DriftFinder:
 
     def _differing(self, objects: Sequence[Any]) -> list[ScopedId]:
         wanted = {
-            ScopedId(scope, check_id(obj.pk)): entry.record().encode()
+            ScopedId(scope, check_id(obj.pk)): record_of(entry).encode()
             for obj in objects
             for scope, entry in self._entries_of(obj).items()
         }
@@ -103,7 +103,7 @@ class DriftFinder:
                     extra.append(each)
             elif record is None:
                 missing.append(each)
-            elif record != entry.record().encode():
+            elif record != record_of(entry).encode():
                 stale.append(each)
         return missing, stale, extra
 

@@ -18,10 +18,11 @@ from django_redis_components.autocomplete.entries import (
     Entry,
     check_id,
     printable,
+    record_of,
 )
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
-from django_redis_components.autocomplete.registry import Source
+from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.model_changes import (
@@ -41,7 +42,7 @@ from django_redis_components.core.protocol import run
 EntriesByScope = dict[str, Entry]
 
 
-class ModelIndex(Source):
+class ModelIndex(RegisteredIndex):
     """The objects of a model by the prefixes of their words. Declare a subclass, and register it.
 
     Attributes:
@@ -53,11 +54,11 @@ class ModelIndex(Source):
         watch_fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with
             `update_fields` that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
-        forward: names of other fields of the form that determine the scope; see `Source`.
-        typos: whether the view corrects one typo; see `Source`.
+        forward: names of other fields of the form that determine the scope; see `RegisteredIndex`.
+        typos: whether the view corrects one typo; see `RegisteredIndex`.
 
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
-    `Source`. By default users who may view the model may query the index.
+    `RegisteredIndex`. By default users who may view the model may query the index.
 
     Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
     and children of the model. Call `update` after changes that send no signals (`bulk_create`, `bulk_update`,
@@ -131,7 +132,7 @@ class ModelIndex(Source):
             min(max(weight, 0), MAX_WEIGHT),
         )
         try:
-            entry.record()
+            record_of(entry)
         except ValueError:
             return None
         return entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django_redis_components.autocomplete.entries import Entry, Id, check_id
+from django_redis_components.autocomplete.entries import Entry, Id, check_id, record_of
 from django_redis_components.autocomplete.scripts import (
     BUILD,
     REBUILD_ABANDON,
@@ -62,4 +62,4 @@ def _pair(given: Given) -> tuple[str, str]:
         given = Entry(*given)
     if not isinstance(given, Entry):
         raise TypeError(f"{given!r}: expected an Entry or a tuple of id and text.")
-    return check_id(given.id), given.record()
+    return check_id(given.id), record_of(given)

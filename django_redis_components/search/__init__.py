@@ -58,7 +58,7 @@ from django_redis_components.search.arguments import Point
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.highlighting import TextPart
-from django_redis_components.search.index import SearchIndex, SearchSize
+from django_redis_components.search.index import SearchIndex, SearchInfo
 from django_redis_components.search.model_search import (
     ModelSearch,
     register,
@@ -79,9 +79,9 @@ __all__ = [
     "QueryStats",
     "SearchError",
     "SearchIndex",
+    "SearchInfo",
     "SearchPage",
     "SearchPaginator",
-    "SearchSize",
     "TextPart",
     "register",
     "registered",

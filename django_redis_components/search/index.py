@@ -33,8 +33,8 @@ Id = str | int | UUID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SearchSize:
-    """The size of an index.
+class SearchInfo:
+    """The state of an index.
 
     Attributes:
         terms: different terms of all documents.
@@ -219,13 +219,13 @@ class SearchIndex(DeletableComponent):
         """See `rebuild`; the iterable may be asynchronous."""
         return await self._new_rebuild().arun(connections.aclient(self.using), items)
 
-    def size(self) -> SearchSize:
-        """Return the number of documents, different terms and words."""
-        return self._run(self._size())
+    def info(self) -> SearchInfo:
+        """Return the number of documents, terms and words, and whether a rebuild is running."""
+        return self._run(self._info())
 
-    async def asize(self) -> SearchSize:
-        """See `size`."""
-        return await self._arun(self._size())
+    async def ainfo(self) -> SearchInfo:
+        """See `info`."""
+        return await self._arun(self._info())
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -327,11 +327,11 @@ class SearchIndex(DeletableComponent):
         yield REMOVE(root=self._root(), id=check_id(id))
 
     def _count(self) -> Flow[int]:
-        return (yield from self._size()).documents
+        return (yield from self._info()).documents
 
-    def _size(self) -> Flow[SearchSize]:
+    def _info(self) -> Flow[SearchInfo]:
         documents, terms_, length, is_rebuilding, has_old_data = yield MEASURE(root=self._root())
-        return SearchSize(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
+        return SearchInfo(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
 
     def _search(self, request: SearchRequest) -> Flow[SearchPage]:
         parsed = self.parse(request.query, prefix=request.prefix)
@@ -347,9 +347,9 @@ class SearchIndex(DeletableComponent):
         return page
 
 
-def size_flow(index: SearchIndex) -> Flow[SearchSize]:
+def info_flow(index: SearchIndex) -> Flow[SearchInfo]:
     """Return the flow that measures an index in one call."""
-    return index._size()
+    return index._info()
 
 
 def stats_flow(index: SearchIndex) -> Flow[QueryStats]:

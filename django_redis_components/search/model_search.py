@@ -86,7 +86,7 @@ class ModelSearch:
         )
 
     def __repr__(self) -> str:
-        return f"<ModelSearch {self.name}>"
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def queryset(self) -> models.QuerySet[Any]:
         """The objects that are indexed; all by default."""
@@ -224,7 +224,7 @@ class ModelSearch:
 
 
 def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
-    """Register a search index of a model, and follow the model; call it in `AppConfig.ready()`.
+    """Register a search index of a model, and follow the model; call it in the module `indexes` of an installed app.
 
     A second registration of a name replaces the first.
     """

@@ -28,11 +28,6 @@ class Items(ModelSearch):
         return Item.objects.select_related("seller", "buyer")
 
 
-def register() -> ModelSearch:
-    """Register the index."""
-    return search.register(Items)
-
-
 def items() -> ModelSearch:
     """Return the registered index."""
     return search.registered()[0]

@@ -23,7 +23,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def texts(index: PrefixIndex) -> list[str]:
-    return sorted(one.text for one in index.complete("", 1000))
+    return sorted(one.text for one in index.complete("", limit=1000))
 
 
 def build_keys(store: Store) -> list[bytes]:
@@ -273,7 +273,7 @@ def test_concurrent_adds_of_one_id_leave_one_entry(store: Store) -> None:
 
     run_together(5, add)
 
-    found = index.complete("", 1000)
+    found = index.complete("", limit=1000)
     assert [one.id for one in found] == ["1"]
     base = f"{store.prefix}:autocomplete:{{contacts}}:v3.2"
     number = found[0].text.split()[1]

@@ -262,7 +262,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
     named("Anna Meyer", 2020), named("Bert Meyer", 2021, is_staff=True)
     gone = named("Zoe Meyer", 2022)
     placed.rebuild()
-    before = placed.index.size()
+    before = placed.index.info()
     base = f"{store.prefix}:search:{{auth.user}}:v3"
     assert store.raw.delete(f"{base}:{part}" if part == "state" else f"{base}:1:{part}") == 1
     User.objects.filter(pk=gone.pk).update(first_name="Carl")
@@ -272,7 +272,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
 
     assert drift
     assert not placed.find_drift()
-    assert placed.index.size().words == before.words
+    assert placed.index.info().words == before.words
     assert placed.search("an", prefix=True).paginator.count == 1
     assert placed.search("zoe").paginator.count == 0
     assert placed.search("meyer", filters={"is_staff": "True"}).paginator.count == 1

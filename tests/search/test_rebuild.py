@@ -151,17 +151,17 @@ def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_delet
     killed = SearchRebuild("items", index._root(), index._encode)
     index._run(killed.begin())
     index._run(killed.load([(f"d{number}", document(f"lamp word{number}", votes=number)) for number in range(30)]))
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (True, False)
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (True, False)
     assert store.raw.pttl(f"{store.prefix}:search:{{items}}:v3:build") <= 15 * 60 * 1_000
     assert keys_of(store, 1)
 
     store.raw.delete(f"{store.prefix}:search:{{items}}:v3:build")  # as if 15 minutes had passed
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, True)
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (False, True)
     for _ in range(5):
         index.add(1, "black cat")
 
     assert keys_of(store, 1) == []
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, False)
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (False, False)
     assert (index.search("black").ids, index.count()) == (["1"], 1)
     with pytest.raises(RebuildSuperseded):  # it was not killed after all
         killed._check(index._run(killed.load([(1, document("cat"))])))
