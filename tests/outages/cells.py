@@ -28,7 +28,8 @@ from django_redis_components.geoip import IpLookup, IpRange, Place, country_of
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, unread_counts
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.search import SearchIndex
+from django_redis_components.search import ModelSearch, SearchIndex
+from django_redis_components.search import register as register_search
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import task
 from django_redis_components.transactions import Pipe, atomic_update
@@ -118,7 +119,7 @@ def form_field() -> Act:
 def search() -> Act:
     index = SearchIndex("outage", fields={"title": 1})
     index.add("1", {"title": "a red cup"})
-    return lambda: index.search("cup").total
+    return lambda: index.search("cup").paginator.count
 
 
 def indexed_object() -> Act:
@@ -133,6 +134,24 @@ def indexed_object() -> Act:
         with TestCase.captureOnCommitCallbacks(execute=True):
             User.objects.create(username=name)
         return "saved" if User.objects.filter(username=name).exists() else "lost"
+
+    return act
+
+
+def searched_object() -> Act:
+    class People(ModelSearch):
+        model = User
+        fields = {"username": 1}
+
+    people = register_search(People)
+    people.index.add("0", {"username": "cup"})
+    name = secrets.token_hex(4)
+
+    def act() -> object:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            User.objects.create(username=name)
+        is_saved = User.objects.filter(username=name).exists()
+        return ["saved" if is_saved else "lost", attempt(lambda: people.search("cup").paginator.count)]
 
     return act
 

@@ -272,3 +272,17 @@ def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: 
         index.search("lamp -x")
 
     assert (index.search("lamp").object_list, index.count()) == (before.object_list, 1)
+
+
+def test_document_is_refused_whole_on_a_full_server(own_server: Store) -> None:
+    index = SearchIndex("items")
+    index.add(1, "lamp")
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+    own_server.raw.config_set("maxmemory", 1)
+
+    for id_ in (1, 2):
+        with pytest.raises(OutOfMemoryError):
+            index.add(id_, "chair", facets={"kind": "x"})
+
+    own_server.raw.config_set("maxmemory", 0)
+    assert (index.search("lamp").ids, index.search("chair").ids, index.count()) == (["1"], [], 1)

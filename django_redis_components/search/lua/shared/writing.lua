@@ -58,14 +58,15 @@ end
 -- force: write the postings also if the record is the same.
 -- average: of the documents; nil for that of the generation.
 local function write_document(base, document, force, average)
-  local names = write_values(base, document)
   if not force and is_same(base, document) then
+    write_values(base, document)
     return false, average or average_length(base)
   end
-  drop(base, document.id, names)
+  -- This comes first because a server without memory refuses it, and refuses nothing of a script that has written.
   local total = redis.call("HINCRBYFLOAT", base .. ":stats", "length", document.length)
+  local dropped = drop(base, document.id, write_values(base, document)) or 0
   redis.call("HSET", base .. ":docs", document.id, document.record)
-  average = average or average_length(base, total)
+  average = average or average_length(base, total - dropped)
   write_postings(base, document, average, force)
   write_facets(base, document)
   return true, average
