@@ -125,7 +125,7 @@ def measure_log(url: str, log: Path, options: argparse.Namespace) -> bool:
     print(f"{'read the lines alone':28} {options.lines / read_s:12,.0f} lines/s")
     plain_s, plain = timed_value(lambda: plain_count(log, options))
     print(f"{'plain loop, country':28} {options.lines / plain_s:12,.0f} lines/s")
-    one = LogAggregator("one", PlaceKey("country", IpLookup()))
+    one = LogAggregator("one", key=PlaceKey("country", IpLookup()))
     one_s = timed(lambda: one.add_file(log))
     results = [totals(one) == plain]
     print(f"{'one process, ranges':28} {options.lines / one_s:12,.0f} lines/s   totals equal: {results[0]}")

@@ -56,7 +56,7 @@ class LogFileChanged(AggregationError):
         super().__init__(
             f"The log file {path!r} has {size:,} bytes, and lacks the text up to byte {counted:,} that was counted: it"
             " was truncated or rewritten with the same first lines. Nothing of it was counted now. If it is another"
-            " log, forget the file and count it again."
+            " log, call `recount_file` and count it again."
         )
         self.path = path
         self.counted = counted

@@ -14,5 +14,5 @@ FLUSH = LuaScript(
     ),
     idempotent=True,
 )  # fmt: skip
-FORGET_FILE = LuaScript("aggregation", "forget_file", keys=("base",), args=("file", "first"), idempotent=True)
+RECOUNT_FILE = LuaScript("aggregation", "recount_file", keys=("base",), args=("file", "first"), idempotent=True)
 DELETE = LuaScript("aggregation", "delete", keys=("base",), args=("count",), idempotent=True)

@@ -191,10 +191,6 @@ class AnalyticsSettings:
 class AggregationSettings:
     """`REDIS_COMPONENTS["AGGREGATION"]`."""
 
-    #: The connection of the aggregators that the dashboard shows.
-    using: str = _option("default", text)
-    #: Names of the aggregators that the dashboard shows, up to two.
-    aggregators: tuple[str, ...] = _option(("visits",), strings, tuple, strict=names)
     #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
     ttl_s: float = _duration(400 * 86_400.0)
 

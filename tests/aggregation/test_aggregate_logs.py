@@ -288,7 +288,7 @@ def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_se
     assert "Is a directory." in str(raised.value)
     assert counted() == plain_count(good.read_text())
     with pytest.raises(CommandError, match="not a regular file, but a pipe or a device"):
-        aggregate(tmp_path / "fifo.log", "--by", "path", "--forget")
+        aggregate(tmp_path / "fifo.log", "--by", "path", "--recount")
 
 
 def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: 
     log = write_log(tmp_path / "access.log", 50)
     aggregate(log, "--by", "path")
 
-    assert aggregate(log, "--by", "path", "--forget")[0] == {"forgotten": 1}
+    assert aggregate(log, "--by", "path", "--recount")[0] == {"to_recount": 1}
     aggregate(log, "--by", "path")
     assert counted().total() == 2 * plain_count(log.read_text()).total()
     with pytest.raises(CommandError, match=r"Nothing was removed. No terminal to ask for confirmation; pass --yes."):
