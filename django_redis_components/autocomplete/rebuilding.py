@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from django_redis_components.autocomplete.entries import Entry, Id, check_id, record_of
 from django_redis_components.autocomplete.scripts import (
@@ -35,11 +36,11 @@ class IndexRebuild(Rebuild[Given]):
         self._keys = keys
         self._built = built
 
-    def begin(self) -> Flow[int]:
+    def begin(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_BEGIN(**self._all(), token=self.token, ttl_ms=TTL_MS))
 
-    def load(self, chunk: list[Given]) -> Flow[int]:
+    def load(self, chunk: list[Given]) -> Flow[Any]:
         """See the base class."""
         pairs = [part for given in chunk for part in _pair(given)]
         keys = {name: self._keys[name] for name in BUILD}
@@ -47,9 +48,10 @@ class IndexRebuild(Rebuild[Given]):
 
     def swap(self) -> Flow[int]:
         """See the base class."""
-        return (yield REBUILD_SWAP(**self._keys, built=self._built, token=self.token))
+        reply: int = yield REBUILD_SWAP(**self._keys, built=self._built, token=self.token)
+        return reply
 
-    def abandon(self) -> Flow[int]:
+    def abandon(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_ABANDON(**self._all(), token=self.token))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from django_redis_components.bloom.hashing import Item, digests
 from django_redis_components.bloom.scripts import REBUILD_ABANDON, REBUILD_BEGIN, REBUILD_LOAD, REBUILD_SWAP
@@ -30,7 +31,7 @@ class FilterRebuild(Rebuild[Item]):
         self._first_look = first_look
         self._count = 0
 
-    def begin(self) -> Flow[int]:
+    def begin(self) -> Flow[Any]:
         """See the base class."""
         return (
             yield REBUILD_BEGIN(
@@ -38,7 +39,7 @@ class FilterRebuild(Rebuild[Item]):
             )
         )
 
-    def load(self, chunk: list[Item]) -> Flow[int]:
+    def load(self, chunk: list[Item]) -> Flow[Any]:
         """See the base class."""
         self._count += len(chunk)
         look, items = self._first_look(), digests(chunk)
@@ -49,6 +50,6 @@ class FilterRebuild(Rebuild[Item]):
         reply: int = yield REBUILD_SWAP(base=self._base, token=self.token)
         return self._count if reply > 0 else reply
 
-    def abandon(self) -> Flow[int]:
+    def abandon(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_ABANDON(base=self._base, token=self.token))

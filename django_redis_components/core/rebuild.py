@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from redis.exceptions import RedisError
 
@@ -53,11 +53,11 @@ class Rebuild(ABC, Generic[Item]):
         self.token = secrets.token_hex(16)
 
     @abstractmethod
-    def begin(self) -> Flow[int]:
+    def begin(self) -> Flow[Any]:
         """Start the rebuild."""
 
     @abstractmethod
-    def load(self, chunk: list[Item]) -> Flow[int]:
+    def load(self, chunk: list[Item]) -> Flow[Any]:
         """Add a chunk."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Rebuild(ABC, Generic[Item]):
         """Replace the data that are read; return the number of items."""
 
     @abstractmethod
-    def abandon(self) -> Flow[int]:
+    def abandon(self) -> Flow[Any]:
         """Delete what was loaded, if the rebuild is the active one."""
 
     def run(self, client: SyncClientProtocol, items: Iterable[Item]) -> int:

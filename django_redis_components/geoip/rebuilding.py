@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
+from typing import Any
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
@@ -33,11 +34,11 @@ class RangesRebuild(Rebuild[CountedBlock]):
         self._source = source
         self._blocks = self._ranges = 0
 
-    def begin(self) -> Flow[int]:
+    def begin(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_BEGIN(base=self._base, token=self.token, ttl_ms=TTL_MS))
 
-    def load(self, chunk: list[CountedBlock]) -> Flow[int]:
+    def load(self, chunk: list[CountedBlock]) -> Flow[Any]:
         """See the base class."""
         self._blocks += len(chunk)
         self._ranges += sum(ranges for _, ranges in chunk)
@@ -59,7 +60,7 @@ class RangesRebuild(Rebuild[CountedBlock]):
         reply: int = yield swap
         return ranges if reply > 0 else reply
 
-    def abandon(self) -> Flow[int]:
+    def abandon(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_ABANDON(base=self._base, token=self.token))
 

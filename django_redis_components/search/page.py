@@ -30,7 +30,7 @@ class Hit:
     score: float
 
 
-class SearchPaginator(Paginator):  # type: ignore[type-arg] - it has no type parameters at run time
+class SearchPaginator(Paginator):  # type: ignore[type-arg]
     """The pages of a result, as Django's `Paginator`; they are read by further searches.
 
     Attributes:

@@ -36,11 +36,11 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
         self._root = root
         self._encode = encode
 
-    def begin(self) -> Flow[int]:
+    def begin(self) -> Flow[Any]:
         """See the base class."""
         return (yield REBUILD_BEGIN(root=self._root, token=self.token, ttl_ms=TTL_MS))
 
-    def load(self, chunk: list[tuple[Any, Document]]) -> Flow[int]:
+    def load(self, chunk: list[tuple[Any, Document]]) -> Flow[Any]:
         """See the base class."""
         arguments = [self._encode(id_, document).arguments() for id_, document in chunk]
         calls = [REBUILD_LOAD(root=self._root, token=self.token, ttl_ms=TTL_MS, **each) for each in arguments]
@@ -53,7 +53,7 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
             yield from drop_generations(self._root)
         return count
 
-    def abandon(self) -> Flow[int]:
+    def abandon(self) -> Flow[Any]:
         """See the base class."""
         ended: int = yield REBUILD_ABANDON(root=self._root, token=self.token)
         yield from drop_generations(self._root)

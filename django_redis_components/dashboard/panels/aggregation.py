@@ -74,7 +74,7 @@ class LogsPanel(Panel):
         alias = self.using()
         entries = yield from catalog.entries_flow(LogAggregator.catalog_kind)
         used = [entry for entry in entries if entry.using == alias][:MAX_AGGREGATORS]
-        aggregators = catalog.objects(used, LogAggregator)
+        aggregators = [LogAggregator(entry.name, using=alias) for entry in used]
         flows = [flow for each in aggregators for flow in (_latest_top(each), files_flow(each, MAX_FILES))]
         *outcomes, ranges = yield from gather([*flows, info_flow(IpLookup(using=alias))])
         raise_if_all_failed([*outcomes, ranges])
