@@ -17,8 +17,8 @@ from django_redis_components.analytics.scripts import MARK, UNMARK
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import conf, keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
-from django_redis_components.core.units import check_flag
 
 #: Units of periods, the shortest first.
 UNITS: tuple[Unit, ...] = get_args(Unit)

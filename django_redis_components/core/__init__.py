@@ -6,37 +6,7 @@ connection.
 
 Modules, by what they are for:
 
-========================  ==========================================================================
-exceptions                the root `RedisComponentsError`, and errors that need no client
-exception_text            exceptions as text, whatever their class does
-guarded_logger            loggers whose errors never reach the code that logs
-units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
-names, keys               validation of names; names to Redis keys
-secrets                   passwords that neither errors nor recorded variables show
-conf                      `REDIS_COMPONENTS`: read on first use, dropped when it changes
-sections, setting_checks  one frozen dataclass for each section; the checks of values
-serialization             JSON for arguments and return values
-text                      folding of text for search
-protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
-scripts                   `LuaScript`: one file for each operation
-client/                   from an alias to the socket: see below
-leasing/                  leases of locks and semaphores: see below
-circuit_breaker           skipping Redis after failures
-outage_log                log messages about an outage
-decorators                decorators that run a function inside a context manager
-name_templates            names of decorated calls, as templates over their arguments
-registry, instances       names and live objects of this process, for the dashboard
-discovery                 what is called after the `tasks` modules were imported
-model_changes             following the changes of a model's objects
-flushing                  data for the dashboard that a thread sends once a second
-live_events               events for the dashboard's page Live
-client_address            a visitor's address behind proxies
-decompression             gzip and zstd streams, block by block
-regular_files             opening files that must be regular ones
-polling, forks            what platforms lack: `select.poll`; callbacks after a fork
-failpoints                named points at which crash tests end the process
-========================  ==========================================================================
-
+========================  ===================================================================
 The client, from the alias to the socket:
 
 ========================  ==========================================================================
@@ -75,5 +45,6 @@ Keys, besides those of the components:
 key                           type    content                                                  TTL or owner
 ============================  ======  =======================================================  =====================
 ``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
+``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500             90 days
 ============================  ======  =======================================================  =====================
 """

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.exceptions import RedisComponentsError, TryLater
 
 #: What a decorated call does on a conflict: wait, raise, return None, or have its task run again later.
@@ -31,10 +32,9 @@ def check_conflict(on_conflict: object) -> None:
     """Validate `on_conflict`.
 
     Raises:
-        ValueError: it is not one of `CONFLICTS`.
+        TypeError, ValueError: it is not one of `CONFLICTS`.
     """
-    if on_conflict not in CONFLICTS:
-        raise ValueError(f"on_conflict={on_conflict!r}: expected one of {', '.join(map(repr, CONFLICTS))}.")
+    check_choice(on_conflict, "on_conflict", CONFLICTS)
 
 
 def function_name(func: Callable[..., Any]) -> str:

@@ -10,6 +10,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: A rate: text, or a count and a period.
@@ -68,13 +69,6 @@ def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
         count, seconds = value
     else:
         raise TypeError(f"{what}={value!r}: {_ACCEPTED}.")
-    _check_count(f"the count of {what}", count)
+    check_int(count, f"the count of {what}", 1, MAX_COUNT)
     period = to_seconds(seconds, f"{what}[1]")
     return ParsedRate(count, max(1, round(period * 1_000_000)))
-
-
-def _check_count(what: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
-    if not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")

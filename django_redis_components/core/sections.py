@@ -168,7 +168,7 @@ class AnalyticsSettings:
     #: salt that changes each day ("hash" and "hash:day"), week or month.
     visitor_identity: str = _option("hash", one_of("user", "cookie", "hash", "hash:day", "hash:week", "hash:month"))
     #: Dotted path of a function that returns the country of an address, such as
-    #: "django_redis_components.aggregation.country_of"; None: countries are not counted.
+    #: "django_redis_components.geoip.country_of"; None: countries are not counted.
     country: str | None = _option(None, optional(text))
     #: Path prefixes that the middleware does not count.
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
@@ -193,14 +193,18 @@ class AnalyticsSettings:
 class AggregationSettings:
     """`REDIS_COMPONENTS["AGGREGATION"]`."""
 
-    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
-    mmdb: str | None = _option(None, optional(path), os.fspath)
-    #: The connection of the ranges that `country_of` reads, and of the aggregators that the dashboard shows.
-    using: str = _option("default", text)
-    #: Names of the aggregators that the dashboard shows, up to two.
-    aggregators: tuple[str, ...] = _option(("visits",), strings, tuple, strict=names)
     #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
     ttl_s: float = _duration(400 * 86_400.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class GeoIpSettings:
+    """`REDIS_COMPONENTS["GEOIP"]`."""
+
+    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
+    mmdb: str | None = _option(None, optional(path), os.fspath)
+    #: The connection of the ranges that `country_of` reads.
+    using: str = _option("default", text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,6 +313,9 @@ class Settings:
     #: Whether workers, and callers that wait for locks and semaphores, record events for the dashboard's page Live: one
     #: round trip a second in each process with events.
     live_events: bool = _option(True, boolean)
+    #: Whether processes record the names that they use (filters, limits, rankings, …) for the dashboard and commands,
+    #: each at most once an hour.
+    catalog: bool = _option(True, boolean)
     #: Connection aliases.
     connections: Mapping[str, ConnectionSettings] = dataclasses.field(
         default_factory=lambda: {"default": ConnectionSettings(cache="default")},
@@ -326,6 +333,7 @@ class Settings:
     aggregation: AggregationSettings = dataclasses.field(
         default_factory=AggregationSettings, metadata={"section": AggregationSettings}
     )
+    geoip: GeoIpSettings = dataclasses.field(default_factory=GeoIpSettings, metadata={"section": GeoIpSettings})
     ratelimits: RateLimitsSettings = dataclasses.field(
         default_factory=RateLimitsSettings, metadata={"section": RateLimitsSettings}
     )

@@ -53,17 +53,6 @@ def to_ms(value: Seconds, what: str, *, zero: bool = False) -> int:
     return max(-(-whole_us // 1_000), 1 if seconds else 0)
 
 
-def check_flag(value: object, what: str) -> bool:
-    """Validate a boolean option.
-
-    Raises:
-        TypeError: neither True nor False. The string "no" would be true.
-    """
-    if isinstance(value, bool):
-        return value
-    raise TypeError(f"{what}={value!r}: expected True or False.")
-
-
 def from_ms(ms: int) -> float:
     """Return milliseconds as seconds."""
     return ms / 1_000

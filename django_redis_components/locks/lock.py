@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing.calls import (
     ReleaseCall,
@@ -17,7 +18,7 @@ from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue
 from django_redis_components.core.protocol import Call, Flow, Read, arun, run
-from django_redis_components.core.units import Seconds, check_flag, to_ms
+from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.base import BaseLock
 from django_redis_components.locks.scripts import ABANDON, ACQUIRE, CONFIRM, EXTEND, RELEASE
 from django_redis_components.locks.state import LockState, inspect_lock, lock_keys, read_deadline

@@ -11,12 +11,13 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
-from django_redis_components.core.units import Seconds, check_flag, to_seconds
+from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import HitRequest, algorithm_by_name
 from django_redis_components.ratelimits.decision import Decision

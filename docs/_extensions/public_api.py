@@ -39,6 +39,7 @@ MODULES = {
     "analytics": "Analytics",
     "bloom": "Bloom filters",
     "files": "File channels",
+    "geoip": "IP geolocation",
     "aggregation": "Aggregation",
     "messaging": "Messaging",
     "dashboard": "Dashboard",
@@ -48,7 +49,7 @@ MODULES = {
     "contrib.opentelemetry": "OpenTelemetry",
     "contrib.drf": "Django REST framework",
     "contrib.django_tasks": "Django's Tasks framework",
-    "core.exceptions": "Base exceptions",
+    "exceptions": "Base exceptions",
 }
 
 #: The public names of modules that have no `__all__`, and whose other names are not public.

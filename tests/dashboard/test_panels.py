@@ -341,11 +341,11 @@ def test_request_that_a_page_must_not_send_stops_only_its_panel(
     assert "Cannot read" not in shown
 
 
-def test_third_round_trip_stops_a_panel(redis_server: Store, viewer: Client, register: Register) -> None:
-    register(read=reads(*[Read("GET", "k")] * 3))
+def test_fourth_round_trip_stops_a_panel(redis_server: Store, viewer: Client, register: Register) -> None:
+    register(read=reads(*[Read("GET", "k")] * 4))
 
-    assert "Sales This panel was stopped. (It wants more than 2 round trips.)" in text(viewer)
-    assert figures(viewer)["cost"]["round_trips"] == 2
+    assert "Sales This panel was stopped. (It wants more than 3 round trips.)" in text(viewer)
+    assert figures(viewer)["cost"]["round_trips"] == 3
 
 
 def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client, register: Register) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
@@ -23,7 +24,7 @@ from django_redis_components.core.leasing.owner import (
 from django_redis_components.core.leasing.renewal import release_in_thread, renewal_policy_for, renewer
 from django_redis_components.core.leasing.wait_queue import WaitQueue, wait_limit
 from django_redis_components.core.protocol import Batch, Call, Flow
-from django_redis_components.core.units import Seconds, check_flag
+from django_redis_components.core.units import Seconds
 
 
 class LeaseScripts(Protocol):

@@ -24,6 +24,7 @@ from functools import partial
 from django.db import connections as databases
 from redis.exceptions import RedisError
 
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
@@ -35,7 +36,7 @@ from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
-from django_redis_components.core.units import Seconds, check_flag, to_seconds
+from django_redis_components.core.units import Seconds, to_seconds
 
 #: A lease is renewed when this share of it has passed: two attempts may fail before it is lost.
 RENEW_AFTER = 1 / 3

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.calls import BoundedCall, IdempotentCall, ReleaseCall
@@ -30,7 +31,7 @@ from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.live_events import LockWait
 from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
-from django_redis_components.core.units import Seconds, check_flag, to_seconds
+from django_redis_components.core.units import Seconds, to_seconds
 
 #: Milliseconds that a waiter has to accept a hand-off. Hanging waiters delay the others by this long in total; one that
 #: is slower loses its turn. The scripts derive all their times from it.

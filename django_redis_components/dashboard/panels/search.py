@@ -16,8 +16,8 @@ from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table
-from django_redis_components.search import QueryStats, SearchSize, registered
-from django_redis_components.search.index import size_flow, stats_flow
+from django_redis_components.search import QueryStats, SearchInfo, registered
+from django_redis_components.search.index import info_flow, stats_flow
 
 #: Indexes that are measured. Each takes 7 commands.
 MAX_INDEXES = 10
@@ -35,7 +35,7 @@ class SearchRow:
     """
 
     name: str
-    size: SearchSize | None
+    size: SearchInfo | None
     queries: QueryStats | None
     check: CheckRecord | None
     note: str = ""
@@ -82,7 +82,7 @@ class SearchPanel(Panel):
         flows = [
             flow
             for each in searches
-            for flow in (size_flow(each.index), stats_flow(each.index), read_check("search", each.name))
+            for flow in (info_flow(each.index), stats_flow(each.index), read_check("search", each.name))
         ]
         outcomes = yield from gather(flows)
         raise_if_all_failed(outcomes)

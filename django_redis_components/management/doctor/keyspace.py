@@ -34,6 +34,7 @@ COMPONENTS = frozenset(
         "bloom",
         "expiry",
         "files",
+        "geoip",
         "live",
         "locks",
         "messaging",

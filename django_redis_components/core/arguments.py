@@ -1,0 +1,167 @@
+"""Validation of public arguments, by one rule.
+
+TypeError means a wrong type, ValueError a wrong value. The text names the parameter, the value and what is accepted:
+``limit=0: expected an integer from 1 to 1000.`` Names are validated by `names.validate_name`, durations by
+`units.to_seconds`, rates by `rates.parse_rate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+#: Most characters of a value in an error.
+MAX_SHOWN = 100
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def check_int(value: object, what: str, low: int | None = None, high: int | None = None, *, hint: str = "") -> int:
+    """Return an integer within bounds. A bool is not an integer.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        low: the least accepted; None for no bound.
+        high: the most accepted; None for no bound.
+        hint: is added to the text, such as " (64 MiB)".
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: out of bounds.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if (low is None or value >= low) and (high is None or value <= high):
+            return value
+        raise ValueError(f"{what}={shown(value)}: expected an integer{_bounds(low, high)}{hint}.")
+    raise TypeError(f"{what}={shown(value)}: expected an integer{_bounds(low, high)}{hint}.")
+
+
+def check_number(
+    value: object, what: str, low: float | None = None, high: float | None = None, *, above: float | None = None
+) -> float:
+    """Return a finite number within bounds, as a float.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        low: the least accepted; None for no bound.
+        high: the most accepted; None for no bound.
+        above: a bound below all that is accepted; None for no bound.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: not finite, or out of bounds.
+    """
+    bounds = _bounds(low, high) if above is None else f" above {above}" + (f", at most {high}" if high else "")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what}={shown(value)}: expected a number{bounds}.")
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond 1.8e308
+        number = math.inf
+    is_within = (low is None or number >= low) and (high is None or number <= high)
+    if not math.isfinite(number) or not is_within or (above is not None and number <= above):
+        raise ValueError(f"{what}={shown(value)}: expected a{'' if bounds else ' finite'} number{bounds}.")
+    return number
+
+
+def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) -> str:
+    """Return a text that fits, in UTF-8.
+
+    Raises:
+        TypeError: not a string.
+        ValueError: too short or too long, or UTF-8 cannot encode it.
+    """
+    expected = f"{min_bytes} to {max_bytes} bytes of text" if min_bytes else f"at most {max_bytes} bytes of text"
+    if not isinstance(value, str):
+        raise TypeError(f"{what}={shown(value)}: expected a string of {expected}.")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what}={shown(value)}: expected text that UTF-8 can encode.") from None
+    if not min_bytes <= size <= max_bytes:
+        raise ValueError(f"{what}={shown(value)}: expected {expected}, got {size}.")
+    return value
+
+
+def check_choice(value: object, what: str, choices: Iterable[str]) -> str:
+    """Return one of the accepted strings.
+
+    Raises:
+        TypeError: not a string.
+        ValueError: another string.
+    """
+    accepted = tuple(choices)
+    if isinstance(value, str) and value in accepted:
+        return value
+    kind = ValueError if isinstance(value, str) else TypeError
+    raise kind(f"{what}={shown(value)}: expected one of {', '.join(map(repr, accepted))}.")
+
+
+def check_flag(value: object, what: str) -> bool:
+    """Return a boolean option.
+
+    Raises:
+        TypeError: neither True nor False. The string "no" would be true.
+    """
+    if isinstance(value, bool):
+        return value
+    raise TypeError(f"{what}={shown(value)}: expected True or False.")
+
+
+def check_callable(value: F, what: str, expected: str = "a function") -> F:
+    """Return a callable.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        expected: what it is, for errors: "a function that takes the lock".
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if callable(value):
+        return value
+    raise TypeError(f"{what}={shown(value)}: expected {expected}.")
+
+
+def check_sequence(value: object, what: str, items: str = "names") -> Sequence[Any]:
+    """Return a list or a tuple. One string is most likely meant to be one item.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        items: what the list is of, for errors.
+
+    Raises:
+        TypeError: neither a list nor a tuple.
+    """
+    if isinstance(value, list | tuple):
+        return value
+    raise TypeError(f"{what}={shown(value)}: expected a list of {items}.")
+
+
+def check_iterable(value: object, what: str, items: str = "items") -> Iterable[Any]:
+    """Return an iterable that is not one string. See `check_sequence`."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return value
+    raise TypeError(f"{what}={shown(value)}: expected an iterable of {items}.")
+
+
+def shown(value: object) -> str:
+    """Return the repr of a value for an error, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python converts
+        return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    if low is not None:
+        return f" of at least {low}"
+    return "" if high is None else f" of at most {high}"

@@ -1,0 +1,87 @@
+"""Validation of public arguments: a wrong type is a TypeError, a wrong value a ValueError, and the text names both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.arguments import (
+    check_callable,
+    check_choice,
+    check_flag,
+    check_int,
+    check_iterable,
+    check_number,
+    check_sequence,
+    check_text,
+    shown,
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: check_int(0, "limit", 1, 9), ValueError, "limit=0: expected an integer from 1 to 9."),
+        (lambda: check_int(10, "limit", 1, 9), ValueError, "limit=10: expected an integer from 1 to 9."),
+        (lambda: check_int("1", "limit", 1, 9), TypeError, "limit='1': expected an integer from 1 to 9."),
+        (lambda: check_int(True, "limit", 1, 9), TypeError, "limit=True: expected an integer from 1 to 9."),
+        (lambda: check_int(1.0, "limit"), TypeError, "limit=1.0: expected an integer."),
+        (lambda: check_int(-1, "limit", 0), ValueError, "limit=-1: expected an integer of at least 0."),
+        (lambda: check_int(2, "limit", high=1), ValueError, "limit=2: expected an integer of at most 1."),
+        (lambda: check_int(2, "n", 0, 1, hint=" (bit)"), ValueError, "n=2: expected an integer from 0 to 1 (bit)."),
+        (lambda: check_number("1", "share", 0, 1), TypeError, "share='1': expected a number from 0 to 1."),
+        (lambda: check_number(False, "share", 0, 1), TypeError, "share=False: expected a number from 0 to 1."),
+        (lambda: check_number(1.5, "share", 0, 1), ValueError, "share=1.5: expected a number from 0 to 1."),
+        (lambda: check_number(0, "km", above=0, high=9), ValueError, "km=0: expected a number above 0, at most 9."),
+        (lambda: check_number(0, "km", above=0), ValueError, "km=0: expected a number above 0."),
+        (lambda: check_number(float("nan"), "score"), ValueError, "score=nan: expected a finite number."),
+        (lambda: check_number(float("inf"), "km", 0), ValueError, "km=inf: expected a number of at least 0."),
+        (lambda: check_text(1, "item", max_bytes=3), TypeError, "item=1: expected a string of 1 to 3 bytes of text."),
+        (lambda: check_text("", "item", max_bytes=3), ValueError, "item='': expected 1 to 3 bytes of text, got 0."),
+        (lambda: check_text("éé", "item", max_bytes=3), ValueError, "item='éé': expected 1 to 3 bytes of text, got 4."),
+        (
+            lambda: check_text("\ud800", "item", max_bytes=3),
+            ValueError,
+            "item='\\ud800': expected text that UTF-8 can encode.",
+        ),
+        (
+            lambda: check_text("abc", "item", max_bytes=2, min_bytes=0),
+            ValueError,
+            "item='abc': expected at most 2 bytes of text, got 3.",
+        ),
+        (lambda: check_choice("c", "unit", ("a", "b")), ValueError, "unit='c': expected one of 'a', 'b'."),
+        (lambda: check_choice(["a"], "unit", ("a", "b")), TypeError, "unit=['a']: expected one of 'a', 'b'."),
+        (lambda: check_flag(1, "exact"), TypeError, "exact=1: expected True or False."),
+        (lambda: check_callable(3, "key"), TypeError, "key=3: expected a function."),
+        (lambda: check_sequence("ab", "names"), TypeError, "names='ab': expected a list of names."),
+        (lambda: check_iterable("ab", "items"), TypeError, "items='ab': expected an iterable of items."),
+        (lambda: check_iterable(3, "users", "user ids"), TypeError, "users=3: expected an iterable of user ids."),
+    ],
+)
+def test_argument_is_refused(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        call()
+
+
+def test_accepted_argument_is_returned() -> None:
+    assert check_int(9, "limit", 1, 9) == 9
+    assert check_number(1, "share", 0, 1) == 1.0
+    assert check_text("abc", "item", max_bytes=3) == "abc"
+    assert check_choice("a", "unit", ("a", "b")) == "a"
+    assert check_flag(False, "exact") is False
+    assert check_callable(print, "key") is print
+    assert check_sequence((1, 2), "names") == (1, 2)
+    assert check_iterable({1}, "items") == {1}
+
+
+def test_long_values_are_cut_in_errors() -> None:
+    assert shown("x" * 1_000) == f"'{'x' * 99}…"
+    assert shown(10**5_000) == "an integer of 16610 bits"
+
+
+def test_number_too_large_for_a_float_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^km=an integer of 16610 bits: expected a finite number\.$"):
+        check_number(10**5_000, "km")
