@@ -271,6 +271,7 @@ def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
         "ANALYTICS": {"TIMEOUT": LONG_TIMEOUT_S},
         "RATELIMITS": {"TIMEOUT": LONG_TIMEOUT_S, "COUNT_HITS": False},
         "LIVE_EVENTS": False,  # their thread would send commands at any time
+        "CATALOG": False,  # so would this one
         "DASHBOARD": {"RESTARTED_WITHIN": 0},  # the servers of the tests have just been started
     }
 

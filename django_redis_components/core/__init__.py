@@ -25,6 +25,7 @@ circuit_breaker     skipping Redis after failures
 outage_log          log messages about an outage
 flushing            data for the dashboard that a thread sends once a second
 live_events         events for the dashboard's page Live
+catalog             the names that the site's processes use
 client_address      a visitor's address behind proxies
 failpoints          named points at which crash tests end the process
 ==================  ================================================================================
@@ -50,5 +51,6 @@ Keys, besides those of the components:
 key                           type    content                                                  TTL or owner
 ============================  ======  =======================================================  =====================
 ``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
+``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500             90 days
 ============================  ======  =======================================================  =====================
 """

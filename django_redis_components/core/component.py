@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from time import monotonic
+from typing import Any, ClassVar, TypeVar
 
-from django_redis_components.core import keys
+from django_redis_components.core import catalog, keys
+from django_redis_components.core.catalog import RECORDER, CatalogEntry
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 
@@ -23,10 +25,14 @@ class Component:
     component: ClassVar[str]
     #: What the name is, in errors: "filter name".
     name_label: ClassVar[str] = "name"
+    #: The list of names in the catalogue: "BloomFilter"; "" for objects that are not in it.
+    catalog_kind: ClassVar[str] = ""
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, self.name_label)
         self.using = using
+        #: The last recorded use of the name; None before the first.
+        self._use: catalog.NameUse | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -35,10 +41,29 @@ class Component:
         return keys.key(self.component, self.name, *parts)
 
     def _run(self, flow: Flow[T]) -> T:
+        self._record_use()
         return run(connections.client(self.using), flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
+        self._record_use()
         return await arun(connections.aclient(self.using), flow)
+
+    def _record_use(self) -> None:
+        """Have the catalogue list the name. Most calls only read the clock."""
+        if not self.catalog_kind:
+            return
+        use = self._use
+        if use is None:
+            use = self._use = RECORDER.use(self.catalog_kind, self.name, self.using)
+        if use.due_at <= monotonic():
+            RECORDER.record(use, self._catalog_entry())
+
+    def _catalog_entry(self) -> CatalogEntry:
+        return CatalogEntry(self.catalog_kind, self.name, self.using, self._catalog_options())
+
+    def _catalog_options(self) -> dict[str, Any]:
+        """Return the keyword arguments with which `catalog.objects` makes such an object again, as JSON."""
+        return {}
 
 
 class DeletableComponent(Component):
@@ -46,11 +71,19 @@ class DeletableComponent(Component):
 
     def delete(self) -> bool:
         """Delete all data of the name; return whether there was any. It may be repeated."""
-        return self._run(self._delete())
+        deleted = self._run(self._delete())
+        self._remove_from_catalog()
+        return deleted
 
     async def adelete(self) -> bool:
         """See `delete`."""
-        return await self._arun(self._delete())
+        deleted = await self._arun(self._delete())
+        self._remove_from_catalog()
+        return deleted
 
     def _delete(self) -> Flow[bool]:
         raise NotImplementedError
+
+    def _remove_from_catalog(self) -> None:
+        if self._use is not None:
+            RECORDER.remove(self._use, self._catalog_entry())

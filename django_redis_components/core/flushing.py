@@ -68,6 +68,9 @@ class Collector:
         """Return how long a transfer may wait for a reply, in seconds."""
         raise NotImplementedError
 
+    def failed(self, using: str) -> None:
+        """Is called after Redis did not confirm the data of a connection, which is dropped."""
+
     def notify(self) -> None:
         """Have the thread add the data within `FLUSH_S`."""
         if not self._has_data.is_set() and self._start():
@@ -86,6 +89,7 @@ class Collector:
             except (RedisError, RedisComponentsError) as exc:
                 errors = [exc]
             if errors:
+                self.failed(using)
                 self._log_error(errors[0])
 
     def _start(self) -> bool:

@@ -307,6 +307,9 @@ class Settings:
     #: Whether workers, and callers that wait for locks and semaphores, record events for the dashboard's page Live: one
     #: round trip a second in each process with events.
     live_events: bool = _option(True, boolean)
+    #: Whether processes record the names that they use (filters, limits, rankings, …) for the dashboard and commands,
+    #: each at most once an hour.
+    catalog: bool = _option(True, boolean)
     #: Connection aliases.
     connections: Mapping[str, ConnectionSettings] = dataclasses.field(
         default_factory=lambda: {"default": ConnectionSettings(cache="default")},

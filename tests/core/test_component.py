@@ -7,31 +7,7 @@ import asyncio
 import pytest
 
 from django_redis_components.core.client.connections import aclose_all
-from django_redis_components.core.component import DeletableComponent
-from django_redis_components.core.protocol import Command, Flow
-
-
-class Note(DeletableComponent):
-    """A text in Redis."""
-
-    component = "notes"
-    name_label = "note name"
-
-    def write(self, text: str) -> None:
-        self._run(self._write(text))
-
-    async def awrite(self, text: str) -> None:
-        await self._arun(self._write(text))
-
-    @property
-    def key(self) -> str:
-        return self._key("text")
-
-    def _write(self, text: str) -> Flow[None]:
-        yield Command("SET", self.key, text, retry=True)
-
-    def _delete(self) -> Flow[bool]:
-        return bool((yield Command("UNLINK", self.key, retry=True)))
+from tests.core.notes import Note
 
 
 def test_repr_is_the_class_and_the_name() -> None:

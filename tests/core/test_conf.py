@@ -59,6 +59,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "an integer from 0 to 20"),
     ("AUTOCOMPLETE.SCOPE_MAX_AGE", timedelta(days=1), 86_400.0, 0, DURATION),
     ("LIVE_EVENTS", False, False, "on", BOOLEAN),
+    ("CATALOG", False, False, 0, BOOLEAN),
     ("TRUSTED_PROXIES", 1, 1, 11, "an integer from 0 to 10"),
     ("MESSAGING.SEND_RATES", ["5/m", (3, 60)], ("5/m", (3, 60)), ["5 a minute"], RATES),
     ("MESSAGING.MAX_STREAMS", 1, 1, 0, "an integer from 1 to 1000"),
