@@ -21,7 +21,7 @@ import secrets
 import signal
 import sys
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from django.utils import translation
 
 from django_redis_components.autocomplete import widgets
 from django_redis_components.core import circuit_breaker
+from django_redis_components.core.catalog import RECORDER
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.files.channel import known_channels
@@ -202,6 +203,17 @@ def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
         settings.REDIS_COMPONENTS = components_settings(redis_server, proxied=running.url)
         yield running
         close_pools()
+
+
+@pytest.fixture
+def catalogued(settings: Any) -> Iterator[Callable[[], None]]:
+    """Have the names that the test uses recorded, as on a site; the function writes them at once.
+
+    A test asks for it after its store.
+    """
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": True}
+    yield RECORDER.flush
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": False}
 
 
 @pytest.fixture(autouse=True)

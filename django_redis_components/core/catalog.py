@@ -22,8 +22,8 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.exceptions import ConfigurationError
@@ -46,7 +46,7 @@ MAX_ENTRY_BYTES = 2_048
 #: Seconds for which the thread waits for Redis.
 TIMEOUT_S = 0.5
 
-T = TypeVar("T", covariant=True)
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,12 +83,6 @@ class NameUse:
 
     def __init__(self, due_at: float) -> None:
         self.due_at = due_at
-
-
-class Catalogued(Protocol[T]):
-    """A class whose objects are made again from their entries."""
-
-    def __call__(self, name: str, *, using: str, **options: Any) -> T: ...
 
 
 class CatalogRecorder(Collector):
@@ -188,7 +182,7 @@ def names_flow(kind: str) -> Flow[list[CatalogEntry]]:
     return [names[name] for name in sorted(names)]
 
 
-def objects(entries: Iterable[CatalogEntry], made_by: Catalogued[T]) -> list[T]:
+def objects(entries: Iterable[CatalogEntry], made_by: Callable[..., T]) -> list[T]:
     """Return the objects of entries, in order. Entries that this version of the code cannot use are left out."""
     found = []
     for entry in entries:

@@ -59,7 +59,7 @@ class Panel:
     def read(self) -> Flow[Any]:
         """Read from Redis: yield `Read` or `Batch` requests, receive their replies, return a value.
 
-        At most two requests, of bounded read commands. The default reads nothing. A panel with `parameters` has an
+        At most three requests, of bounded read commands. The default reads nothing. A panel with `parameters` has an
         argument for each.
         """
         yield from ()

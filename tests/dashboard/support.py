@@ -174,3 +174,10 @@ def raised(text: str) -> Exception:
 def group_of(text: str) -> str:
     """Return the fingerprint of tasks that `fail_with` lets fail with a text."""
     return fingerprint(raised(text)).partition(" ")[0]
+
+
+def connect(settings: Any, **urls: str) -> None:
+    """Add connections to those of the test."""
+    known = settings.REDIS_COMPONENTS
+    added = {alias: {"URL": url} for alias, url in urls.items()}
+    settings.REDIS_COMPONENTS = {**known, "CONNECTIONS": {**known["CONNECTIONS"], **added}}

@@ -13,7 +13,7 @@ from django_redis_components.core.protocol import Batch, Call, Command, Flow
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS, ensure_bounded
 
 #: Requests that the `read` of a panel may yield: as many as a page has round trips.
-MAX_REQUESTS = 2
+MAX_REQUESTS = 3
 #: Commands that the registered panels of the overview share. Its own sections need the others.
 OVERVIEW_COMMANDS = 50
 
