@@ -21,7 +21,7 @@ import secrets
 import signal
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ from django.db import connections as databases
 from django.utils import translation
 
 from django_redis_components.autocomplete import widgets
-from django_redis_components.core import circuit_breaker
-from django_redis_components.core.catalog import RECORDER
+from django_redis_components.core import catalog, circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.files.channel import known_channels
@@ -206,14 +205,10 @@ def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def catalogued(settings: Any) -> Iterator[Callable[[], None]]:
-    """Have the names that the test uses recorded, as on a site; the function writes them at once.
-
-    A test asks for it after its store.
-    """
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": True}
-    yield RECORDER.flush
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": False}
+def catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the names that the test uses recorded, as on a site, but in its thread and at once."""
+    monkeypatch.setattr(catalog, "is_on", lambda: True)
+    monkeypatch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
 
 
 @pytest.fixture(autouse=True)

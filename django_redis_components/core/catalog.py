@@ -85,6 +85,10 @@ class NameUse:
         self.due_at = due_at
 
 
+#: The use of what is not in the catalogue.
+NEVER_RECORDED = NameUse(math.inf)
+
+
 class CatalogRecorder(Collector):
     """Records the names that this process uses."""
 

@@ -112,7 +112,7 @@ def _limit() -> RateLimit | None:
 
 
 def _check(decision: Decision) -> None:
-    if not decision.allowed:
+    if not decision.is_allowed:
         raise TooManyRequests("The member has sent too many messages.", whole_seconds(decision.retry_after))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
@@ -123,16 +122,13 @@ def test_tables_of_a_site_are_bounded(redis_server: Store, viewer: Client) -> No
     assert [table["first"] for table in figures(viewer)["cohorts"]] == ["event 50", "event 51", "event 52"]
 
 
-def test_rankings_of_the_site_are_listed(
-    redis_server: Store, settings: Any, catalogued: Callable[[], None], viewer: Client
-) -> None:
+def test_rankings_of_the_site_are_listed(redis_server: Store, settings: Any, catalogued: None, viewer: Client) -> None:
     connect(settings, other=redis_server.url)
     board = Ranking("0 quiz", units=("week", "all"))
     for member, score in {"<anna>": 30.5, "bert": 20, "carl": 20, "dora": 1_000}.items():
         board.add(member, score)
     Ranking("0 empty").count()
     Ranking("0 far", using="other").count()
-    catalogued()
 
     page = html(viewer)
 
@@ -146,13 +142,12 @@ def test_rankings_of_the_site_are_listed(
 
 
 def test_rankings_that_are_not_read_are_listed(
-    redis_server: Store, catalogued: Callable[[], None], viewer: Client, monkeypatch: pytest.MonkeyPatch
+    redis_server: Store, catalogued: None, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_redis_components.dashboard.panels.rankings.MAX_RANKINGS", 1)
     kept = [Ranking("! first"), Ranking("! second")]
     for each in kept:
         each.count()
-    catalogued()
 
     rows = {row["name"]: row for row in figures(viewer)["rankings"]}
 
@@ -212,7 +207,7 @@ def test_reading_the_panels_writes_nothing(store: Store, viewer: Client) -> None
     assert board.count() == 1
 
 
-def test_full_page_stays_within_the_limits(redis_server: Store, catalogued: Callable[[], None], viewer: Client) -> None:
+def test_full_page_stays_within_the_limits(redis_server: Store, catalogued: None, viewer: Client) -> None:
     for number in range(20):
         Events(f"event {number:02}").mark(7)
         roll_up_cohorts(Events(f"event {number:02}"), Events("event 00"), unit="day", periods=14)
@@ -221,7 +216,6 @@ def test_full_page_stays_within_the_limits(redis_server: Store, catalogued: Call
         board.add("anna", 1)
     SignIns("default").sign_in(7)
     roll_up_retention(SignIns("default"))
-    catalogued()
 
     found = viewer.get(ANALYTICS, {"user": "7", "format": "json"}).json()
 

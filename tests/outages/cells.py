@@ -58,12 +58,12 @@ def nothing() -> None:
 
 def open_limit() -> Act:
     limit = RateLimit("open", "2/m")
-    return lambda: [limit.hit("ada").allowed for _ in range(4)]
+    return lambda: [limit.hit("ada").is_allowed for _ in range(4)]
 
 
 def closed_limit() -> Act:
     limit = RateLimit("closed", "2/m", on_error="closed")
-    return lambda: [limit.hit("ada").allowed for _ in range(2)]
+    return lambda: [limit.hit("ada").is_allowed for _ in range(2)]
 
 
 def page_views() -> Act:

@@ -14,7 +14,6 @@ from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.ratelimits.limit import registered_limits
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -50,12 +49,12 @@ def reset(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     key = form.get("key", "")
     if not 0 < len(key) <= MAX_KEY:
         return HttpResponseBadRequest(f"Required: limit, and key of at most {MAX_KEY} characters.", "text/plain")
-    limit = registered_limits().get(form.get("limit", ""))
-    if limit is None:
-        raise Http404("This limit is not registered in this process.")
-    if request.method == "POST":
-        return verbs.execute(model_admin, request, _change(model_admin, limit, key))
     try:
+        limit = snapshot.read_limits().get(form.get("limit", ""))
+        if limit is None:
+            raise Http404("This site has used no such limit.")
+        if request.method == "POST":
+            return verbs.execute(model_admin, request, _change(model_admin, limit, key))
         decision = snapshot.read(limit.policy.id, key).decision
     except SnapshotFailed as exc:
         return responses.outage_response(model_admin, request, outages.outage_of(exc.error, exc.address))
