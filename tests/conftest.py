@@ -34,7 +34,6 @@ from django_redis_components.autocomplete import widgets
 from django_redis_components.core import catalog, circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
-from django_redis_components.files.channel import known_channels
 from example_project.localserver import LocalServer
 from tests.support import missing
 from tests.support.clocks import ServerClock
@@ -222,13 +221,6 @@ def _no_watched_leases() -> Iterator[None]:
     """Forget the leases that a test leaves: the renewer would watch that of a deleted lock for a third of its time."""
     yield
     renewer.watches.clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_known_channels() -> Iterator[None]:
-    """Forget the file channels that a test leaves to the garbage collector: the dashboard would read them."""
-    yield
-    known_channels.clear()
 
 
 @pytest.fixture(autouse=True)
