@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Generator, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from django_redis_components.core.arguments import check_int
 from django_redis_components.core.component import DeletableComponent
@@ -13,20 +12,14 @@ from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
+from django_redis_components.messaging.chat_faults import checked
 from django_redis_components.messaging.chat_info import ChatInfo, info_of
-from django_redis_components.messaging.exceptions import (
-    ChatDoesNotExist,
-    ChatExists,
-    ChatFull,
-    MessageDoesNotExist,
-    NotMember,
-    NotSender,
-)
+from django_redis_components.messaging.creation import MAX_MEMBERS, create_flow
+from django_redis_components.messaging.exceptions import ChatExists, ChatFull
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
 from django_redis_components.messaging.scripts import (
     ACK,
-    CREATE,
     DELETE,
     DELETE_MESSAGE,
     EDIT_MESSAGE,
@@ -35,12 +28,8 @@ from django_redis_components.messaging.scripts import (
     LEAVE,
     SEND,
     UNREAD,
-    ChatFault,
 )
 from django_redis_components.messaging.waiting import wait_until
-
-#: Most members of a chat: `members` reads all of them.
-MAX_MEMBERS = 1_000
 
 
 class Chat(DeletableComponent):
@@ -94,7 +83,7 @@ class Chat(DeletableComponent):
             TypeError, ValueError: an argument is not accepted.
         """
         chat = cls(uuid.uuid4().hex if chat_id is None else chat_id, using=using)
-        chat._run(chat._create(creator, members, body, retention))
+        chat._run(create_flow(chat.id, creator, members, body, retention))
         return chat
 
     @classmethod
@@ -110,7 +99,7 @@ class Chat(DeletableComponent):
     ) -> Chat:
         """See `create`."""
         chat = cls(uuid.uuid4().hex if chat_id is None else chat_id, using=using)
-        await chat._arun(chat._create(creator, members, body, retention))
+        await chat._arun(create_flow(chat.id, creator, members, body, retention))
         return chat
 
     @classmethod
@@ -316,36 +305,12 @@ class Chat(DeletableComponent):
     def _base(self) -> str:
         return keyspace.chat_key(self.id)
 
-    def _create(self, creator: User, members: Iterable[User], body: Any, retention: Retention | None) -> Flow[None]:
-        first = check_user(creator, "creator")
-        users = list(dict.fromkeys([first, *arguments.check_users(members, "members")]))
-        if len(users) > MAX_MEMBERS:
-            raise ValueError(f"members: {len(users):,} users with the creator, expected at most {MAX_MEMBERS:,}.")
-        kept = retention or Retention()
-        code = yield CREATE(
-            chat=self._base(),
-            token=secrets.token_hex(8),
-            creator=first,
-            body=b"" if body is None else arguments.check_body(body),
-            keep_last=kept.keep_last,
-            max_messages=kept.max_messages,
-            max_bytes=kept.max_bytes,
-            members=users,
-            **kept._times_ms(),
-        )
-        entries = [(self.id, member) for member in users]
-        if code < 0:
-            yield from user_index.restore(entries)  # its creator may have died before it wrote the index
-            raise ChatExists(self.id)
-        yield from user_index.add(entries)
-        yield from user_index.index_name("all", self.id)
-
     def _send(self, sender: User, body: Any, key: str | None) -> Flow[int]:
         name = check_user(sender, "sender")
         token, ttl_s = arguments.send_token(key, name)
         call = SEND(chat=self._base(), sender=name, body=arguments.check_body(body), token=token, token_ttl_s=ttl_s)
         reply = yield call
-        return int(self._checked(reply, name))
+        return int(checked(reply, self.id, name))
 
     def _fetch(self, user: User, after: int | None, limit: int, before: int | None = None) -> Flow[Messages]:
         name = check_user(user)
@@ -355,17 +320,17 @@ class Chat(DeletableComponent):
         last: int | str = "" if before is None else arguments.check_id(before, "before")
         check_int(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield FETCH(chat=self._base(), user=name, after=first, before=last, limit=limit)
-        return fetched(self._checked(reply, name))
+        return fetched(checked(reply, self.id, name))
 
     def _ack(self, user: User, id: int) -> Flow[int]:
         name = check_user(user)
         reply = yield ACK(chat=self._base(), user=name, id=arguments.check_id(id))
-        return int(self._checked(reply, name))
+        return int(checked(reply, self.id, name))
 
     def _info(self, user: User) -> Flow[ChatInfo]:
         name = check_user(user)
         reply = yield UNREAD(chat=self._base(), user=name)
-        return info_of(self._checked(reply, name))
+        return info_of(checked(reply, self.id, name))
 
     def _wait_for_message(
         self, user: User, timeout: Seconds, after: int | None, revision: int | None
@@ -382,7 +347,7 @@ class Chat(DeletableComponent):
         name = check_user(user)
         check_int(history, "history", 0, MAX_MESSAGES)
         reply = yield JOIN(chat=self._base(), user=name, history=history, max_members=MAX_MEMBERS)
-        if self._checked(reply, name) == 0:
+        if checked(reply, self.id, name) == 0:
             raise ChatFull(self.id, MAX_MEMBERS)
         yield from user_index.add([(self.id, name)])
 
@@ -404,12 +369,12 @@ class Chat(DeletableComponent):
         token, _ = arguments.send_token(None, name)
         data = arguments.check_body(body)
         reply = yield EDIT_MESSAGE(chat=self._base(), user=name, id=number, body=data, token=token)
-        self._checked(reply, name, number)
+        checked(reply, self.id, name, number)
 
     def _delete_message(self, user: User, id: int) -> Flow[None]:
         name, number = check_user(user), arguments.check_id(id, low=1)
         reply = yield DELETE_MESSAGE(chat=self._base(), user=name, id=number)
-        self._checked(reply, name, number)
+        checked(reply, self.id, name, number)
 
     def _delete(self) -> Flow[bool]:
         members = yield from self._members()
@@ -419,20 +384,3 @@ class Chat(DeletableComponent):
         yield from user_index.remove([(self.id, member) for member in members])
         yield from user_index.unindex_name("all", self.id)
         return created is not None
-
-    def _checked(self, reply: Any, user: str, id: int = 0) -> Any:
-        """Return the reply of a script, or raise the exception of its code."""
-        if isinstance(reply, int) and reply < 0:
-            self._fail(ChatFault(reply), user, id)
-        return reply
-
-    def _fail(self, fault: ChatFault, user: str, id: int) -> NoReturn:
-        match fault:
-            case ChatFault.no_chat:
-                raise ChatDoesNotExist(self.id)
-            case ChatFault.not_member:
-                raise NotMember(self.id, user)
-            case ChatFault.no_message:
-                raise MessageDoesNotExist(self.id, id)
-            case ChatFault.not_sender:
-                raise NotSender(self.id, id, user)

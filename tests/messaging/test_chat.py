@@ -19,7 +19,7 @@ from django_redis_components.messaging import (
     NotSender,
     Retention,
 )
-from django_redis_components.messaging.chat import MAX_MEMBERS
+from django_redis_components.messaging.creation import MAX_MEMBERS
 from django_redis_components.messaging.keyspace import chat_key
 from django_redis_components.messaging.scripts import DELETE, EDIT_MESSAGE
 from tests.messaging.members import names_of
