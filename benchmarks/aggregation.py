@@ -71,12 +71,13 @@ def measure_lookups(folder: Path, options: argparse.Namespace) -> bool:
     """Load ranges, and look addresses up in each source; return whether all countries are right."""
     import maxminddb
 
-    from django_redis_components.aggregation import IpLookup, country_of
+    from django_redis_components.geoip import IpLookup, country_of
 
     ranges, client = IpLookup(source="ranges"), raw_client()
     before = client.info("memory")["used_memory"]
     started_at = time.perf_counter()
-    info = ranges.load(country_ranges(options.ranges))
+    ranges.rebuild(country_ranges(options.ranges))
+    info = ranges.info()
     took_s = time.perf_counter() - started_at
     used = client.info("memory")["used_memory"] - before
     print(f"load {info.ranges:,} ranges: {took_s:.1f} s, {used / info.ranges:.1f} bytes a range in Redis")
@@ -115,7 +116,8 @@ def p50_us(call: Callable[[str], Any], ips: list[str]) -> float:
 
 def measure_log(url: str, log: Path, options: argparse.Namespace) -> bool:
     """Count a log in each way; return whether all totals are equal."""
-    from django_redis_components.aggregation import IpLookup, LogAggregator, PlaceKey
+    from django_redis_components.aggregation import LogAggregator, PlaceKey
+    from django_redis_components.geoip import IpLookup
 
     size_mb = log.stat().st_size / 1e6
     print(f"\nlog of {options.lines:,} lines, {size_mb:.0f} MB")
@@ -123,7 +125,7 @@ def measure_log(url: str, log: Path, options: argparse.Namespace) -> bool:
     print(f"{'read the lines alone':28} {options.lines / read_s:12,.0f} lines/s")
     plain_s, plain = timed_value(lambda: plain_count(log, options))
     print(f"{'plain loop, country':28} {options.lines / plain_s:12,.0f} lines/s")
-    one = LogAggregator("one", PlaceKey("country", IpLookup()))
+    one = LogAggregator("one", key=PlaceKey("country", IpLookup()))
     one_s = timed(lambda: one.add_file(log))
     results = [totals(one) == plain]
     print(f"{'one process, ranges':28} {options.lines / one_s:12,.0f} lines/s   totals equal: {results[0]}")
@@ -161,7 +163,7 @@ def totals(aggregator: Any) -> Counter[tuple[date, str]]:
 
 def country_ranges(count: int) -> Iterator[Any]:
     """Yield ranges of countries, with gaps."""
-    from django_redis_components.aggregation import IpRange, Place
+    from django_redis_components.geoip import IpRange, Place
 
     for number in range(count):
         start = FIRST + number * SIZE
@@ -182,7 +184,7 @@ def expected(ip: str, ranges: int) -> str:
 
 def write_mmdb_of(folder: Path, count: int) -> Path:
     """Write a database file of the first ranges."""
-    from tests.aggregation.mmdb import write_mmdb
+    from tests.geoip.mmdb import write_mmdb
 
     networks = {
         f"{IPv4Address(FIRST + number * SIZE)}/24": {"country": {"iso_code": country_at(number)}}

@@ -66,9 +66,9 @@ def measure(url: str, options: argparse.Namespace) -> None:
     table: dict[str, Callable[[str], Any]] = {
         "PING": lambda _: raw.ping(),
         "bare range": lambda typed: raw.zrange(key, *_bounds(typed), bylex=True, offset=0, num=LIMIT),
-        "complete": lambda typed: index.complete(typed, LIMIT),
-        "with recent choices": lambda typed: index.complete(typed, LIMIT, recents),
-        "with typos": lambda typed: index.complete(typed, LIMIT, typos=True),
+        "complete": lambda typed: index.complete(typed, limit=LIMIT),
+        "with recent choices": lambda typed: index.complete(typed, limit=LIMIT, recents=recents),
+        "with typos": lambda typed: index.complete(typed, limit=LIMIT, typos=True),
         "sentinels (a tenth of the names)": lambda typed: _sentinels(raw, typed),
     }
     times: dict[str, list[float]] = {name: [] for name in table}

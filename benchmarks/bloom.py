@@ -124,8 +124,8 @@ def ours() -> dict[str, Timed]:
     """Our rows."""
     from django_redis_components.bloom import BloomFilter
 
-    fixed = BloomFilter("fixed", CAPACITY, ERROR_RATE, scaling=False)
-    grown = BloomFilter("grown", CAPACITY // 7, ERROR_RATE)
+    fixed = BloomFilter("fixed", CAPACITY, error_rate=ERROR_RATE, scaling=False)
+    grown = BloomFilter("grown", CAPACITY // 7, error_rate=ERROR_RATE)
 
     def each(call: Callable[[str], object]) -> Timed:
         def timed(count: int) -> None:
@@ -194,7 +194,7 @@ def measure_errors(url: str) -> None:
     from django_redis_components.bloom import BloomFilter
 
     for error_rate, times, scaling in itertools.product((0.1, 0.01, 0.001), (1, 2, 10), (False, True)):
-        bloom = BloomFilter(f"{error_rate}-{times}-{scaling}", ERROR_CAPACITY, error_rate, scaling=scaling)
+        bloom = BloomFilter(f"{error_rate}-{times}-{scaling}", ERROR_CAPACITY, error_rate=error_rate, scaling=scaling)
         bloom.add_many(range(ERROR_CAPACITY * times))
         missing = bloom.contains_many(range(ERROR_CAPACITY * times)).count(False)
         wrong = sum(bloom.contains_many(f"absent {n}" for n in range(LOOKUPS))) / LOOKUPS
@@ -208,7 +208,7 @@ def measure_errors(url: str) -> None:
         bloom.delete()
     for error_rate, times in itertools.product((0.1, 0.01, 0.001), (1, 2)):
         measure_error_of_pottery(url, error_rate, times)
-    bloom = BloomFilter("million", CAPACITY, ERROR_RATE)
+    bloom = BloomFilter("million", CAPACITY, error_rate=ERROR_RATE)
     bloom.add_many(range(CAPACITY))
     print(f"{CAPACITY:,} items: {bloom.contains_many(range(CAPACITY)).count(False)} missing")
 

@@ -98,7 +98,8 @@ def measure(url: str, options: argparse.Namespace) -> None:
     rows = [_row(raw, index, options.rounds, *each) for each in searches()]
     for milliseconds, longest, name, page in sorted(rows, reverse=True, key=lambda row: row[:3]):
         partial = "partial" if page.is_partial else ""
-        print(f"{name:40} {milliseconds:7.1f} ms   longest {longest:7.1f} ms   {page.total:6,} found   {partial}")
+        count = page.paginator.count
+        print(f"{name:40} {milliseconds:7.1f} ms   longest {longest:7.1f} ms   {count:6,} found   {partial}")
 
 
 def _row(raw: Any, index: Any, rounds: int, name: str, query: str, options: dict[str, Any]) -> tuple[Any, ...]:
@@ -114,7 +115,7 @@ def _row(raw: Any, index: Any, rounds: int, name: str, query: str, options: dict
 def _fill(index: Any, rng: random.Random, count: int) -> None:
     text = " ".join(["all", *WORDS])
     for number in range(count):
-        index.index(
+        index.add(
             number,
             text,
             facets={
@@ -123,7 +124,7 @@ def _fill(index: Any, rng: random.Random, count: int) -> None:
                 "rare": [f"r{rng.randrange(10**9)}" for _ in range(12)],
             },
             location=(rng.uniform(-180, 180), rng.uniform(-80, 80)),
-            **{name: rng.random() for name in SORTS},
+            sort_values={name: rng.random() for name in SORTS},
         )
 
 

@@ -51,7 +51,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     raw, index, rng = redis.Redis.from_url(url), SearchIndex("bench", language=None), random.Random(1)
     before, started_at = raw.info("memory")["used_memory"], time.perf_counter()
     for number, text in enumerate(_documents(rng, options.documents)):
-        index.index(number, text, updated=number)
+        index.add(number, text, sort_values={"updated": number})
     seconds, used = time.perf_counter() - started_at, raw.info("memory")["used_memory"] - before
     print(
         f"{options.documents:,} documents of {WORDS} words: {used / options.documents:,.0f} bytes and "
@@ -76,7 +76,7 @@ def _row(raw: redis.Redis, index: object, name: str, queries: list[str], order: 
         started_at = time.perf_counter()
         page = index.search(f"{query} -unknown{number}", order_by=order)  # type: ignore[attr-defined]
         times.append((time.perf_counter() - started_at) * 1_000)
-        totals.append(page.total)
+        totals.append(page.paginator.count)
         partial += page.is_partial
     times.sort()
     print(

@@ -14,10 +14,11 @@ Components import only those of lower layers, and none of their own layer:
 ``analytics``           1      page views, unique visitors, sign-ins, events, rankings
 ``search``              1      ranked search in documents
 ``files``               1      files for several consumers, in chunks
-``aggregation``         1      log files counted by day and place; the country of an address
+``geoip``               1      country, region and city of an IP address
 ``transactions``        2      optimistic transactions on keys
 ``expiry``              2      cached values, computed by one caller at a time; a cache with jittered TTLs
 ``autocomplete``        2      recent choices, prefix index, view, template tag, form fields
+``aggregation``         2      log files counted by day and place
 ``messaging``           2      mailboxes, chats, broadcasts
 ``taskqueue``           2      tasks, workers, schedules, flows
 ``dashboard``           3      the operations pages in the admin

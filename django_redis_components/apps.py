@@ -1,6 +1,7 @@
 """The app in Django: its name, and what is set up when all apps are loaded.
 
-No component is imported here: a command, a migration or a site that uses one component does not wait for the others.
+No component is imported here but those of the `indexes` modules of the site's apps: a command, a migration or a site
+that uses one component does not wait for the others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RedisComponentsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, the receivers of signals, and the search for tasks of Django's framework."""
+        """Register checks and receivers of signals, and import the `indexes` modules of the installed apps."""
         from django.contrib.auth.signals import user_logged_in
 
         for check in checks.CHECKS:
@@ -33,6 +34,7 @@ class RedisComponentsConfig(AppConfig):
         task_discovery.import_framework()
         user_logged_in.connect(_count_sign_in, dispatch_uid="django_redis_components.analytics.sign_in")
         discovery.after_discovery(task_discovery.discover)
+        discovery.import_indexes()
 
 
 def _count_sign_in(**facts: Any) -> None:

@@ -89,7 +89,7 @@ REDIS_COMPONENTS = {
     "CONNECTIONS": {"default": {"URL": redis_url()}},
     "TASKQUEUE": {"QUEUES": ["high", "default", "low"], "GRACE": 10},
     # Countries are those of the ranges that `manage.py load_ip_ranges` has loaded; "ZZ" without them.
-    "ANALYTICS": {"EXCLUDE_PATHS": UNCOUNTED_PATHS, "COUNTRY": "django_redis_components.aggregation.country_of"},
+    "ANALYTICS": {"EXCLUDE_PATHS": UNCOUNTED_PATHS, "COUNTRY": "django_redis_components.geoip.country_of"},
     "DASHBOARD": {"ENVIRONMENT": "Demo", "RESTARTED_WITHIN": 0},  # the demo starts its server itself
 }
 

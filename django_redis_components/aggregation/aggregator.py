@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from django_redis_components.aggregation.batches import EntryKey, PlaceKey, key_name, name_of_key, stamp
+from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key, stamp
 from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
 from django_redis_components.aggregation.identity import FileIdentity, identify
-from django_redis_components.aggregation.ip_lookup import IpLookup
 from django_redis_components.aggregation.log_files import LogFile, OnRead
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
-from django_redis_components.aggregation.scripts import DELETE, FORGET_FILE
+from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read, arun, run
+from django_redis_components.core.arguments import check_callable, check_int
+from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
+from django_redis_components.geoip.lookup import IpLookup
 
 #: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
 OTHER = "__other__"
@@ -53,7 +54,7 @@ class FileState:
     counted_at: datetime
 
 
-class LogAggregator:
+class LogAggregator(DeletableComponent):
     """Count the requests of log files by day and key.
 
     Args:
@@ -68,29 +69,27 @@ class LogAggregator:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "aggregation"
+    name_label = "aggregator name"
+    catalog_kind = "LogAggregator"
+
     def __init__(
         self,
         name: str,
-        key: EntryKey | None = None,
         *,
+        key: EntryKey | None = None,
         max_keys: int = 10_000,
         key_name: str | None = None,
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "aggregator name")
-        if key is not None and not callable(key):
-            raise TypeError(f"key={key!r}: expected a function of a LogEntry, or a PlaceKey.")
-        if isinstance(max_keys, bool) or not isinstance(max_keys, int) or not 1 <= max_keys <= MAX_KEYS:
-            raise ValueError(f"max_keys={max_keys!r}: expected an integer from 1 to {MAX_KEYS}.")
+        super().__init__(name, using=using)
+        if key is not None:
+            check_callable(key, "key", "a function of a LogEntry, or a PlaceKey")
         self.key: EntryKey = PlaceKey(lookup=IpLookup(using=using)) if key is None else key
         if isinstance(self.key, PlaceKey) and self.key.lookup.using != using:
             raise ValueError(f"using={using!r}: expected that of the lookup, {self.key.lookup.using!r}.")
-        self.max_keys = max_keys
+        self.max_keys = check_int(max_keys, "max_keys", 1, MAX_KEYS)
         self.key_name = name_of_key(self.key) if key_name is None else keys.validate_name(key_name, "key_name")
-        self.using = using
-
-    def __repr__(self) -> str:
-        return f"<LogAggregator {self.name}>"
 
     def add_file(
         self,
@@ -123,7 +122,7 @@ class LogAggregator:
             ImportError: the package that reads zstd is not installed.
             redis.exceptions.RedisError: call it again to continue.
         """
-        return run(connections.client(self.using), self._add_file(path, format, segment, accept_bad, on_read))
+        return self._run(self._add_file(path, format, segment, accept_bad, on_read))
 
     async def aadd_file(
         self,
@@ -135,27 +134,19 @@ class LogAggregator:
         on_read: OnRead = lambda _: None,
     ) -> FileReport:
         """See `add_file`. The file is read, and the key function called, in a thread."""
-        return await arun(connections.aclient(self.using), self._add_file(path, format, segment, accept_bad, on_read))
+        return await self._arun(self._add_file(path, format, segment, accept_bad, on_read))
 
-    def forget_file(self, path: str | os.PathLike[str]) -> None:
-        """Forget that a file, and those that it is a copy of, were counted. Its counts stay. May be repeated.
+    def recount_file(self, path: str | os.PathLike[str]) -> None:
+        """Have `add_file` count a file anew, also as a copy. The counts that it has stay. It may be repeated.
 
         Raises:
             OSError: it cannot be read.
         """
-        run(connections.client(self.using), self._forget_file(path))
+        self._run(self._recount_file(path))
 
-    async def aforget_file(self, path: str | os.PathLike[str]) -> None:
-        """See `forget_file`."""
-        await arun(connections.aclient(self.using), self._forget_file(path))
-
-    def delete(self) -> None:
-        """Remove all counts, and the marks of all files. May be repeated."""
-        run(connections.client(self.using), self._delete())
-
-    async def adelete(self) -> None:
-        """See `delete`."""
-        await arun(connections.aclient(self.using), self._delete())
+    async def arecount_file(self, path: str | os.PathLike[str]) -> None:
+        """See `recount_file`."""
+        await self._arun(self._recount_file(path))
 
     def count(self, key: str | None, start: date, end: date | None = None) -> int:
         """Return the requests of a key from `start` to `end`, both included.
@@ -175,38 +166,38 @@ class LogAggregator:
 
     def series(self, key: str | None, start: date, end: date | None = None) -> dict[date, int]:
         """Return the requests of each day, in order; days without requests are 0. See `count`."""
-        return run(connections.client(self.using), self._series(key, start, end))
+        return self._run(self._series(key, start, end))
 
     async def aseries(self, key: str | None, start: date, end: date | None = None) -> dict[date, int]:
         """See `series`."""
-        return await arun(connections.aclient(self.using), self._series(key, start, end))
+        return await self._arun(self._series(key, start, end))
 
     def totals(self, start: date, end: date | None = None) -> dict[str, int]:
         """Return the requests of each key from `start` to `end`, most first. See `count`."""
-        return run(connections.client(self.using), self._totals(start, end))
+        return self._run(self._totals(start, end))
 
     async def atotals(self, start: date, end: date | None = None) -> dict[str, int]:
         """See `totals`."""
-        return await arun(connections.aclient(self.using), self._totals(start, end))
+        return await self._arun(self._totals(start, end))
 
     def top(self, start: date, end: date | None = None, *, limit: int = 10) -> list[tuple[str, int]]:
         """Return the keys with the most requests from `start` to `end`, most first, with their numbers."""
-        return run(connections.client(self.using), self._top(start, end, limit))
+        return self._run(self._top(start, end, limit))
 
     async def atop(self, start: date, end: date | None = None, *, limit: int = 10) -> list[tuple[str, int]]:
         """See `top`."""
-        return await arun(connections.aclient(self.using), self._top(start, end, limit))
+        return await self._arun(self._top(start, end, limit))
 
-    def files(self, limit: int = 100) -> list[FileState]:
+    def files(self, *, limit: int = 100) -> list[FileState]:
         """Return the files that were counted last, latest first."""
-        return run(connections.client(self.using), self._files(limit))
+        return self._run(self._files(limit))
 
-    async def afiles(self, limit: int = 100) -> list[FileState]:
+    async def afiles(self, *, limit: int = 100) -> list[FileState]:
         """See `files`."""
-        return await arun(connections.aclient(self.using), self._files(limit))
+        return await self._arun(self._files(limit))
 
-    def _key(self, *parts: str) -> str:
-        return keys.key("aggregation", self.name, "log", *parts)
+    def _log_key(self, *parts: str) -> str:
+        return self._key("log", *parts)
 
     def _add_file(
         self,
@@ -218,7 +209,7 @@ class LogAggregator:
     ) -> Flow[FileReport]:
         options = CountOptions(
             aggregator=self.name,
-            base=self._key(),
+            base=self._log_key(),
             key=self.key,
             key_name=self.key_name,
             max_keys=self.max_keys,
@@ -227,28 +218,30 @@ class LogAggregator:
             on_read=on_read,
         )
         if isinstance(self.key, PlaceKey):
-            yield from self.key.check()
+            yield from check_places(self.key)
         log: LogFile = yield LocalIO(partial(LogFile, path))
         try:
             return (yield from FileCounter(log, options).flow(segment))
         finally:
             log.close()
 
-    def _forget_file(self, path: str | os.PathLike[str]) -> Flow[None]:
+    def _recount_file(self, path: str | os.PathLike[str]) -> Flow[None]:
         log: LogFile = yield LocalIO(partial(LogFile, path))
         try:
-            identity: FileIdentity = yield from identify(self._key(), log)
+            identity: FileIdentity = yield from identify(self._log_key(), log)
         finally:
             log.close()
         for file in (identity.id, *identity.family):
-            yield FORGET_FILE(base=self._key(), file=file, first=log.first)
+            yield RECOUNT_FILE(base=self._log_key(), file=file, first=log.first)
 
-    def _delete(self) -> Flow[None]:
-        while (yield DELETE(base=self._key(), count=DELETE_COUNT)):
-            pass
+    def _delete(self) -> Flow[bool]:
+        found, left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
+        while left:
+            _, left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
+        return bool(found)
 
     def _day(self, day: date) -> str:
-        return self._key("day", stamp(day))
+        return self._log_key("day", stamp(day))
 
     def _series(self, key: str | None, start: date, end: date | None) -> Flow[dict[date, int]]:
         name = _SUM if key is None else key_name(key)
@@ -264,8 +257,7 @@ class LogAggregator:
         return dict(found.most_common())
 
     def _top(self, start: date, end: date | None, limit: int) -> Flow[list[tuple[str, int]]]:
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
-            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
+        check_int(limit, "limit", 1, MAX_TOP)
         days = span(start, end)
         if len(days) == 1:
             return _rows((yield _largest(self._day(days[0]), limit)))[:limit]
@@ -273,12 +265,13 @@ class LogAggregator:
         return list(totals.items())[:limit]
 
     def _files(self, limit: int) -> Flow[list[FileState]]:
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
-            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
-        reply: list[bytes] = yield Read("ZREVRANGE", self._key("files"), 0, limit - 1, "WITHSCORES")
+        check_int(limit, "limit", 1, MAX_TOP)
+        reply: list[bytes] = yield Read("ZREVRANGE", self._log_key("files"), 0, limit - 1, "WITHSCORES")
         files = list(zip(map(bytes.decode, reply[::2]), reply[1::2], strict=True))
         fields = ("name", "lines", "bad")
-        records = (yield Batch([Read("HMGET", self._key("file", file), *fields) for file, _ in files])) if files else []
+        records = (
+            (yield Batch([Read("HMGET", self._log_key("file", file), *fields) for file, _ in files])) if files else []
+        )
         return [
             FileState(name.decode(), int(lines), int(bad), moment_of(int(float(at_ms) * 1_000)))
             for (_, at_ms), (name, lines, bad) in zip(files, records, strict=True)

@@ -9,12 +9,12 @@ from datetime import date
 from typing import Literal
 
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
-from django_redis_components.aggregation.ip_lookup import IpLookup, are_ranges_loaded, places_flow
 from django_redis_components.aggregation.log_lines import LogEntry
-from django_redis_components.aggregation.places import UNKNOWN
 from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
+from django_redis_components.geoip.lookup import IpLookup, has_source, places_flow
+from django_redis_components.geoip.places import UNKNOWN
 
 #: Most lines of a batch. A process that is killed reads them again.
 MAX_LINES = 100_000
@@ -63,35 +63,53 @@ class PlaceKey:
         """Return the address: the places of a batch are looked up together."""
         return entry.address
 
-    def known_texts(self) -> dict[str, str]:
+    def _known_texts(self) -> dict[str, str]:
         """Return the keys that are remembered, by address."""
         if time.monotonic() > self._forget_at or len(self._texts) > MAX_REMEMBERED:
             self._texts, self._forget_at = {}, time.monotonic() + REMEMBER_S
         return self._texts
 
-    def check(self) -> Flow[None]:
+    def _check(self) -> Flow[None]:
         """Check that there are places.
 
         Raises:
             NoRangesLoaded: there is no database file, and no ranges are loaded.
         """
-        if self.lookup.mmdb_path() is None and not (yield from are_ranges_loaded(self.lookup)):
+        if not (yield from has_source(self.lookup)):
             raise NoRangesLoaded(self.lookup.name)
 
-    def texts(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:
+    def _texts_of(self, addresses: Iterable[str]) -> Flow[dict[str, str]]:
         """Return the keys of addresses. They are remembered for 5 minutes.
 
         Raises:
-            NoRangesLoaded: the ranges were removed since `check`.
+            NoRangesLoaded: the ranges were removed since `check_places`.
         """
-        known = self.known_texts()
+        known = self._known_texts()
         wanted = [address for address in set(addresses) if address not in known]
         places = (yield from places_flow(self.lookup, wanted)) if wanted else []
         if wanted and all(place == UNKNOWN for place in places):
-            yield from self.check()
+            yield from self._check()
         for address, place in zip(wanted, places, strict=True):
             known[address] = "/".join(place[: self._fields]).rstrip("/")
         return known
+
+
+def check_places(key: PlaceKey) -> Flow[None]:
+    """Check that there are places.
+
+    Raises:
+        NoRangesLoaded: there is no database file, and no ranges are loaded.
+    """
+    return key._check()
+
+
+def texts_of(key: PlaceKey, addresses: Iterable[str]) -> Flow[dict[str, str]]:
+    """Return the keys of addresses. They are remembered for 5 minutes.
+
+    Raises:
+        NoRangesLoaded: the ranges were removed since `check_places`.
+    """
+    return key._texts_of(addresses)
 
 
 class LogBatch:
@@ -108,7 +126,7 @@ class LogBatch:
 
     def __init__(self, key: EntryKey) -> None:
         self._key = key
-        self._known = key.known_texts() if isinstance(key, PlaceKey) else None
+        self._known = key._known_texts() if isinstance(key, PlaceKey) else None
         self._needs_address = bool(getattr(key, "needs_address", False))
         self.lines = self.bad = 0
         self.examples: list[int] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
-from django_redis_components.aggregation.batches import MAX_EXAMPLES, EntryKey, LogBatch, PlaceKey, flat
+from django_redis_components.aggregation.batches import MAX_EXAMPLES, EntryKey, LogBatch, PlaceKey, flat, texts_of
 from django_redis_components.aggregation.cursor import LineCursor, Parse
 from django_redis_components.aggregation.exceptions import KeyMismatch, LogFileChanged
 from django_redis_components.aggregation.identity import FileIdentity, identify
@@ -43,20 +43,6 @@ class FileReport:
     examples: list[int] = dataclasses.field(default_factory=list)
     incomplete: int = 0
     error: str = ""
-
-    def add(self, batch: LogBatch) -> None:
-        """Add a batch that was counted."""
-        self.lines += batch.lines
-        self.bad += batch.bad
-        self._add_examples(batch)
-
-    def add_uncounted(self, batch: LogBatch) -> None:
-        """Add a batch that was not counted."""
-        self.uncounted += batch.lines + batch.bad
-        self._add_examples(batch)
-
-    def _add_examples(self, batch: LogBatch) -> None:
-        self.examples = (self.examples + batch.examples)[:MAX_EXAMPLES]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,13 +112,13 @@ class FileCounter:
             if last is None:
                 return
             if not self._is_proven and batch.bad > batch.lines:
-                report.add_uncounted(batch)
+                _add_uncounted(report, batch)
                 return
             last = last._replace(token=secrets.token_hex(4))
             is_counted = yield from self._flush(identity, segment, mark, last, batch)
             if is_counted:
                 self._is_proven, mark = True, last
-                report.add(batch)
+                _add(report, batch)
             else:  # another process has counted a batch of the segment
                 cursor.rewind()
                 mark = yield from self._resume(identity, segment)
@@ -171,7 +157,7 @@ class FileCounter:
         """Count and mark a batch; return whether the segment was counted up to it before."""
         options, log, texts = self._options, self._log, dict[str, str]()
         if isinstance(options.key, PlaceKey):
-            texts = yield from options.key.texts(address for _, address in batch.addresses)
+            texts = yield from texts_of(options.key, (address for _, address in batch.addresses))
         reply: int | bytes = yield FLUSH(
             base=options.base,
             file=identity.id,
@@ -200,3 +186,20 @@ def _furthest(log: LogFile, marks: Sequence[Mark | None]) -> Mark | None:
         if log.has(mark):
             best = mark
     return best
+
+
+def _add(report: FileReport, batch: LogBatch) -> None:
+    """Add a batch that was counted."""
+    report.lines += batch.lines
+    report.bad += batch.bad
+    _add_examples(report, batch)
+
+
+def _add_uncounted(report: FileReport, batch: LogBatch) -> None:
+    """Add a batch that was not counted."""
+    report.uncounted += batch.lines + batch.bad
+    _add_examples(report, batch)
+
+
+def _add_examples(report: FileReport, batch: LogBatch) -> None:
+    report.examples = (report.examples + batch.examples)[:MAX_EXAMPLES]

@@ -50,10 +50,10 @@ See also: ``docs/components/autocomplete.md``; `django_redis_components.urls` fo
 from __future__ import annotations
 
 from django_redis_components.autocomplete.entries import Entry, Suggestion
-from django_redis_components.autocomplete.exceptions import AutocompleteError, RebuildSuperseded, UnknownIndex
+from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.fields import AutocompleteChoiceField, AutocompleteField
-from django_redis_components.autocomplete.index import PrefixIndex
-from django_redis_components.autocomplete.model_drift import Drift
+from django_redis_components.autocomplete.index import IndexInfo, PrefixIndex
+from django_redis_components.autocomplete.model_drift import ScopedId
 from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.pinyin import pinyin_terms
@@ -61,13 +61,14 @@ from django_redis_components.autocomplete.ranking import RankedSuggestion
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import (
     InvalidScope,
+    RegisteredIndex,
     ScopeNeeded,
-    Source,
+    get_index,
     register,
-    source,
     unregister,
 )
 from django_redis_components.autocomplete.widgets import AutocompleteInput, AutocompleteSelectMultiple
+from django_redis_components.core.model_changes import Drift
 
 __all__ = [
     "AutocompleteChoiceField",
@@ -79,18 +80,19 @@ __all__ = [
     "AutocompleteSelectMultiple",
     "Drift",
     "Entry",
+    "IndexInfo",
     "InvalidScope",
     "ModelIndex",
     "PrefixIndex",
     "RankedSuggestion",
-    "RebuildSuperseded",
     "RecentList",
+    "RegisteredIndex",
     "ScopeNeeded",
-    "Source",
+    "ScopedId",
     "Suggestion",
     "UnknownIndex",
+    "get_index",
     "pinyin_terms",
     "register",
-    "source",
     "unregister",
 ]

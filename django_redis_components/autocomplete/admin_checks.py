@@ -12,7 +12,7 @@ from django.db.models import ForeignKey, ManyToManyField
 
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_index import ModelIndex
-from django_redis_components.autocomplete.registry import Source, index_of_model, source
+from django_redis_components.autocomplete.registry import RegisteredIndex, get_index, index_of_model
 
 #: `redis_autocomplete_fields` is no list of names, and no mapping of names to indexes.
 NO_LIST_ID = "drc.E030"
@@ -65,15 +65,17 @@ def _field_errors(model: Any, name: str, index: str | None, finds_scope: bool) -
         return
     related = field.remote_field.model
     try:
-        chosen = index_of_model(related) if index is None else source(index)
+        chosen = index_of_model(related) if index is None else get_index(index)
     except AutocompleteError as exc:
-        hint = f"Register a ModelIndex of {related._meta.label} in AppConfig.ready()."
+        hint = f"Register a ModelIndex of {related._meta.label} in the module indexes.py of an app."
         yield f"{name!r} has no index. {exc}", hint, NO_INDEX_ID
         return
     yield from _index_errors(name, related, chosen, finds_scope)
 
 
-def _index_errors(name: str, related: Any, chosen: Source, finds_scope: bool) -> Iterator[tuple[str, str | None, str]]:
+def _index_errors(
+    name: str, related: Any, chosen: RegisteredIndex, finds_scope: bool
+) -> Iterator[tuple[str, str | None, str]]:
     if not isinstance(chosen, ModelIndex):
         yield f"{name!r} has no index of a model: {chosen.name!r} is no ModelIndex.", None, NO_INDEX_ID
     elif not _have_common_objects(related, chosen.model):
@@ -105,4 +107,4 @@ def _have_common_objects(one: Any, other: Any) -> bool:
 
 
 def _overrides_scope_for(index: ModelIndex) -> bool:
-    return type(index).scope_for is not Source.scope_for
+    return type(index).scope_for is not RegisteredIndex.scope_for

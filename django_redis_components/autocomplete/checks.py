@@ -6,7 +6,7 @@ from django.core.checks import CheckMessage, Warning
 from django.urls import NoReverseMatch, reverse
 
 from django_redis_components.autocomplete.exceptions import UnknownIndex
-from django_redis_components.autocomplete.registry import registered, source
+from django_redis_components.autocomplete.registry import get_index, registered
 from django_redis_components.autocomplete.widgets import VIEW, used_indexes
 
 #: A widget or an index is used, and the URLconf has no JSON view for it.
@@ -42,7 +42,7 @@ def _unknown(names: set[str]) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for name in sorted(names):
         try:
-            source(name)
+            get_index(name)
         except UnknownIndex as exc:
             found.append(Warning(f"A form has an autocomplete field. {exc}", id=UNKNOWN_INDEX_ID))
     return found

@@ -1,11 +1,13 @@
 """Completion: the ranges of the index that a query reads, usually in one round trip.
 
-A term of an entry starts at a place: the start of its text, the start of a word, or inside a run of Han characters. The
-places are ranges of their own, so that the server sorts the suggestions, and few members are read. The weight decides
-among all entries for short prefixes, by the set "top", and among the first members of a place for longer ones.
+A term of an entry starts at a position: the start of its text, the start of a word, or inside a run of Han characters.
+The positions are ranges of their own, so that the server sorts the suggestions, and few members are read. The weight
+decides among all entries for short prefixes, by the set "top", and among the first members of a position for longer
+ones.
 
-The first place alone fills most lists of short prefixes in a large index, and seldom others. So an index remembers for
-each prefix length whether it did so in the last query, and then reads that place only; the others follow if needed.
+The first position alone fills most lists of short prefixes in a large index, and seldom others. So an index remembers
+for each prefix length whether it did so in the last query, and then reads that position only; the others follow if
+needed.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from django_redis_components.autocomplete.scripts import FIND_VARIANTS, MATCH_RE
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.text import INSIDE, START, WORD, is_han
 
-#: Members of a place that are read, and among which the weight decides.
+#: Members of a position that are read, and among which the weight decides.
 WEIGHED_MEMBERS = 50
 #: Maximum members of one read. Longer replies delay other clients of the server.
 MAX_READ = 3_000
 #: Maximum prefix length for which the weight decides among all entries; the same as in `lua/shared/entries.lua`.
 WEIGHED_CHARS = 2
-#: Bytes of a member of "top" beside the prefix, before the member of "lex": place, mark, nine digits and NUL.
+#: Bytes of a member of "top" beside the prefix, before the member of "lex": position, mark, nine digits and NUL.
 TOP_HEAD = 12
 #: Words of a query that may match in any order, and members of the rarest word that are looked at.
 MAX_WORDS, MAX_SCAN = 8, 500
@@ -41,7 +43,7 @@ class Completion:
 
     Args:
         key_of: returns a key of the index.
-        filled: what the index remembers: prefix length -> whether the first place had enough entries.
+        filled: what the index remembers: prefix length -> whether the first position had enough entries.
         prefix: the typed text.
         limit: maximum number of suggestions.
         typos: whether entries whose terms differ by one typo follow if there are too few others.
@@ -67,8 +69,8 @@ class Completion:
             recents: the call from `match_recents`, for the same round trip.
         """
         typed = self._typed
-        places = (START, WORD, INSIDE) if typed and is_han(typed[0]) else (START, WORD)
-        ranges = self._ranges(places[:1] if self._filled.get(len(typed)) else places)
+        positions = (START, WORD, INSIDE) if typed and is_han(typed[0]) else (START, WORD)
+        ranges = self._ranges(positions[:1] if self._filled.get(len(typed)) else positions)
         requests: list[Call | Command] = [*ranges]
         if words := self._words():
             requests.append(self._match_words(words))
@@ -78,31 +80,33 @@ class Completion:
         chosen = _suggestions(replies.pop()) if recents else []
         by_words = replies.pop() if words else []
         candidates = Candidates(self._start, self._limit + len(chosen))
-        yield from self._add_places(candidates, places, replies)
+        yield from self._add_positions(candidates, positions, replies)
         if by_words:
             candidates.add(MATCHES.index("words"), by_words)
         if self._typos and candidates.missing:
             candidates.add(MATCHES.index("typo"), (yield self._find_variants()))
         return candidates, chosen
 
-    def _add_places(self, candidates: Candidates, places: Sequence[int], replies: list[list[bytes]]) -> Flow[None]:
-        """Add the members of the places, in their order, until there are enough."""
+    def _add_positions(
+        self, candidates: Candidates, positions: Sequence[int], replies: list[list[bytes]]
+    ) -> Flow[None]:
+        """Add the members of the positions, in their order, until there are enough."""
         is_short = len(self._typed) <= WEIGHED_CHARS
         used = 0
-        for place in places:
+        for position in positions:
             if not replies:
-                replies = yield Batch(self._ranges(places[used:]))
+                replies = yield Batch(self._ranges(positions[used:]))
             lex, top = replies.pop(0), replies.pop(0) if is_short else []
             used += 1
             if not top and len(lex) <= WEIGHED_MEMBERS:
-                candidates.add_weighed(place, lex)
+                candidates.add_weighed(position, lex)
             else:
                 weighed = len(lex) if is_short else WEIGHED_MEMBERS
                 skipped = len(self._start) + TOP_HEAD
-                candidates.add_weighed(place, [*(member[skipped:] for member in top), *lex[:weighed]])
-                candidates.add(place, lex[weighed:])
+                candidates.add_weighed(position, [*(member[skipped:] for member in top), *lex[:weighed]])
+                candidates.add(position, lex[weighed:])
             if candidates.missing and len(lex) == self._read:
-                yield from self._read_more(candidates, place, lex)
+                yield from self._read_more(candidates, position, lex)
             if not candidates.missing:
                 break
         self._filled[len(self._typed)] = used == 1
@@ -117,37 +121,37 @@ class Completion:
             entries=self._key_of("entries"), lists=lists, prefix=self._start, limit=self._limit, ids=list(ids)
         )
 
-    def _read_more(self, candidates: Candidates, place: int, lex: list[bytes]) -> Flow[None]:
-        """Read further members of a place while there are too few entries; an entry has at most `MAX_TERMS`."""
+    def _read_more(self, candidates: Candidates, position: int, lex: list[bytes]) -> Flow[None]:
+        """Read further members of a position while there are too few entries; an entry has at most `MAX_TERMS`."""
         read = len(lex)
         left = entries.MAX_TERMS * self._limit - read
         while candidates.missing and len(lex) == read and left > 0:
             read = min(read * 2, MAX_READ)
-            lex = yield self._range(self._key_of("lex"), place, b"\xff", read, after=lex[-1])
+            lex = yield self._range(self._key_of("lex"), position, b"\xff", read, after=lex[-1])
             left -= len(lex)
-            candidates.add(place, lex)
+            candidates.add(position, lex)
 
-    def _ranges(self, places: Sequence[int]) -> list[Command]:
-        """Return the reads of these places, one after the other; for a short prefix each with that of its weights."""
+    def _ranges(self, positions: Sequence[int]) -> list[Command]:
+        """Return the reads of positions, one after the other; for a short prefix each with that of its weights."""
         lex_key = self._key_of("lex")
         if len(self._typed) > WEIGHED_CHARS:
-            return [self._range(lex_key, place, b"\xff", self._read) for place in places]
+            return [self._range(lex_key, position, b"\xff", self._read) for position in positions]
         top_key = self._key_of("top")
         return [
             request
-            for place in places
+            for position in positions
             for request in (
-                self._range(lex_key, place, b"\xff", self._read),
-                self._range(top_key, place, b"\2", self._limit),
+                self._range(lex_key, position, b"\xff", self._read),
+                self._range(top_key, position, b"\2", self._limit),
             )
         ]
 
-    def _range(self, key: str, place: int, end: bytes, count: int, after: bytes = b"") -> Command:
-        """Return a read of the members of a place that start with the prefix, before `end` after it.
+    def _range(self, key: str, position: int, end: bytes, count: int, after: bytes = b"") -> Command:
+        """Return a read of the members of a position that start with the prefix, before `end` after it.
 
         UTF-8 never contains the byte 0xFF.
         """
-        prefix = b"%d%s" % (place, self._start)
+        prefix = b"%d%s" % (position, self._start)
         start = b"(" + after if after else b"[" + prefix
         return Read("ZRANGE", key, start, b"(" + prefix + end, "BYLEX", "LIMIT", "0", str(count))
 

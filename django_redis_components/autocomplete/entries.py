@@ -1,9 +1,9 @@
 """Entries, suggestions, and their encoding in Redis. Without Redis.
 
-A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then ``NUL place term``
-for each folded term; the place is a digit: where the term starts in the text. A member of the sorted set is
-``place term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an entry without a
-weight the same text with one. `lua/shared/entries.lua` builds members from records.
+A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then
+``NUL position term`` for each folded term; the position is a digit: where the term starts in the text. A member of the
+sorted set is ``position term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an
+entry without a weight the same text with one. `lua/shared/entries.lua` builds members from records.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from uuid import UUID
 
 from django.utils.functional import Promise
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.text import WORD, fold, folded_places
+from django_redis_components.core.text import WORD, fold, folded_positions
 
 #: Maximum length of a text in characters. It is stored once for each term.
 MAX_TEXT_CHARS = 300
@@ -73,35 +74,35 @@ class Entry:
     terms: Sequence[str] = ()
     weight: int = 0
 
-    def record(self) -> str:
-        """Return the entry's encoding in Redis.
 
-        Raises:
-            TypeError, ValueError: a part is not accepted.
-        """
-        text = check_text(self.text)
-        weight = self.weight
-        if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
-            raise ValueError(f"weight={weight!r}: expected an integer from 0 to {MAX_WEIGHT}.")
-        return "\0".join((f"{text}\1{weight}" if weight else text, *self._placed_terms(text)))
+def record_of(entry: Entry) -> str:
+    """Return the encoding of an entry in Redis.
 
-    def _placed_terms(self, text: str) -> list[str]:
-        """Return the folded terms with their places, those at the start of the text first."""
-        if isinstance(self.terms, str):
-            raise TypeError(f"terms={self.terms!r}: expected a list of strings, got one string.")
-        places = list(folded_places(text, MAX_TEXT_TERMS).items())
-        places += [(fold(check_text(term, "term")), WORD) for term in self.terms or ()]
-        found: dict[str, int] = {}
-        for term, place in places:
-            if shortened := term[:MAX_TERM_CHARS].rstrip():
-                found[shortened] = min(place, found.get(shortened, place))
-        if not found:
-            raise ValueError(f"text {text!r}: expected at least one letter or digit.")
-        if len(found) > MAX_TERMS:
-            raise ValueError(f"entry {self.id!r} has {len(found)} terms with those of its text: at most {MAX_TERMS}.")
-        # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
-        # suggestions are ordered by. Lua's comparison depends on the server's locale.
-        return sorted(f"{place}{term}" for term, place in found.items())
+    Raises:
+        TypeError, ValueError: a part is not accepted.
+    """
+    text = check_text(entry.text)
+    weight = check_int(entry.weight, "weight", 0, MAX_WEIGHT)
+    return "\0".join((f"{text}\1{weight}" if weight else text, *_positioned_terms(entry, text)))
+
+
+def _positioned_terms(entry: Entry, text: str) -> list[str]:
+    """Return the folded terms with their positions, those at the start of the text first."""
+    if isinstance(entry.terms, str):
+        raise TypeError(f"terms={entry.terms!r}: expected a list of strings, got one string.")
+    positions = list(folded_positions(text, MAX_TEXT_TERMS).items())
+    positions += [(fold(check_text(term, "term")), WORD) for term in entry.terms or ()]
+    found: dict[str, int] = {}
+    for term, position in positions:
+        if shortened := term[:MAX_TERM_CHARS].rstrip():
+            found[shortened] = min(position, found.get(shortened, position))
+    if not found:
+        raise ValueError(f"text {text!r}: expected at least one letter or digit.")
+    if len(found) > MAX_TERMS:
+        raise ValueError(f"entry {entry.id!r} has {len(found)} terms with those of its text: at most {MAX_TERMS}.")
+    # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
+    # suggestions are ordered by. Lua's comparison depends on the server's locale.
+    return sorted(f"{position}{term}" for term, position in found.items())
 
 
 def check_id(value: object, what: str = "id") -> str:

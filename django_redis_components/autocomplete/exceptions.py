@@ -12,23 +12,6 @@ class AutocompleteError(RedisComponentsError):
     """Base class of the exceptions of autocomplete."""
 
 
-class RebuildSuperseded(AutocompleteError):
-    """A rebuild was discarded: a later one started, or it expired between two chunks.
-
-    The index has its old content, or that of the later rebuild.
-
-    Attributes:
-        name: name of the index.
-    """
-
-    def __init__(self, name: str, ttl_s: float) -> None:
-        super().__init__(
-            f"The rebuild of index {name!r} was discarded: a later one started, "
-            f"or {ttl_s:g} s passed between two chunks."
-        )
-        self.name = name
-
-
 class UnknownIndex(AutocompleteError, LookupError):
     """A widget, a template tag or a request names an index that is not registered.
 
@@ -44,6 +27,6 @@ class UnknownIndex(AutocompleteError, LookupError):
         elif registered:
             hint = f"Registered indexes: {', '.join(map(repr, registered))}."
         else:
-            hint = "No index is registered: call autocomplete.register() in AppConfig.ready()."
+            hint = "No index is registered: call autocomplete.register() in the module indexes.py of an app."
         super().__init__(f"No autocomplete index {name!r} is registered. {hint}")
         self.name = name

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id, check_text
-from django_redis_components.autocomplete.registry import ScopeNeeded, source
+from django_redis_components.autocomplete.registry import ScopeNeeded, find_by_text, get_index
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
 from django_redis_components.core.text import fold
 
@@ -98,7 +98,7 @@ class AutocompleteField(forms.Field):
 
     def _text_of(self, id_: str) -> str:
         """Return the text of an id, or the id if it is unknown or Redis is unavailable."""
-        index_source = source(self.index)
+        index_source = get_index(self.index)
         try:
             known = index_source.index(self.scope).get_many([check_id(id_)])
         except ScopeNeeded:
@@ -110,7 +110,7 @@ class AutocompleteField(forms.Field):
         return known[id_].text if id_ in known else id_
 
     def _look_up(self, typed: Typed) -> list[Suggestion]:
-        index_source = source(self.index)
+        index_source = get_index(self.index)
         try:
             id_ = check_id(typed.id) if typed.id else ""
             chosen = index_source.index(self.scope).get_many([id_]).get(id_) if id_ else None
@@ -118,7 +118,7 @@ class AutocompleteField(forms.Field):
             chosen = None
         if chosen and (fold(chosen.text) == fold(typed.text) or typed.text == id_):
             return [chosen]
-        return index_source.named(self.scope, typed.text, 2)
+        return find_by_text(index_source, self.scope, typed.text, 2)
 
     def _error(self, code: str, **params: object) -> ValidationError:
         return ValidationError(self.error_messages[code], code=code, params=params)

@@ -8,16 +8,17 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.autocomplete import entries, rebuilding
+from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.completion import Completion
 from django_redis_components.autocomplete.entries import Entry, Id, Suggestion
 from django_redis_components.autocomplete.ranking import Candidates, RankedSuggestion
-from django_redis_components.autocomplete.rebuilding import Rebuild
-from django_redis_components.autocomplete.recents import RecentList
+from django_redis_components.autocomplete.rebuilding import IndexRebuild
+from django_redis_components.autocomplete.recents import RecentList, list_key
 from django_redis_components.autocomplete.scripts import ADD, BUILD, CHECK_ENTRIES, INDEX, REMOVE
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read, arun, run
 from django_redis_components.core.text import FOLDING_VERSION, INSIDE, START, WORD, fold
 
@@ -32,8 +33,8 @@ VERSION = f"v{FOLDING_VERSION}.{ENTRIES_VERSION}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class IndexSize:
-    """The size of an index.
+class IndexInfo:
+    """The state of an index.
 
     Attributes:
         entries: ids in the index.
@@ -48,7 +49,7 @@ class IndexSize:
     is_rebuilding: bool
 
 
-class PrefixIndex:
+class PrefixIndex(DeletableComponent):
     """An index of texts by the prefixes of their words.
 
     Args:
@@ -56,33 +57,32 @@ class PrefixIndex:
         using: connection alias.
     """
 
+    component = "autocomplete"
+    name_label = "index name"
+
     def __init__(self, name: str, *, using: str = "default") -> None:
-        self.name = keys.validate_name(name, "index name")
-        self.using = using
+        super().__init__(name, using=using)
         #: See `completion`.
         self._filled: dict[int, bool] = {}
 
-    def __repr__(self) -> str:
-        return f"<PrefixIndex {self.name}>"
-
     def add(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
         """Add or replace the entry of an id. See `Entry` for the arguments."""
-        run(connections.client(self.using), self._add(Entry(id, text, terms or (), weight)))
+        self._run(self._add(Entry(id, text, terms or (), weight)))
 
     async def aadd(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
         """See `add`."""
-        await arun(connections.aclient(self.using), self._add(Entry(id, text, terms or (), weight)))
+        await self._arun(self._add(Entry(id, text, terms or (), weight)))
 
     def remove(self, id: Id) -> None:
         """Remove an entry. An unknown id is ignored."""
-        run(connections.client(self.using), self._remove(id))
+        self._run(self._remove(id))
 
     async def aremove(self, id: Id) -> None:
         """See `remove`."""
-        await arun(connections.aclient(self.using), self._remove(id))
+        await self._arun(self._remove(id))
 
     def complete(
-        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+        self, prefix: str, *, limit: int = 10, recents: RecentList | None = None, typos: bool = False
     ) -> list[Suggestion]:
         """Return the entries with a term that starts with `prefix`, usually in one round trip.
 
@@ -109,34 +109,34 @@ class PrefixIndex:
                 characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.
         """
         client = connections.page_client(self.using)
-        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
+        query = Completion(self._part_key, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
     async def acomplete(
-        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+        self, prefix: str, *, limit: int = 10, recents: RecentList | None = None, typos: bool = False
     ) -> list[Suggestion]:
         """See `complete`."""
         client = connections.apage_client(self.using)
-        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
+        query = Completion(self._part_key, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
     def explain(
-        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+        self, prefix: str, *, limit: int = 10, recents: RecentList | None = None, typos: bool = False
     ) -> list[RankedSuggestion]:
         """Return what `complete` returns, each with the reason for its position."""
         client = connections.page_client(self.using)
-        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
+        query = Completion(self._part_key, self._filled, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
     async def aexplain(
-        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+        self, prefix: str, *, limit: int = 10, recents: RecentList | None = None, typos: bool = False
     ) -> list[RankedSuggestion]:
         """See `explain`."""
         client = connections.apage_client(self.using)
-        query = Completion(self.key_of, self._filled, prefix, limit, typos=typos)
+        query = Completion(self._part_key, self._filled, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
@@ -148,57 +148,53 @@ class PrefixIndex:
         """See `get_many`."""
         return await arun(connections.apage_client(self.using), self._get_many(ids))
 
-    def named(self, text: str, limit: int = 10) -> list[Suggestion]:
+    def find_by_text(self, text: str, *, limit: int = 10) -> list[Suggestion]:
         """Return the entries whose text is `text`, spelling folded; if there are none, those with it as a term."""
-        return run(connections.page_client(self.using), self._named(text, limit))
+        return run(connections.page_client(self.using), self._find_by_text(text, limit))
 
-    async def anamed(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """See `named`."""
-        return await arun(connections.apage_client(self.using), self._named(text, limit))
+    async def afind_by_text(self, text: str, *, limit: int = 10) -> list[Suggestion]:
+        """See `find_by_text`."""
+        return await arun(connections.apage_client(self.using), self._find_by_text(text, limit))
 
     def count(self) -> int:
         """Return the number of entries."""
-        return run(connections.client(self.using), self._count())
+        return self._run(self._count())
 
     async def acount(self) -> int:
         """See `count`."""
-        return await arun(connections.aclient(self.using), self._count())
+        return await self._arun(self._count())
 
-    def clear(self) -> None:
-        """Delete the index and an active rebuild of it."""
-        run(connections.client(self.using), self._clear())
+    def info(self) -> IndexInfo:
+        """Return the number of entries and terms, the memory, and whether a rebuild is running."""
+        return self._run(self._info())
 
-    async def aclear(self) -> None:
-        """See `clear`."""
-        await arun(connections.aclient(self.using), self._clear())
+    async def ainfo(self) -> IndexInfo:
+        """See `info`."""
+        return await self._arun(self._info())
 
-    def rebuild(self, iterable: Iterable[Entry | tuple[Id, str]]) -> int:
+    def rebuild(self, items: Iterable[Entry | tuple[Id, str]]) -> int:
         """Replace the whole index and return its number of entries.
 
         The new index is loaded in chunks next to the old one, which it replaces in one step: readers see the old
-        or the new index. Changes by `add` and `remove` during the rebuild are kept and override the iterable. So
+        or the new index. Changes by `add` and `remove` during the rebuild are kept and override the items. So
         read the data while iterating, not before: pass a generator, such as
         `((c.pk, c.name) for c in queryset.iterator())`. If the iterable raises, the index is unchanged.
 
         Raises:
             RebuildSuperseded: a later rebuild of the index started.
         """
-        return rebuilding.rebuild(self._new_rebuild(), connections.client(self.using), iterable)
+        return self._new_rebuild().run(connections.client(self.using), items)
 
-    async def arebuild(self, iterable: Iterable[Entry | tuple[Id, str]] | AsyncIterable[Entry | tuple[Id, str]]) -> int:
+    async def arebuild(self, items: Iterable[Entry | tuple[Id, str]] | AsyncIterable[Entry | tuple[Id, str]]) -> int:
         """See `rebuild`; the iterable may be asynchronous."""
-        return await rebuilding.arebuild(self._new_rebuild(), connections.aclient(self.using), iterable)
+        return await self._new_rebuild().arun(connections.aclient(self.using), items)
 
-    def keys(self) -> dict[str, str]:
-        """Return the keys, by their names in the scripts."""
-        return {part: self.key_of(part) for part in (*INDEX, *BUILD)}
-
-    def key_of(self, part: str) -> str:
+    def _part_key(self, part: str) -> str:
         """Return a key by its name in the scripts. It has the versions of the folding rules and of the entries."""
         return keys.key("autocomplete", self.name, VERSION, part)
 
-    def _new_rebuild(self) -> Rebuild:
-        return Rebuild(self.name, self.keys(), self.key_of("built"))
+    def _new_rebuild(self) -> IndexRebuild:
+        return IndexRebuild(self.name, index_keys(self), self._part_key("built"))
 
     def _add(self, entry: Entry) -> Flow[None]:
         yield add_call(self, entry)
@@ -210,14 +206,14 @@ class PrefixIndex:
         if recents is None:
             return None
         if self._is_beside(recents, endpoint):
-            return query.match_recents([recents.key])
+            return query.match_recents([list_key(recents)])
         return query.match_recents([], recents.ids())
 
     async def _amatch(self, query: Completion, recents: RecentList | None, endpoint: Endpoint) -> Call | None:
         if recents is None:
             return None
         if self._is_beside(recents, endpoint):
-            return query.match_recents([recents.key])
+            return query.match_recents([list_key(recents)])
         return query.match_recents([], await recents.aids())
 
     def _is_beside(self, recents: RecentList, endpoint: Endpoint) -> bool:
@@ -228,69 +224,80 @@ class PrefixIndex:
         wanted = [entries.check_id(id_) for id_ in ids]
         if not wanted:
             return {}
-        records = yield Read("HMGET", self.key_of("entries"), *wanted)
+        records = yield Read("HMGET", self._part_key("entries"), *wanted)
         return {
             id_: Suggestion(id_, text)
             for id_, record in zip(wanted, records, strict=True)
             if record is not None and (text := entries.text_of(record)) is not None
         }
 
-    def _named(self, text: str, limit: int) -> Flow[list[Suggestion]]:
+    def _find_by_text(self, text: str, limit: int) -> Flow[list[Suggestion]]:
         entries.check_limit(limit)
         typed = entries.folded_prefix(text)
         if not typed:
             return []
         start = typed.encode("utf-8", "replace") + b"\0"
         requests = [
-            _range(self.key_of("lex"), b"%d%s" % (place, start), entries.MAX_SUGGESTIONS)
-            for place in (START, WORD, INSIDE)
+            _range(self._part_key("lex"), b"%d%s" % (position, start), entries.MAX_SUGGESTIONS)
+            for position in (START, WORD, INSIDE)
         ]
         candidates = Candidates(start, entries.MAX_SUGGESTIONS)
-        for place, members in enumerate((yield Batch(requests))):
-            candidates.add(place, members)
+        for position, members in enumerate((yield Batch(requests))):
+            candidates.add(position, members)
         found = candidates.ranked([], entries.MAX_SUGGESTIONS)
         whole = fold(text[: entries.MAX_QUERY_CHARS])
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]
 
     def _count(self) -> Flow[int]:
-        number: int = yield Read("HLEN", self.key_of("entries"))
+        number: int = yield Read("HLEN", self._part_key("entries"))
         return number
 
-    def _size(self) -> Flow[IndexSize]:
+    def _info(self) -> Flow[IndexInfo]:
         memory = [
-            Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key) for key in (self.key_of(part) for part in INDEX)
+            Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)
+            for key in (self._part_key(part) for part in INDEX)
         ]
         lengths = [
-            Read("HLEN", self.key_of("entries")),
-            Read("ZCARD", self.key_of("lex")),
-            Read("PTTL", self.key_of("build")),
+            Read("HLEN", self._part_key("entries")),
+            Read("ZCARD", self._part_key("lex")),
+            Read("PTTL", self._part_key("build")),
         ]
         replies = yield Batch([*lengths, *memory], return_exceptions=True)
         entry_count, terms, left_ms = map(_unwrap, replies[:3])
-        return IndexSize(entry_count, terms, _sum_bytes(replies[3:]), left_ms > 0)
+        return IndexInfo(entry_count, terms, _sum_bytes(replies[3:]), left_ms > 0)
 
-    def _clear(self) -> Flow[None]:
-        yield Command("UNLINK", *self.keys().values(), retry=True)
+    def _delete(self) -> Flow[bool]:
+        return bool((yield Command("UNLINK", *index_keys(self).values(), self._part_key("built"), retry=True)))
+
+
+def part_key(index: PrefixIndex, part: str) -> str:
+    """Return a key by its name in the scripts."""
+    return index._part_key(part)
+
+
+def index_keys(index: PrefixIndex) -> dict[str, str]:
+    """Return the keys of an index and of a rebuild of it, by their names in the scripts."""
+    return {part: part_key(index, part) for part in (*INDEX, *BUILD)}
 
 
 def add_call(index: PrefixIndex, entry: Entry) -> Call:
     """Return the call that adds an entry, for a batch."""
-    return ADD(**index.keys(), id=entries.check_id(entry.id), record=entry.record())
+    return ADD(**index_keys(index), id=entries.check_id(entry.id), record=entries.record_of(entry))
 
 
 def remove_call(index: PrefixIndex, id: Id) -> Call:
     """Return the call that removes an entry, for a batch."""
-    return REMOVE(**index.keys(), id=entries.check_id(id))
+    return REMOVE(**index_keys(index), id=entries.check_id(id))
 
 
 def check_call(index: PrefixIndex, ids: Sequence[Id]) -> Call:
     """Return the call that reads the records of ids, and whether the sets have their members, for a batch."""
-    return CHECK_ENTRIES(**{part: index.key_of(part) for part in INDEX}, ids=[entries.check_id(id_) for id_ in ids])
+    return CHECK_ENTRIES(**{part: part_key(index, part) for part in INDEX}, ids=[entries.check_id(id_) for id_ in ids])
 
 
-def size_flow(index: PrefixIndex) -> Flow[IndexSize]:
-    """Return the flow that measures an index in one round trip of 6 commands."""
-    return index._size()
+def info_flow(index: PrefixIndex) -> Flow[IndexInfo]:
+    """Return the flow of `PrefixIndex.info`: one round trip of 6 commands."""
+    return index._info()
 
 
 def _unwrap(reply: Any) -> Any:

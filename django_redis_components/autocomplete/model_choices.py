@@ -14,9 +14,10 @@ from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_text
 from django_redis_components.autocomplete.exceptions import AutocompleteError
-from django_redis_components.autocomplete.model_index import ModelIndex
-from django_redis_components.autocomplete.registry import index_of_model, source
+from django_redis_components.autocomplete.model_index import ModelIndex, scopes_of
+from django_redis_components.autocomplete.registry import find_by_text, get_index, index_of_model
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.core.model_changes import key_of
 from django_redis_components.core.text import fold
 
 
@@ -46,7 +47,7 @@ class IndexedObjects:
             AutocompleteError: it is not registered, or is no index of a model.
         """
         if self._index_name is not None:
-            found = source(self._index_name)
+            found = get_index(self._index_name)
         else:
             found = index_of_model(self.queryset.model)
         if not isinstance(found, ModelIndex):
@@ -135,7 +136,7 @@ class IndexedObjects:
 
     def _chosen(self, typed: Iterable[Typed]) -> list[Model]:
         """Return the objects of chosen ids, in their order, by one query. Those that may not be chosen are left out."""
-        keys = [key for each in typed if (key := self.index.key_of(each.id)) is not None]
+        keys = [key for each in typed if (key := key_of(self.index.model, each.id)) is not None]
         found = self.queryset.in_bulk(keys) if keys else {}
         return [found[key] for key in dict.fromkeys(keys) if key in found and self._is_in_scope(found[key])]
 
@@ -152,7 +153,7 @@ class IndexedObjects:
         except ValueError:
             raise self._error("invalid") from None
         try:
-            named = self.index.named(self.scope, text, 2)
+            named = find_by_text(self.index, self.scope, text, 2)
         except RedisError:
             raise self._error("unavailable", text=text) from None
         found = self._chosen(Typed(one.text, one.id) for one in named)
@@ -200,7 +201,7 @@ class IndexedObjects:
     def _is_in_scope(self, obj: Model) -> bool:
         if self.index.forward and self.scope is None:  # nothing was submitted yet
             return True
-        return not self.index.scoped or str(self.scope) in self.index.placed(obj)
+        return not self.index.scoped or str(self.scope) in scopes_of(self.index, obj)
 
     def _may_show(self, obj: Model) -> bool:
         """Return whether an object may be an initial value: not one of another scope than the field has."""

@@ -2,139 +2,131 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import router
 
 from django_redis_components.autocomplete import model_sync
-from django_redis_components.autocomplete.entries import check_id
-from django_redis_components.autocomplete.model_index import ModelIndex
+from django_redis_components.autocomplete.entries import Entry, check_id, record_of
 from django_redis_components.core.client import connections
-from django_redis_components.core.model_changes import CHUNK, chunks, store_check
+from django_redis_components.core.model_changes import CHUNK, Drift, chunks, key_of, store_check
 from django_redis_components.core.protocol import run
 
-#: An entry: the scope ("" for none) and the id.
-Place = tuple[str, str]
+if TYPE_CHECKING:
+    from django_redis_components.autocomplete.model_index import ModelIndex
 
 
-@dataclasses.dataclass(slots=True)
-class Drift:
-    """What an index has and its objects do not, and the reverse; each as scope ("" for none) and id.
+class ScopedId(NamedTuple):
+    """The id of an entry, and the scope whose index has it; "" for none."""
 
-    Attributes:
-        objects: objects that were compared.
-        missing: objects without an entry that they should have.
-        stale: entries that differ from their objects, or that a structure of the index has lost.
-        extra: entries without an object, or in a scope that the object is not in; and what is left of an entry.
-    """
+    scope: str
+    id: str
 
-    objects: int = 0
-    missing: list[Place] = dataclasses.field(default_factory=list)
-    stale: list[Place] = dataclasses.field(default_factory=list)
-    extra: list[Place] = dataclasses.field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.missing or self.stale or self.extra)
-
-    @property
-    def places(self) -> list[Place]:
-        """All differences."""
-        return [*self.missing, *self.stale, *self.extra]
+    def __str__(self) -> str:
+        return f"{self.scope}/{self.id}" if self.scope else self.id
 
 
-def find_drift(index: ModelIndex, progress: Callable[[int], object] = lambda count: None) -> Drift:
-    """Compare all objects and all entries. Objects that changed meanwhile are compared again.
+#: What an object should have: its entries by scope.
+EntriesByScope = Callable[[Any], dict[str, Entry]]
+
+
+class DriftFinder:
+    """Compares an index with its model.
 
     Args:
-        progress: is called with the number of objects that were compared since the last call.
+        index: the index.
+        entries_by_scope: returns the entries that an object should have; none for None.
     """
-    drift, scopes = Drift(), index.known_scopes()
-    for some in chunks(index.queryset().iterator(chunk_size=CHUNK)):
-        drift.objects += len(some)
-        scopes.update(scope for obj in some for scope in index.placed(obj))
-        _compare(index, some, drift)
-        progress(len(some))
-    for scope in sorted(scopes):
-        for ids in model_sync.stored_ids(index, scope):
-            drift.extra += _unknown(index, scope, ids)
-    confirmed = _confirmed(index, drift)
-    for scope in sorted(scopes):
-        confirmed.extra += [(scope, id_) for id_ in sorted(model_sync.orphans(index, scope))]
-    confirmed.extra = list(dict.fromkeys(confirmed.extra))
-    _store(index, drift.objects, len(confirmed.places))
-    return confirmed
 
+    def __init__(self, index: ModelIndex, entries_by_scope: EntriesByScope) -> None:
+        self._index = index
+        self._entries_of = entries_by_scope
 
-def repair(index: ModelIndex, drift: Drift) -> None:
-    """Write what the drift names as the database has it now."""
-    keys = _keys_of(index, drift.places)
-    index.update(*dict.fromkeys(key for key in keys.values() if key is not None))
-    placed = _placed(index, keys)
-    for scope, id_ in drift.places:
-        if id_ and scope not in placed[scope, id_]:
-            model_sync.part_of(index, scope).remove(id_)
-    for scope in dict.fromkeys(scope for scope, _ in drift.extra):
-        model_sync.orphans(index, scope, remove=True)
-    _store(index, drift.objects, 0)
+    def find(self, known_scopes: set[str], progress: Callable[[int], object]) -> Drift[ScopedId]:
+        """Compare all objects and all entries. Objects that changed meanwhile are compared again.
 
+        Args:
+            known_scopes: the scopes that were written.
+            progress: is called with the number of objects that were compared since the last call.
+        """
+        count, scopes, suspects = 0, set(known_scopes), list[ScopedId]()
+        for some in chunks(self._index.queryset().iterator(chunk_size=CHUNK)):
+            count += len(some)
+            scopes.update(scope for obj in some for scope in self._entries_of(obj))
+            suspects += self._differing(some)
+            progress(len(some))
+        for scope in sorted(scopes):
+            for ids in model_sync.stored_ids(self._index, scope):
+                suspects += self._unknown(scope, ids)
+        missing, stale, extra = self._confirmed(suspects)
+        for scope in sorted(scopes):
+            extra += [ScopedId(scope, id_) for id_ in sorted(model_sync.orphans(self._index, scope))]
+        drift = Drift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+        self._store(count, len(drift.ids))
+        return drift
 
-def _store(index: ModelIndex, objects: int, differences: int) -> None:
-    """Store the result for the dashboard."""
-    run(connections.client(index.using), store_check("autocomplete", index.name, objects, differences))
+    def repair(self, drift: Drift[ScopedId]) -> None:
+        """Write what the drift names as the database has it now."""
+        keys = self._keys_of(drift.ids)
+        self._index.update(*dict.fromkeys(key for key in keys.values() if key is not None))
+        wanted = self._wanted(keys)
+        for each in drift.ids:
+            if each.id and each.scope not in wanted[each]:
+                model_sync.part_of(self._index, each.scope).remove(each.id)
+        for scope in dict.fromkeys(scope for scope, _ in drift.extra):
+            model_sync.orphans(self._index, scope, remove=True)
+        self._store(drift.objects, 0)
 
+    def _store(self, objects: int, differences: int) -> None:
+        """Store the result for the dashboard."""
+        check = store_check("autocomplete", self._index.name, objects, differences)
+        run(connections.client(self._index.using), check)
 
-def _compare(index: ModelIndex, objects: Sequence[Any], drift: Drift) -> None:
-    wanted = {
-        (scope, check_id(obj.pk)): entry.record().encode()
-        for obj in objects
-        for scope, entry in index.placed(obj).items()
-    }
-    stored = _records(index, list(wanted))
-    drift.missing += [place for place in wanted if stored[place] is None]
-    drift.stale += [place for place, record in wanted.items() if stored[place] not in (None, record)]
+    def _differing(self, objects: Sequence[Any]) -> list[ScopedId]:
+        wanted = {
+            ScopedId(scope, check_id(obj.pk)): record_of(entry).encode()
+            for obj in objects
+            for scope, entry in self._entries_of(obj).items()
+        }
+        stored = self._records(list(wanted))
+        return [each for each, record in wanted.items() if stored[each] != record]
 
+    def _confirmed(self, suspects: Sequence[ScopedId]) -> tuple[list[ScopedId], list[ScopedId], list[ScopedId]]:
+        """Return what is missing, stale and extra still: an object may have changed since it was read."""
+        stored, wanted = self._records(suspects), self._wanted(self._keys_of(suspects))
+        missing, stale, extra = list[ScopedId](), list[ScopedId](), list[ScopedId]()
+        for each in dict.fromkeys(suspects):
+            entry, record = wanted[each].get(each.scope), stored[each]
+            if entry is None:
+                if record is not None:
+                    extra.append(each)
+            elif record is None:
+                missing.append(each)
+            elif record != record_of(entry).encode():
+                stale.append(each)
+        return missing, stale, extra
 
-def _confirmed(index: ModelIndex, drift: Drift) -> Drift:
-    """Return the differences that are still there: an object may have changed since it was read."""
-    stored, placed = _records(index, drift.places), _placed(index, _keys_of(index, drift.places))
-    confirmed = Drift(drift.objects)
-    for place in dict.fromkeys(drift.places):
-        entry, record = placed[place].get(place[0]), stored[place]
-        if entry is None:
-            if record is not None:
-                confirmed.extra.append(place)
-        elif record is None:
-            confirmed.missing.append(place)
-        elif record != entry.record().encode():
-            confirmed.stale.append(place)
-    return confirmed
+    def _records(self, ids: Sequence[ScopedId]) -> dict[tuple[str, str], bytes | None]:
+        found: dict[tuple[str, str], bytes | None] = {}
+        for some in chunks(iter(ids)):
+            found.update(run(connections.client(self._index.using), model_sync.read_records(self._index, some)))
+        return found
 
+    def _unknown(self, scope: str, ids: Sequence[str]) -> list[ScopedId]:
+        """Return the ids whose objects are not in the scope."""
+        scoped = [ScopedId(scope, id_) for id_ in ids]
+        wanted = self._wanted(self._keys_of(scoped))
+        return [each for each in scoped if scope not in wanted[each]]
 
-def _records(index: ModelIndex, places: Sequence[Place]) -> dict[Place, bytes | None]:
-    found: dict[Place, bytes | None] = {}
-    for some in chunks(iter(places)):
-        found.update(run(connections.client(index.using), model_sync.read_records(index, some)))
-    return found
+    def _keys_of(self, ids: Iterable[ScopedId]) -> dict[ScopedId, Any]:
+        """Return the primary key of each id; None for one that no object can have."""
+        return {each: key_of(self._index.model, each.id) for each in ids}
 
-
-def _unknown(index: ModelIndex, scope: str, ids: Sequence[str]) -> list[Place]:
-    """Return the ids whose objects are not in the scope."""
-    places = [(scope, id_) for id_ in ids]
-    placed = _placed(index, _keys_of(index, places))
-    return [place for place in places if scope not in placed[place]]
-
-
-def _keys_of(index: ModelIndex, places: Iterable[Place]) -> dict[Place, Any]:
-    """Return the primary key of each id; None for one that no object can have."""
-    return {place: index.key_of(place[1]) for place in places}
-
-
-def _placed(index: ModelIndex, keys: dict[Place, Any]) -> dict[Place, Any]:
-    """Return the entries by scope that the object of each place should have."""
-    objects = index.queryset().using(router.db_for_write(index.model))
-    found: dict[Any, Any] = {}
-    for some in chunks(iter({key for key in keys.values() if key is not None})):
-        found.update(objects.in_bulk(some))
-    return {place: index.placed(found.get(key)) for place, key in keys.items()}
+    def _wanted(self, keys: dict[ScopedId, Any]) -> dict[ScopedId, dict[str, Entry]]:
+        """Return the entries by scope that the object of each id should have."""
+        objects = self._index.queryset().using(router.db_for_write(self._index.model))
+        found: dict[Any, Any] = {}
+        for some in chunks(iter({key for key in keys.values() if key is not None})):
+            found.update(objects.in_bulk(some))
+        return {each: self._entries_of(found.get(key)) for each, key in keys.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,13 +18,16 @@ from django_redis_components.autocomplete.entries import (
     Entry,
     check_id,
     printable,
+    record_of,
 )
 from django_redis_components.autocomplete.exceptions import AutocompleteError
-from django_redis_components.autocomplete.registry import Source
+from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
+from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.model_changes import (
     CHUNK,
+    Drift,
     ModelChanges,
     chunks,
     key_of,
@@ -36,10 +39,10 @@ from django_redis_components.core.model_changes import (
 from django_redis_components.core.protocol import run
 
 #: An object's entries by scope; the scope is "" in an index without scopes.
-Placed = dict[str, Entry]
+EntriesByScope = dict[str, Entry]
 
 
-class ModelIndex(Source):
+class ModelIndex(RegisteredIndex):
     """The objects of a model by the prefixes of their words. Declare a subclass, and register it.
 
     Attributes:
@@ -48,14 +51,14 @@ class ModelIndex(Source):
         text: name of the attribute or method with the displayed text; `str` of the object by default.
         terms: names of attributes or methods with further terms: an e-mail address, a nickname.
         weight: name of the attribute with the weight; "" for none.
-        fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with `update_fields`
-            that names none of them is not indexed: a sign-in saves `last_login`.
+        watch_fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with
+            `update_fields` that names none of them is not indexed: a sign-in saves `last_login`.
         relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
-        forward: names of other fields of the form that determine the scope; see `Source`.
-        typos: whether the view corrects one typo; see `Source`.
+        forward: names of other fields of the form that determine the scope; see `RegisteredIndex`.
+        typos: whether the view corrects one typo; see `RegisteredIndex`.
 
     Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
-    `Source`. By default users who may view the model may query the index.
+    `RegisteredIndex`. By default users who may view the model may query the index.
 
     Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
     and children of the model. Call `update` after changes that send no signals (`bulk_create`, `bulk_update`,
@@ -71,7 +74,7 @@ class ModelIndex(Source):
     text: str = ""
     terms: Sequence[str] = ()
     weight: str = ""
-    fields: Sequence[str] = ()
+    watch_fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     forward: Any = ()
     typos: bool = False
@@ -80,7 +83,7 @@ class ModelIndex(Source):
         model = getattr(type(self), "model", None)
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{type(self).__name__}.model is {model!r}: expected a model.")
-        for what in ("terms", "fields", "relations"):
+        for what in ("terms", "watch_fields", "relations"):
             if isinstance(getattr(self, what), str):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
@@ -91,7 +94,7 @@ class ModelIndex(Source):
         self._changes = ModelChanges(
             f"Index {self.name}",
             model,
-            self.fields,
+            self.watch_fields,
             self.relations,
             self._follow,
             "manage.py rebuild_autocomplete --repair",
@@ -129,12 +132,12 @@ class ModelIndex(Source):
             min(max(weight, 0), MAX_WEIGHT),
         )
         try:
-            entry.record()
+            record_of(entry)
         except ValueError:
             return None
         return entry
 
-    def placed(self, obj: Any) -> Placed:
+    def _entries_by_scope(self, obj: Any) -> EntriesByScope:
         """Return the entries of an object by scope, none if it is None."""
         entry = self.entry(obj) if obj is not None else None
         if entry is None:
@@ -144,10 +147,6 @@ class ModelIndex(Source):
         found = self.scope(obj)
         several = found if isinstance(found, Iterable) and not isinstance(found, str) else [found]
         return {validate_name(str(each), "scope"): entry for each in several if each not in (None, "")}
-
-    def key_of(self, id_: str) -> Any:
-        """Return the primary key of an id; None if no object can have it."""
-        return key_of(self.model, id_)
 
     def update(self, *objects: Any, using: str | None = None) -> None:
         """Write the entries of objects as the database has them now; remove those of deleted objects.
@@ -174,7 +173,7 @@ class ModelIndex(Source):
         if not self.scoped:
             return self.index().rebuild(self._entries(progress))
         by_scope = self._place_all()
-        for scope in self.known_scopes():  # also those without objects: one may join meanwhile
+        for scope in self._known_scopes():  # also those without objects: one may join meanwhile
             by_scope.setdefault(scope, [])
         entries = {}
         for scope, keys in by_scope.items():
@@ -184,18 +183,34 @@ class ModelIndex(Source):
         run(connections.client(self.using), model_sync.forget_scopes(self, empty))
         return sum(entries.values())
 
-    def known_scopes(self) -> set[str]:
+    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> Drift[ScopedId]:
+        """Compare all objects and all entries. Objects that changed meanwhile are compared again.
+
+        Args:
+            progress: is called with the number of objects that were compared since the last call.
+        """
+        return DriftFinder(self, self._entries_by_scope).find(self._known_scopes(), progress)
+
+    def repair(self, drift: Drift[ScopedId]) -> None:
+        """Write what the drift names as the database has it now.
+
+        Raises:
+            AutocompleteError: objects changed again and again.
+        """
+        DriftFinder(self, self._entries_by_scope).repair(drift)
+
+    def _known_scopes(self) -> set[str]:
         """Return the scopes that were written; {""} for an index without scopes."""
         if not self.scoped:
             return {""}
         scopes: set[str] = run(connections.client(self.using), model_sync.read_scopes(self.name))
         return scopes
 
-    def connect(self) -> None:
+    def _connect(self) -> None:
         """Follow the changes of the model; `register` calls it."""
         self._changes.connect()
 
-    def disconnect(self) -> None:
+    def _disconnect(self) -> None:
         """Follow them no longer; `unregister` calls it."""
         self._changes.disconnect()
 
@@ -206,17 +221,13 @@ class ModelIndex(Source):
     def _update(self, keys: Sequence[Any], using: str) -> None:
         written: dict[Any, set[str]] = {}
 
-        def write(placed: Mapping[Any, Placed]) -> None:
-            self.write(placed, written)
-            for key, entries in placed.items():
+        def write(objects: Mapping[Any, EntriesByScope]) -> None:
+            run(connections.client(self.using), model_sync.write(self, objects, written))
+            for key, entries in objects.items():
                 written.setdefault(key, set()).update(entries)
 
-        if not write_newest(keys, self.queryset().using(using).in_bulk, self.placed, write):
+        if not write_newest(keys, self.queryset().using(using).in_bulk, self._entries_by_scope, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
-
-    def write(self, placed: Mapping[Any, Placed], written: Mapping[Any, Collection[str]]) -> None:
-        """Write the entries of objects, by primary key, and remove those of other scopes, also of `written` ones."""
-        run(connections.client(self.using), model_sync.write(self, placed, written))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
@@ -227,9 +238,9 @@ class ModelIndex(Source):
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
-            placed = {obj.pk: self.placed(obj) for obj in some}
-            run(connections.client(self.using), model_sync.note_scopes(self.name, placed))
-            for key, scopes in placed.items():
+            entries = {obj.pk: self._entries_by_scope(obj) for obj in some}
+            run(connections.client(self.using), model_sync.note_scopes(self.name, entries))
+            for key, scopes in entries.items():
                 for scope in scopes:
                     by_scope.setdefault(scope, []).append(key)
         return by_scope
@@ -237,7 +248,7 @@ class ModelIndex(Source):
     def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
         for some in chunks(chain(keys, self._joined(scope, keys))):
             for obj in self._newest().in_bulk(some).values():
-                if entry := self.placed(obj).get(scope):
+                if entry := self._entries_by_scope(obj).get(scope):
                     yield entry
 
     def _joined(self, scope: str, keys: Sequence[Any]) -> Iterator[Any]:
@@ -247,8 +258,13 @@ class ModelIndex(Source):
         """
         known = {check_id(key) for key in keys}
         for ids in model_sync.stored_ids(self, scope):
-            yield from (key for id_ in ids if id_ not in known and (key := self.key_of(id_)) is not None)
+            yield from (key for id_ in ids if id_ not in known and (key := key_of(self.model, id_)) is not None)
 
     def _newest(self) -> models.QuerySet[Any]:
         """Return the objects from the database that is written: a replica may lack some."""
         return self.queryset().using(router.db_for_write(self.model))
+
+
+def scopes_of(index: ModelIndex, obj: Any) -> Iterable[str]:
+    """Return the scopes in which an object has an entry."""
+    return index._entries_by_scope(obj)

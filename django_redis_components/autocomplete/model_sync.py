@@ -14,8 +14,8 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete.entries import Entry, check_id
-from django_redis_components.autocomplete.index import PrefixIndex, add_call, check_call, remove_call
-from django_redis_components.autocomplete.registry import Source
+from django_redis_components.autocomplete.index import PrefixIndex, add_call, check_call, part_key, remove_call
+from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.autocomplete.scripts import CHANGE_SCOPES, FIND_ORPHANS
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
@@ -30,7 +30,7 @@ DAMAGED = b""
 
 
 def write(
-    source: Source, placed: Mapping[Any, Mapping[str, Entry]], written: Mapping[Any, Collection[str]]
+    source: RegisteredIndex, placed: Mapping[Any, Mapping[str, Entry]], written: Mapping[Any, Collection[str]]
 ) -> Flow[None]:
     """Write the entries of objects by primary key and scope, and remove those of other scopes.
 
@@ -63,7 +63,7 @@ def note_scopes(name: str, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[No
         yield _change(name, changes)
 
 
-def forget_scopes(source: Source, scopes: list[str]) -> Flow[None]:
+def forget_scopes(source: RegisteredIndex, scopes: list[str]) -> Flow[None]:
     """Remove scopes without entries from those that are stored.
 
     They are removed before their entries are counted, and a writer adds its scopes again after it has added entries: so
@@ -72,7 +72,7 @@ def forget_scopes(source: Source, scopes: list[str]) -> Flow[None]:
     for start in range(0, len(scopes), SCAN_COUNT):
         some = scopes[start : start + SCAN_COUNT]
         yield Command("SREM", all_scopes_key(source.name), *some, retry=True)
-        counts = yield Batch([Read("HLEN", part_of(source, scope).key_of("entries")) for scope in some])
+        counts = yield Batch([Read("HLEN", part_key(part_of(source, scope), "entries")) for scope in some])
         if noted := _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count]):
             yield Batch(noted)
 
@@ -88,7 +88,9 @@ def read_scopes(name: str) -> Flow[set[str]]:
             return found
 
 
-def read_records(source: Source, wanted: Sequence[tuple[str, str]]) -> Flow[dict[tuple[str, str], bytes | None]]:
+def read_records(
+    source: RegisteredIndex, wanted: Sequence[tuple[str, str]]
+) -> Flow[dict[tuple[str, str], bytes | None]]:
     """Return the records of ids, given with their scopes; `DAMAGED` for one that not all structures have."""
     if not wanted:
         return {}
@@ -101,36 +103,36 @@ def read_records(source: Source, wanted: Sequence[tuple[str, str]]) -> Flow[dict
         for id_, (record, is_whole) in zip(ids, records, strict=True):
             found[scope, id_] = record if is_whole else DAMAGED
     if source.scoped:
-        found |= yield from _without_scope(source.name, [place for place in wanted if found[place] is not None])
+        found |= yield from _without_scope(source.name, [each for each in wanted if found[each] is not None])
     return found
 
 
-def _without_scope(name: str, places: Sequence[tuple[str, str]]) -> Flow[dict[tuple[str, str], bytes | None]]:
+def _without_scope(name: str, ids: Sequence[tuple[str, str]]) -> Flow[dict[tuple[str, str], bytes | None]]:
     """Return the entries whose scope is not stored, or not as one of their objects, as damaged."""
-    if not places:
+    if not ids:
         return {}
     stored, known = yield Batch(
         [
-            Read("HMGET", scopes_key(name), *(id_ for _, id_ in places)),
-            Read("SMISMEMBER", all_scopes_key(name), *(scope for scope, _ in places)),
+            Read("HMGET", scopes_key(name), *(id_ for _, id_ in ids)),
+            Read("SMISMEMBER", all_scopes_key(name), *(scope for scope, _ in ids)),
         ]
     )
     return {
-        place: DAMAGED
-        for place, joined, is_known in zip(places, stored, known, strict=True)
-        if place[0] not in _split(joined) or not is_known
+        each: DAMAGED
+        for each, joined, is_known in zip(ids, stored, known, strict=True)
+        if each[0] not in _split(joined) or not is_known
     }
 
 
-def orphans(source: Source, scope: str, *, remove: bool = False) -> set[str]:
+def orphans(source: RegisteredIndex, scope: str, *, remove: bool = False) -> set[str]:
     """Return the ids of members of the sorted sets of a scope that no entry has, and remove them if asked."""
     client, part, found = connections.client(source.using), part_of(source, scope), set[str]()
     for name in ("lex", "top"):
         cursor = 0
         while True:
             call = FIND_ORPHANS(
-                members=part.key_of(name),
-                entries=part.key_of("entries"),
+                members=part_key(part, name),
+                entries=part_key(part, "entries"),
                 cursor=cursor,
                 count=ORPHANS_COUNT,
                 remove=int(remove),
@@ -147,14 +149,14 @@ def _orphans(call: Call) -> Flow[tuple[int, list[str]]]:
     return int(following), [id_.decode(errors="replace") for id_ in ids]
 
 
-def read_ids(source: Source, scope: str, cursor: int) -> Flow[tuple[int, list[str]]]:
+def read_ids(source: RegisteredIndex, scope: str, cursor: int) -> Flow[tuple[int, list[str]]]:
     """Return the next cursor, 0 at the end, and ids of a scope."""
-    reply = yield Read("HSCAN", part_of(source, scope).key_of("entries"), cursor, "COUNT", SCAN_COUNT)
+    reply = yield Read("HSCAN", part_key(part_of(source, scope), "entries"), cursor, "COUNT", SCAN_COUNT)
     following, elements = reply
     return int(following), [id_.decode(errors="replace") for id_ in elements[::2]]
 
 
-def stored_ids(source: Source, scope: str) -> Iterator[list[str]]:
+def stored_ids(source: RegisteredIndex, scope: str) -> Iterator[list[str]]:
     """Yield the ids of a scope. An id may be yielded twice."""
     cursor = 0
     while True:
@@ -167,7 +169,7 @@ def stored_ids(source: Source, scope: str) -> Iterator[list[str]]:
             return
 
 
-def part_of(source: Source, scope: str) -> PrefixIndex:
+def part_of(source: RegisteredIndex, scope: str) -> PrefixIndex:
     """Return the index of a scope, "" for an index without scopes."""
     return source.index(scope or None)
 
@@ -186,7 +188,7 @@ def _noted(name: str, scopes: Sequence[str]) -> list[Command]:
     return [Command("SADD", all_scopes_key(name), *scopes, retry=True)] if scopes else []
 
 
-def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:
+def _call(source: RegisteredIndex, scope: str, id_: str, entry: Entry | None) -> Call:
     part = part_of(source, scope)
     return remove_call(part, id_) if entry is None else add_call(part, entry)
 

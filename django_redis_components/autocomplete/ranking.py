@@ -1,4 +1,4 @@
-"""The order of suggestions: recent choices, the place of the match, exact matches, weight, the matched term.
+"""The order of suggestions: recent choices, the position of the match, exact matches, weight, the matched term.
 
 Without Redis. The order does not depend on the limit, so that pages have no gaps and no repetitions.
 """
@@ -40,7 +40,7 @@ class RankedSuggestion:
     weight: int = 0
 
 
-#: A found entry: match, place and term, text, weight and id.
+#: A found entry: match, position and term, text, weight and id.
 _Found = tuple[int, str, str, int, str]
 
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.entries import Id, Suggestion
 from django_redis_components.autocomplete.scripts import RECENT_REMOVE, RECENT_TOUCH
-from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.text import folded_words
 from django_redis_components.core.units import Seconds, to_ms
@@ -16,11 +17,8 @@ from django_redis_components.core.units import Seconds, to_ms
 #: Maximum length of a list; a completion reads all of it. The same as in `lua/shared/recents.lua`.
 MAX_LIMIT = 1_000
 
-_Suggestions = list[Suggestion]
-_Ids = list[str]
 
-
-class RecentList:
+class RecentList(DeletableComponent):
     """The `limit` most recently chosen ids, latest first.
 
     Args:
@@ -30,23 +28,20 @@ class RecentList:
         using: connection alias.
     """
 
+    component = "autocomplete"
+    name_label = "name of a recent list"
+
     def __init__(
         self,
         name: str,
-        limit: int = 100,
         *,
+        limit: int = 100,
         ttl: Seconds = timedelta(days=400),
         using: str = "default",
     ) -> None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_LIMIT}.")
-        self.name = keys.validate_name(name, "name of a recent list")
-        self.limit = limit
-        self.using = using
+        super().__init__(name, using=using)
+        self.limit = check_int(limit, "limit", 1, MAX_LIMIT)
         self._ttl_ms = to_ms(ttl, "ttl")
-
-    def __repr__(self) -> str:
-        return f"<RecentList {self.name}>"
 
     def touch(self, id: Id, text: str | None = None) -> None:
         """Move an id to the head of the list.
@@ -69,69 +64,66 @@ class RecentList:
         """See `remove`."""
         await arun(connections.apage_client(self.using), self._remove(id))
 
-    def clear(self) -> None:
-        """Delete the list."""
-        run(connections.page_client(self.using), self._clear())
-
-    async def aclear(self) -> None:
-        """See `clear`."""
-        await arun(connections.apage_client(self.using), self._clear())
-
-    def list(self) -> _Suggestions:
+    def all(self) -> list[Suggestion]:
         """Return all choices, latest first. A choice without a stored text has its id as text."""
-        return run(connections.page_client(self.using), self._list())
+        return run(connections.page_client(self.using), self._all())
 
-    async def alist(self) -> _Suggestions:
-        """See `list`."""
-        return await arun(connections.apage_client(self.using), self._list())
+    async def aall(self) -> list[Suggestion]:
+        """See `all`."""
+        return await arun(connections.apage_client(self.using), self._all())
 
-    def complete(self, prefix: str, limit: int = 10) -> _Suggestions:
+    def complete(self, prefix: str, *, limit: int = 10) -> list[Suggestion]:
         """Return the choices with a word that starts with `prefix`, latest first; an empty prefix matches all."""
         return run(connections.page_client(self.using), self._complete(prefix, limit))
 
-    async def acomplete(self, prefix: str, limit: int = 10) -> _Suggestions:
+    async def acomplete(self, prefix: str, *, limit: int = 10) -> list[Suggestion]:
         """See `complete`."""
         return await arun(connections.apage_client(self.using), self._complete(prefix, limit))
 
-    def ids(self) -> _Ids:
+    def ids(self) -> list[str]:
         """Return the ids, latest first."""
         return run(connections.page_client(self.using), self._ids())
 
-    async def aids(self) -> _Ids:
+    async def aids(self) -> list[str]:
         """See `ids`."""
         return await arun(connections.apage_client(self.using), self._ids())
 
-    @property
-    def key(self) -> str:
-        """The key of the list in Redis."""
-        return keys.key("autocomplete", self.name, "recent")
+    def _list_key(self) -> str:
+        return self._key("recent")
 
     def _touch(self, id: Id, text: str | None) -> Flow[None]:
         shown = "" if text is None else entries.check_text(text)
-        yield RECENT_TOUCH(recents=self.key, id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms)
+        yield RECENT_TOUCH(
+            recents=self._list_key(), id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms
+        )
 
     def _remove(self, id: Id) -> Flow[None]:
-        yield RECENT_REMOVE(recents=self.key, id=entries.check_id(id))
+        yield RECENT_REMOVE(recents=self._list_key(), id=entries.check_id(id))
 
-    def _clear(self) -> Flow[None]:
-        yield Command("UNLINK", self.key, retry=True)
+    def _delete(self) -> Flow[bool]:
+        return bool((yield Command("UNLINK", self._list_key(), retry=True)))
 
-    def _ids(self) -> Flow[_Ids]:
-        elements = yield Read("LRANGE", self.key, 0, self.limit - 1)
+    def _ids(self) -> Flow[list[str]]:
+        elements = yield Read("LRANGE", self._list_key(), 0, self.limit - 1)
         return [parts[0] for parts in map(entries.recent_parts, elements) if parts is not None]
 
-    def _list(self) -> Flow[_Suggestions]:
-        elements = yield Read("LRANGE", self.key, 0, self.limit - 1)
+    def _all(self) -> Flow[list[Suggestion]]:
+        elements = yield Read("LRANGE", self._list_key(), 0, self.limit - 1)
         found = [parts for parts in map(entries.recent_parts, elements) if parts is not None]
         return [Suggestion(id_, text or id_, recent=True) for id_, text in found]
 
-    def _complete(self, prefix: str, limit: int) -> Flow[_Suggestions]:
+    def _complete(self, prefix: str, limit: int) -> Flow[list[Suggestion]]:
         entries.check_limit(limit)
         typed = entries.folded_prefix(prefix)
-        known = yield from self._list()
+        known = yield from self._all()
         if typed:
             known = [one for one in known if _matches(one.text, typed)]
         return known[:limit]
+
+
+def list_key(recents: RecentList) -> str:
+    """Return the key of a list in Redis."""
+    return recents._list_key()
 
 
 def _matches(text: str, typed: str) -> bool:

@@ -34,7 +34,7 @@ LIMITS, MIN_LENGTHS = (1, 100), (0, 20)
 #: Why a callback must not be a coroutine function: a coroutine is true.
 _NOT_AWAITED = "autocomplete calls it without waiting"
 
-_sources: dict[str, Source] = {}
+_sources: dict[str, RegisteredIndex] = {}
 
 
 class ScopeNeeded(AutocompleteError, ValueError):
@@ -45,7 +45,7 @@ class InvalidScope(AutocompleteError, ValueError):
     """Raised when a scope cannot be part of an index name: braces, control characters, or too long."""
 
 
-class Source:
+class RegisteredIndex:
     """A registered index. Subclass it where `register` is not enough.
 
     The callbacks are sync functions. A coroutine function raises TypeError, because a coroutine is true.
@@ -102,7 +102,7 @@ class Source:
         self._recents = recents
 
     def __repr__(self) -> str:
-        return f"<Source {self.name}>"
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def permitted(self, request: HttpRequest, scope: str) -> bool:
         """Return whether the request may query the index of this scope."""
@@ -113,10 +113,10 @@ class Source:
         """Whether a permission was given, instead of the default."""
         return self._permission is not None
 
-    def connect(self) -> None:
+    def _connect(self) -> None:
         """Start to follow the data of the index; called when it is registered."""
 
-    def disconnect(self) -> None:
+    def _disconnect(self) -> None:
         """Stop to follow the data of the index; called when it is unregistered or replaced."""
 
     def scope_for(self, request: HttpRequest) -> str | None:
@@ -132,19 +132,6 @@ class Source:
         By default the values, joined by colons. The values come from the browser: `permitted` decides on the scope.
         """
         return ":".join(values.values()) if all(values.values()) else ""
-
-    def named(self, scope: object, text: str, limit: int) -> list[Suggestion]:
-        """Return the entries of a scope with this text or term; none if the scope is impossible or not known yet.
-
-        Raises:
-            ScopeNeeded: the scope is missing, or the index has no scopes.
-        """
-        if self.forward and not scope:
-            return []
-        try:
-            return self.index(scope).named(text, limit)
-        except InvalidScope:
-            return []
 
     def index(self, scope: object = None) -> PrefixIndex:
         """Return the index of a scope.
@@ -168,10 +155,6 @@ class Source:
         index._filled = self._filled
         return index
 
-    def least_length(self) -> int:
-        """Return the minimum length of a query."""
-        return conf.settings().autocomplete.min_length if self.min_length is None else self.min_length
-
     def recents(self, request: HttpRequest) -> RecentList | None:
         """Return the recent choices to list first, or None."""
         return _answer(self._recents, request) if self._recents else None
@@ -185,6 +168,25 @@ class Source:
     def has_recents(self) -> bool:
         """Whether the index has recent choices to suggest for an empty field."""
         return self._recents is not None
+
+
+def find_by_text(index: RegisteredIndex, scope: object, text: str, limit: int) -> list[Suggestion]:
+    """Return the entries of a scope with this text or term; none if the scope is impossible or not known yet.
+
+    Raises:
+        ScopeNeeded: the scope is missing, or the index has no scopes.
+    """
+    if index.forward and not scope:
+        return []
+    try:
+        return index.index(scope).find_by_text(text, limit=limit)
+    except InvalidScope:
+        return []
+
+
+def min_length_of(index: RegisteredIndex) -> int:
+    """Return the minimum length of a query."""
+    return conf.settings().autocomplete.min_length if index.min_length is None else index.min_length
 
 
 def _answer(function: Callable[..., Any], *args: object) -> Any:
@@ -225,14 +227,14 @@ def is_authenticated(request: HttpRequest, scope: str) -> bool:
     return bool(user and user.is_authenticated)
 
 
-def register(name: str | Source | type[Source], **options: object) -> Source:
-    """Register an index for the widget and the JSON view; call it in `AppConfig.ready()`.
+def register(name: str | RegisteredIndex | type[RegisteredIndex], **options: object) -> RegisteredIndex:
+    """Register an index for the widget and the JSON view; call it in the module `indexes` of an installed app.
 
     A second registration of a name replaces the first.
 
     Args:
-        name: the name, a subclass of `ModelIndex`, or a `Source` without options.
-        options: the options of `Source`.
+        name: the name, a subclass of `ModelIndex`, or a `RegisteredIndex` without options.
+        options: the options of `RegisteredIndex`.
 
     Raises:
         ValueError: the index would share keys with a scope of another one.
@@ -240,15 +242,15 @@ def register(name: str | Source | type[Source], **options: object) -> Source:
     if isinstance(name, type):
         source = name(**options)  # type: ignore[arg-type]
     else:
-        source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
+        source = name if isinstance(name, RegisteredIndex) else RegisteredIndex(name, **options)  # type: ignore[arg-type]
     _check_scopes(source)
     unregister(source.name)
     _sources[source.name] = source
-    source.connect()
+    source._connect()
     return source
 
 
-def _check_scopes(source: Source) -> None:
+def _check_scopes(source: RegisteredIndex) -> None:
     """Raise unless the keys of an index and of the scopes of others are different.
 
     Otherwise whoever may query one of them reads the other: scope b of index a is stored as the index a:b.
@@ -265,15 +267,15 @@ def _check_scopes(source: Source) -> None:
 def unregister(name: str) -> None:
     """Remove a name. An unknown name is ignored."""
     if source := _sources.pop(name, None):
-        source.disconnect()
+        source._disconnect()
 
 
-def registered() -> list[Source]:
+def registered() -> list[RegisteredIndex]:
     """Return all registered indexes, ordered by name."""
     return [_sources[name] for name in sorted(_sources)]
 
 
-def source(name: str) -> Source:
+def get_index(name: str) -> RegisteredIndex:
     """Return the registered index with this name.
 
     Raises:
@@ -285,7 +287,7 @@ def source(name: str) -> Source:
         raise UnknownIndex(name, _sources) from None
 
 
-def index_of_model(model: type[Any]) -> Source:
+def index_of_model(model: type[Any]) -> RegisteredIndex:
     """Return the registered index of a model.
 
     Raises:

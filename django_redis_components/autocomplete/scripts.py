@@ -30,7 +30,7 @@ REBUILD_SWAP = LuaScript(
     "autocomplete",
     "rebuild_swap",
     keys=("build", "built", "build_live", *INDEX, "build_lex", "build_top", "build_entries"),
-    args=("token", "remember_ms"),
+    args=("token",),
     idempotent=True,
 )
 REBUILD_ABANDON = LuaScript(
@@ -55,6 +55,3 @@ RECENT_TOUCH = LuaScript(
     "autocomplete", "recent_touch", keys=("recents",), args=("id", "text", "limit", "ttl_ms"), idempotent=True
 )
 RECENT_REMOVE = LuaScript("autocomplete", "recent_remove", keys=("recents",), args=("id",), idempotent=True)
-
-#: Reply of the rebuild scripts when a later rebuild has started, or this one has expired.
-SUPERSEDED = -1

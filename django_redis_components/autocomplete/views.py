@@ -22,7 +22,7 @@ from django_redis_components.autocomplete.entries import (
 from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.autocomplete.registry import Source, read_scope, source
+from django_redis_components.autocomplete.registry import RegisteredIndex, get_index, min_length_of, read_scope
 from django_redis_components.core import conf
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
@@ -92,7 +92,7 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
             query = _query(request, name)
             found: list[Suggestion] = []
             if query.is_long_enough:
-                found = query.index.complete(query.typed, query.count, query.recents, typos=query.typos)
+                found = query.index.complete(query.typed, limit=query.count, recents=query.recents, typos=query.typos)
             elif query.asks_for_recents and query.recents is not None:
                 chosen = query.recents.ids()
                 found = _known(chosen, query.index.get_many(chosen))
@@ -110,7 +110,9 @@ async def aautocomplete(request: HttpRequest, name: str) -> JsonResponse:
             query = await sync_to_async(_query)(request, name)
             found: list[Suggestion] = []
             if query.is_long_enough:
-                found = await query.index.acomplete(query.typed, query.count, query.recents, typos=query.typos)
+                found = await query.index.acomplete(
+                    query.typed, limit=query.count, recents=query.recents, typos=query.typos
+                )
             elif query.asks_for_recents and query.recents is not None:
                 chosen = await query.recents.aids()
                 found = _known(chosen, await query.index.aget_many(chosen))
@@ -126,7 +128,7 @@ def _query(request: HttpRequest, name: str) -> _Query:
         RequestRejected: it is invalid or not permitted.
     """
     try:
-        index_source = source(name)
+        index_source = get_index(name)
     except UnknownIndex:
         raise RequestRejected(404, gettext("Index not found.")) from None
     scope = _scope(request, index_source)
@@ -141,7 +143,7 @@ def _query(request: HttpRequest, name: str) -> _Query:
     typed, page = _typed(request), _number(request)
     recents = index_source.recents(request)
     limit = index_source.limit or conf.settings().autocomplete.limit
-    is_long_enough = len(typed) >= index_source.least_length()
+    is_long_enough = len(typed) >= min_length_of(index_source)
     return _Query(index, recents, typed, page, limit, is_long_enough, index_source.typos)
 
 
@@ -175,7 +177,7 @@ def _known(chosen: list[str], known: dict[str, Suggestion]) -> list[Suggestion]:
     return [Suggestion(id_, known[id_].text, recent=True) for id_ in chosen if id_ in known]
 
 
-def _scope(request: HttpRequest, index_source: Source) -> str:
+def _scope(request: HttpRequest, index_source: RegisteredIndex) -> str:
     """Return the scope of the request, "" for an index without scopes."""
     if not index_source.scoped:
         return ""

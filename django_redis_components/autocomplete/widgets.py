@@ -12,7 +12,14 @@ from django.urls import NoReverseMatch, reverse
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id
-from django_redis_components.autocomplete.registry import InvalidScope, ScopeNeeded, Source, sign_scope, source
+from django_redis_components.autocomplete.registry import (
+    InvalidScope,
+    RegisteredIndex,
+    ScopeNeeded,
+    get_index,
+    min_length_of,
+    sign_scope,
+)
 from django_redis_components.core.exceptions import ConfigurationError
 
 #: Name of the JSON view's URL.
@@ -87,7 +94,7 @@ class AutocompleteInput(forms.Widget):
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
         """Return the template context."""
-        index_source = source(self.index)
+        index_source = get_index(self.index)
         typed = self._typed(index_source, value)
         context = super().get_context(name, None, {"maxlength": str(MAX_TEXT_CHARS), **(attrs or {})})
         context["widget"].update(
@@ -96,7 +103,7 @@ class AutocompleteInput(forms.Widget):
             hidden_name=name + ID_SUFFIX,
             url=_url(self.index),
             scope=self._signed_scope(index_source),
-            min_length=index_source.least_length(),
+            min_length=min_length_of(index_source),
             recents=index_source.has_recents,
             forward=" ".join(index_source.forward),
             creates=self.creates,
@@ -105,20 +112,20 @@ class AutocompleteInput(forms.Widget):
 
     def _forward(self, data: Mapping[str, Any], name: str) -> None:
         """Set the scope that the submitted values of other fields determine. Each form has widgets of its own."""
-        index_source = source(self.index)
+        index_source = get_index(self.index)
         if index_source.forward:
             before, dash, _ = name.rpartition("-")
             values = {other: _submitted(data, before + dash + other, other) for other in index_source.forward}
             self.scope = index_source.scope_from(**values)
 
-    def _signed_scope(self, index_source: Source) -> str:
+    def _signed_scope(self, index_source: RegisteredIndex) -> str:
         if index_source.scoped and not index_source.forward and self.scope not in (None, ""):
             return sign_scope(self.index, self.scope)
         if not index_source.finds_scope:
             index_source.index(self.scope)  # raises if the scope is missing or invalid
         return ""
 
-    def _typed(self, index_source: Source, value: Any) -> Typed:
+    def _typed(self, index_source: RegisteredIndex, value: Any) -> Typed:
         """Return the text and id to show, of a submitted value, a suggestion or an initial id."""
         if value in (None, ""):
             return Typed("", "")

@@ -18,11 +18,13 @@ Keys, all in the slot of ``{name}``, without a TTL unless noted:
 ==========================================  ======  =================================================
 ``<prefix>:bloom:{<name>}:v1:meta``         hash    parameters, generation, layers, items by layer
 ``…:v1:<generation>:<number>``              string  the bits of a layer
-``…:v1:build``, its layers                  hash    a rebuild; 15 minutes after its last chunk
-``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `timeout`
-``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `timeout`
-``…:tk1:errors``                            hash    item to error; TTL if `timeout`
-``…:tk1:meta``                              hash    parameters, sum of all counts; TTL if `timeout`
+``…:v1:build``                              string  token of the active rebuild; 15 minutes after its last chunk
+``…:v1:<token>:meta``, its layers           hash    what a rebuild has loaded; 15 minutes after its last chunk
+``…:v1:built``                              string  token of the last rebuild that was finished; 10 minutes
+``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `ttl`
+``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `ttl`
+``…:tk1:errors``                            hash    item to error; TTL if `ttl`
+``…:tk1:meta``                              hash    parameters, sum of all counts; TTL if `ttl`
 ==========================================  ======  =================================================
 
 Without a TTL, `delete` removes them. The server must not evict these keys: an evicted layer would lose items.
@@ -47,7 +49,7 @@ See also: docs/components/bloom.md.
 from __future__ import annotations
 
 from django_redis_components.bloom.count_min import CountMinInfo, CountMinPlan, CountMinSketch
-from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, FilterRebuildSuperseded, SketchMismatch
+from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, SketchMismatch
 from django_redis_components.bloom.filter import BloomFilter
 from django_redis_components.bloom.info import BloomInfo
 from django_redis_components.bloom.plan import BloomPlan
@@ -62,7 +64,6 @@ __all__ = [
     "CountMinPlan",
     "CountMinSketch",
     "FilterMismatch",
-    "FilterRebuildSuperseded",
     "SketchMismatch",
     "TopItem",
     "TopK",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from django_redis_components.bloom.counting import check_count, counted_chunks
+from django_redis_components.bloom.counting import MAX_COUNT, counted_chunks
 from django_redis_components.bloom.exceptions import SketchMismatch
 from django_redis_components.bloom.hashing import Item, digest
 from django_redis_components.bloom.scripts import INCREMENT
-from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.arguments import check_int, check_number
+from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 
 #: Version of the hashes and of the layout: part of the key.
@@ -57,7 +58,7 @@ class CountMinInfo:
     max_error: int
 
 
-class CountMinSketch:
+class CountMinSketch(DeletableComponent):
     """How often each of many items occurred. The items are not stored.
 
     An estimate is never too small. It is too large by more than `error` times the sum of all counts with a probability
@@ -69,7 +70,7 @@ class CountMinSketch:
         name: name of the sketch.
         error: part of the sum of all counts, 1e-7 to 0.5.
         probability: of an estimate that is too large by more, 1e-9 to 0.5.
-        timeout: seconds, or a timedelta, for which the sketch is kept after each addition; None: until `delete`.
+        ttl: seconds, or a timedelta, for which the sketch is kept after each addition; None: until `delete`.
         using: connection alias.
 
     The size is stored with the sketch. A sketch of the same name with another one raises `SketchMismatch`.
@@ -78,23 +79,24 @@ class CountMinSketch:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "bloom"
+    name_label = "sketch name"
+    catalog_kind = "CountMinSketch"
+
     def __init__(
         self,
         name: str,
         *,
         error: float = 0.001,
         probability: float = 0.01,
-        timeout: Seconds | None = None,
+        ttl: Seconds | None = None,
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "sketch name")
-        self.using = using
+        super().__init__(name, using=using)
         self._plan = self.plan(error, probability)
         self.error = float(error)
-        self._ttl_ms = 0 if timeout is None else to_ms(timeout, "timeout")
-
-    def __repr__(self) -> str:
-        return f"<CountMinSketch {self.name}>"
+        self.probability = float(probability)
+        self._ttl_ms = 0 if ttl is None else to_ms(ttl, "ttl")
 
     @staticmethod
     def plan(error: float = 0.001, probability: float = 0.01) -> CountMinPlan:
@@ -103,8 +105,8 @@ class CountMinSketch:
         Raises:
             TypeError, ValueError: an argument is not accepted, or the sketch would be too large.
         """
-        _check_share(error, "error", MIN_ERROR)
-        _check_share(probability, "probability", MIN_PROBABILITY)
+        check_number(error, "error", MIN_ERROR, MAX_SHARE)
+        check_number(probability, "probability", MIN_PROBABILITY, MAX_SHARE)
         found = CountMinPlan(math.ceil(math.e / error), math.ceil(math.log(1 / probability)))
         if found.bytes > MAX_BYTES:
             raise ValueError(
@@ -124,11 +126,11 @@ class CountMinSketch:
             TypeError, ValueError: an argument is not accepted.
             SketchMismatch: the sketch was created with another size.
         """
-        return run(connections.client(self.using), self._add([(item, count)]))[0]
+        return self._run(self._add([(item, count)]))[0]
 
     async def aadd(self, item: Item, count: int = 1) -> int:
         """See `add`."""
-        return (await arun(connections.aclient(self.using), self._add([(item, count)])))[0]
+        return (await self._arun(self._add([(item, count)])))[0]
 
     def add_many(self, items: Mapping[Item, int] | Iterable[Item]) -> list[int]:
         """Add to the counts of items and return their new estimates, 1,000 in each round trip; see `add`.
@@ -136,13 +138,11 @@ class CountMinSketch:
         Args:
             items: a mapping of items to what is added, or items of which one each is added.
         """
-        client = connections.client(self.using)
-        return [count for chunk in counted_chunks(items) for count in run(client, self._add(chunk))]
+        return [count for chunk in counted_chunks(items) for count in self._run(self._add(chunk))]
 
     async def aadd_many(self, items: Mapping[Item, int] | Iterable[Item]) -> list[int]:
         """See `add_many`."""
-        client = connections.aclient(self.using)
-        return [count for chunk in counted_chunks(items) for count in await arun(client, self._add(chunk))]
+        return [count for chunk in counted_chunks(items) for count in await self._arun(self._add(chunk))]
 
     def count(self, item: Item) -> int:
         """Return the estimate of an item: at least its count; 0 if there is no sketch.
@@ -150,46 +150,41 @@ class CountMinSketch:
         Raises:
             SketchMismatch: the sketch was created with another size.
         """
-        return run(connections.client(self.using), self._count([item]))[0]
+        return self._run(self._count([item]))[0]
 
     async def acount(self, item: Item) -> int:
         """See `count`."""
-        return (await arun(connections.aclient(self.using), self._count([item])))[0]
+        return (await self._arun(self._count([item])))[0]
 
     def count_many(self, items: Iterable[Item]) -> list[int]:
         """Return the estimates of items, 1,000 in each round trip; see `count`."""
-        client = connections.client(self.using)
-        return [count for chunk in _item_chunks(items) for count in run(client, self._count(chunk))]
+        return [count for chunk in _item_chunks(items) for count in self._run(self._count(chunk))]
 
     async def acount_many(self, items: Iterable[Item]) -> list[int]:
         """See `count_many`."""
-        client = connections.aclient(self.using)
-        return [count for chunk in _item_chunks(items) for count in await arun(client, self._count(chunk))]
+        return [count for chunk in _item_chunks(items) for count in await self._arun(self._count(chunk))]
 
     def info(self) -> CountMinInfo:
         """Return the size, the sum of all counts and the error that follows from it."""
-        return run(connections.client(self.using), self._info())
+        return self._run(self._info())
 
     async def ainfo(self) -> CountMinInfo:
         """See `info`."""
-        return await arun(connections.aclient(self.using), self._info())
+        return await self._arun(self._info())
 
-    def delete(self) -> None:
-        """Delete the sketch."""
-        run(connections.client(self.using), self._delete())
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"error": self.error, "probability": self.probability}
 
-    async def adelete(self) -> None:
-        """See `delete`."""
-        await arun(connections.aclient(self.using), self._delete())
-
-    def _key(self) -> str:
-        return keys.key("bloom", self.name, VERSION)
+    def _sketch(self) -> str:
+        return self._key(VERSION)
 
     def _add(self, pairs: Sequence[tuple[Item, int]]) -> Flow[list[int]]:
-        packed = b"".join(digest(item) + check_count(count).to_bytes(4, "big") for item, count in pairs)
+        packed = b"".join(
+            digest(item) + check_int(count, "count", 1, MAX_COUNT).to_bytes(4, "big") for item, count in pairs
+        )
         plan = self._plan
         reply: list[int] = yield INCREMENT(
-            sketch=self._key(), width=plan.width, depth=plan.depth, ttl_ms=self._ttl_ms, items=packed
+            sketch=self._sketch(), width=plan.width, depth=plan.depth, ttl_ms=self._ttl_ms, items=packed
         )
         if reply[0] == -1:
             self._check(*reply[1:])
@@ -197,21 +192,21 @@ class CountMinSketch:
 
     def _count(self, items: Sequence[Item]) -> Flow[list[int]]:
         parts = [part for item in items for place in self._places(item) for part in ("GET", "u32", place)]
-        reply: list[int] = yield Read("BITFIELD_RO", self._key(), "GET", "u32", 0, "GET", "u32", 32, *parts)
+        reply: list[int] = yield Read("BITFIELD_RO", self._sketch(), "GET", "u32", 0, "GET", "u32", 32, *parts)
         self._check(*reply[:2])
         counts, depth = reply[2:], self._plan.depth
         return [min(counts[start : start + depth]) for start in range(0, len(counts), depth)]
 
     def _info(self) -> Flow[CountMinInfo]:
-        reply = yield Read("BITFIELD_RO", self._key(), "GET", "u32", 0, "GET", "u32", 32, "GET", "i64", 64)
+        reply = yield Read("BITFIELD_RO", self._sketch(), "GET", "u32", 0, "GET", "u32", 32, "GET", "i64", 64)
         width, depth, total = reply
         self._check(width, depth)
         plan = self._plan
         size = plan.bytes if width else 0
         return CountMinInfo(self.name, plan.width, plan.depth, size, total, math.floor(self.error * total))
 
-    def _delete(self) -> Flow[None]:
-        yield Command("UNLINK", self._key(), retry=True)
+    def _delete(self) -> Flow[bool]:
+        return bool((yield Command("UNLINK", self._sketch(), retry=True)))
 
     def _check(self, width: int, depth: int) -> None:
         plan = self._plan
@@ -234,10 +229,3 @@ def _item_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Yield items, up to 1,000 together."""
     for chunk in counted_chunks(list(items) if isinstance(items, Mapping) else items):
         yield [item for item, _ in chunk]
-
-
-def _check_share(value: object, what: str, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, float | int):
-        raise TypeError(f"{what}={value!r}: expected a number.")
-    if not least <= value <= MAX_SHARE:
-        raise ValueError(f"{what}={value}: expected {least} to {MAX_SHARE}.")

@@ -27,16 +27,6 @@ class FilterMismatch(BloomError):
         self.given = given
 
 
-class FilterRebuildSuperseded(BloomError):
-    """Raised when a later rebuild of the filter started, or this one took too long between two chunks."""
-
-    def __init__(self, name: str, ttl_s: float) -> None:
-        super().__init__(
-            f"The rebuild of Bloom filter {name!r} was superseded by a later one, or paused longer than {ttl_s:.0f} s."
-        )
-        self.name = name
-
-
 class SketchMismatch(BloomError):
     """Raised when a count-min sketch or a top list was created with other parameters.
 

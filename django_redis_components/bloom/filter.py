@@ -7,30 +7,29 @@ import secrets
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
 from django_redis_components.bloom import plan as planning
-from django_redis_components.bloom.exceptions import FilterMismatch, FilterRebuildSuperseded
+from django_redis_components.bloom.exceptions import FilterMismatch
 from django_redis_components.bloom.hashing import DIGEST_BYTES, HEADER_BITS, Item, digest, digests, operands
 from django_redis_components.bloom.info import BloomInfo, describe
 from django_redis_components.bloom.plan import BloomPlan
-from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOAD, LOOK, SWAP
-from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.bloom.rebuilding import FilterRebuild
+from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOOK
+from django_redis_components.core.arguments import check_flag, check_iterable
 from django_redis_components.core.client import connections
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.instances import Instances
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.scripts import LuaScript
 
 #: Version of the hashes and of the layout: part of the keys.
 VERSION = "v1"
 #: Items of one call. Longer calls delay other clients of the server.
 CHUNK = 1_000
-#: Milliseconds for which a rebuild is kept after its last chunk.
-REBUILD_TTL_MS = 15 * 60 * 1_000
 
 #: Parts of the capacity after which a filter is looked at whether it is full; the same as in lua/shared/adding.lua.
 SHARE = 100
@@ -55,7 +54,7 @@ class KnownState(NamedTuple):
     keys: tuple[str, ...]
 
 
-class BloomFilter:
+class BloomFilter(DeletableComponent):
     """A set of items in about 10 bits each, at an error rate of 1 %.
 
     An item that was added is always found. An item that was not is found with a probability of at most `error_rate`.
@@ -74,23 +73,23 @@ class BloomFilter:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "bloom"
+    name_label = "filter name"
+    catalog_kind = "BloomFilter"
+
     def __init__(
-        self, name: str, capacity: int, error_rate: float = 0.01, *, scaling: bool = True, using: str = "default"
+        self, name: str, capacity: int, *, error_rate: float = 0.01, scaling: bool = True, using: str = "default"
     ) -> None:
-        self.name = keys.validate_name(name, "filter name")
+        super().__init__(name, using=using)
         planning.check(capacity, error_rate)
         self.capacity = capacity
         self.error_rate = float(error_rate)
         self.scaling = check_flag(scaling, "scaling")
-        self.using = using
         self._plans = planning.layers(capacity, self.error_rate, scaling=scaling)
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate}, scaling={scaling}"
         self._has_warned = False
         self._known: KnownState | None = None
         _filters.add(self)
-
-    def __repr__(self) -> str:
-        return f"<BloomFilter {self.name}>"
 
     @staticmethod
     def plan(capacity: int, error_rate: float = 0.01) -> BloomPlan:
@@ -106,21 +105,19 @@ class BloomFilter:
             FilterMismatch: the filter was created with other parameters.
             redis.exceptions.ConnectionError: the reply was lost; whether the item was new is not known.
         """
-        return run(connections.client(self.using), self._add_one(digest(item)))
+        return self._run(self._add_one(digest(item)))
 
     async def aadd(self, item: Item) -> bool:
         """See `add`."""
-        return await arun(connections.aclient(self.using), self._add_one(digest(item)))
+        return await self._arun(self._add_one(digest(item)))
 
     def add_many(self, items: Iterable[Item]) -> list[bool]:
         """Add items and return whether each was new; 1,000 in each round trip."""
-        client = connections.client(self.using)
-        return [is_new for chunk in _chunks(items) for is_new in run(client, self._add(chunk))]
+        return [is_new for chunk in _chunks(items) for is_new in self._run(self._add(chunk))]
 
     async def aadd_many(self, items: Iterable[Item]) -> list[bool]:
         """See `add_many`."""
-        client = connections.aclient(self.using)
-        return [is_new for chunk in _chunks(items) for is_new in await arun(client, self._add(chunk))]
+        return [is_new for chunk in _chunks(items) for is_new in await self._arun(self._add(chunk))]
 
     def contains(self, item: Item, *, default: bool = False) -> bool:
         """Return whether an item is in the filter; True may be wrong with the probability of `error_rate`.
@@ -128,82 +125,51 @@ class BloomFilter:
         Args:
             default: the answer while there is no filter: True where a filter that was lost must not hide items.
         """
-        return run(connections.client(self.using), self._contains_one(digest(item), default))
+        return self._run(self._contains_one(digest(item), default))
 
     async def acontains(self, item: Item, *, default: bool = False) -> bool:
         """See `contains`."""
-        return await arun(connections.aclient(self.using), self._contains_one(digest(item), default))
+        return await self._arun(self._contains_one(digest(item), default))
 
     def contains_many(self, items: Iterable[Item], *, default: bool = False) -> list[bool]:
         """Return for each item whether it is in the filter; see `contains`."""
-        client = connections.client(self.using)
-        return [found for chunk in _chunks(items) for found in run(client, self._contains(chunk, default))]
+        return [found for chunk in _chunks(items) for found in self._run(self._contains(chunk, default))]
 
     async def acontains_many(self, items: Iterable[Item], *, default: bool = False) -> list[bool]:
         """See `contains_many`."""
-        client = connections.aclient(self.using)
-        return [found for chunk in _chunks(items) for found in await arun(client, self._contains(chunk, default))]
+        return [found for chunk in _chunks(items) for found in await self._arun(self._contains(chunk, default))]
 
     def info(self) -> BloomInfo:
         """Return the number of items, the size and the expected error."""
-        return run(connections.client(self.using), self._info())
+        return self._run(self._info())
 
     async def ainfo(self) -> BloomInfo:
         """See `info`."""
-        return await arun(connections.aclient(self.using), self._info())
+        return await self._arun(self._info())
 
-    def rebuild(self, items: Iterable[Item]) -> None:
+    def rebuild(self, items: Iterable[Item]) -> int:
         """Replace the items, also of a filter with other parameters: the only way to remove items.
 
         The filter answers with its former items until the new ones are loaded. Items that are added meanwhile are in
         both.
 
+        Returns:
+            The number of items that were loaded.
+
         Raises:
-            FilterRebuildSuperseded: a later rebuild started.
+            RebuildSuperseded: a later rebuild has started, or this one paused for 15 minutes.
         """
-        client, generation = connections.client(self.using), secrets.token_hex(8)
-        run(client, self._begin(generation))
-        try:
-            for chunk in _chunks(items):
-                run(client, self._load(generation, chunk))
-            run(client, self._swap(generation))
-        except BaseException:
-            with suppress(RedisError):  # it expires anyway
-                run(client, self._delete("build", generation))
-            raise
+        return self._new_rebuild().run(connections.client(self.using), items)
 
-    async def arebuild(self, items: Iterable[Item] | AsyncIterable[Item]) -> None:
-        """See `rebuild`."""
-        client, generation = connections.aclient(self.using), secrets.token_hex(8)
-        await arun(client, self._begin(generation))
-        try:
-            chunk = b""
-            async for item in _each(items):
-                chunk += digest(item)
-                if len(chunk) == CHUNK * DIGEST_BYTES:
-                    await arun(client, self._load(generation, chunk))
-                    chunk = b""
-            await arun(client, self._load(generation, chunk))
-            await arun(client, self._swap(generation))
-        except BaseException:
-            with suppress(RedisError):
-                await arun(client, self._delete("build", generation))
-            raise
+    async def arebuild(self, items: Iterable[Item] | AsyncIterable[Item]) -> int:
+        """See `rebuild`; the iterable may be asynchronous."""
+        return await self._new_rebuild().arun(connections.aclient(self.using), items)
 
-    def delete(self) -> None:
-        """Delete the filter."""
-        client = connections.client(self.using)
-        for part in ("build", "meta"):
-            run(client, self._delete(part))
-
-    async def adelete(self) -> None:
-        """See `delete`."""
-        client = connections.aclient(self.using)
-        for part in ("build", "meta"):
-            await arun(client, self._delete(part))
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"capacity": self.capacity, "error_rate": self.error_rate, "scaling": self.scaling}
 
     def _base(self) -> str:
-        return keys.key("bloom", self.name, VERSION)
+        return self._key(VERSION)
 
     def _state(self, generation: bytes, layers: bytes, layout: bytes) -> KnownState:
         name, prefix = generation.decode(), f"{self._base()}:{generation.decode()}"
@@ -249,7 +215,7 @@ class BloomFilter:
         count = len(hashes) // DIGEST_BYTES
         reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
         if reply is None:
-            yield from self._create("meta", secrets.token_hex(8))
+            yield from self._create()
             reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
         if self._known is None:
             with suppress(RedisError):  # the next call tries again
@@ -300,64 +266,39 @@ class BloomFilter:
             logger.debug("Whether Bloom filter %r is full was not found out: %s", self.name, exc)
             return
         items = float(reply or 0)
-        if self.scaling or self._has_warned or not self._plans[0].is_exceeded_by(items):
+        if self.scaling or self._has_warned or not planning.is_exceeded(self._plans[0], items):
             return
         self._has_warned = True
         logger.warning(
             "Bloom filter %r has about %d items, more than its capacity of %d: its error rate is %.2g instead of %.2g."
             " Rebuild it with a larger capacity, or with scaling=True.",
-            self.name, items, self.capacity, self._plans[0].error_at(items), self.error_rate,
+            self.name, items, self.capacity, planning.expected_error(self._plans[0], items), self.error_rate,
         )  # fmt: skip
 
-    def _create(self, part: str, generation: str) -> Flow[None]:
-        yield CREATE(
-            base=self._base(),
-            part=part,
-            parameters=self._parameters,
-            generation=generation,
-            layout=planning.layout(self._plans),
-            ttl_ms=REBUILD_TTL_MS,
-        )
+    def _create(self) -> Flow[None]:
+        generation, layout = secrets.token_hex(8), planning.layout(self._plans)
+        yield CREATE(base=self._base(), parameters=self._parameters, generation=generation, layout=layout)
 
-    def _begin(self, generation: str) -> Flow[None]:
-        yield from self._create("build", generation)
+    def _new_rebuild(self) -> FilterRebuild:
+        self._record_use()
+        layout = planning.layout(self._plans)
+        return FilterRebuild(self.name, self._base(), self._parameters, layout, self._first_look)
 
-    def _load(self, generation: str, hashes: bytes) -> Flow[None]:
-        reply = yield LOAD(
-            base=self._base(),
-            generation=generation,
-            ttl_ms=REBUILD_TTL_MS,
-            look=self._first_look(),
-            items=hashes,
-        )
-        self._check_rebuild(reply)
-
-    def _swap(self, generation: str) -> Flow[None]:
-        reply = yield SWAP(base=self._base(), generation=generation)
-        self._check_rebuild(reply)
-
-    def _check_rebuild(self, reply: int) -> None:
-        if reply < 0:
-            raise FilterRebuildSuperseded(self.name, REBUILD_TTL_MS / 1_000)
-
-    def _delete(self, part: str, generation: str = "") -> Flow[None]:
-        yield DELETE(base=self._base(), part=part, generation=generation)
+    def _delete(self) -> Flow[bool]:
+        return bool((yield DELETE(base=self._base())))
 
     def _info(self) -> Flow[BloomInfo]:
         base = self._base()
-        [stored, *state], [rebuilding] = yield Batch(
-            [
-                Read("HMGET", f"{base}:meta", *META_FIELDS),
-                Read("HMGET", f"{base}:build", "generation"),
-            ]
+        [stored, *state], build = yield Batch(
+            [Read("HMGET", f"{base}:meta", *META_FIELDS), Read("GET", f"{base}:build")]
         )
         if stored is not None and stored.decode() != self._parameters:
             raise FilterMismatch(self.name, stored.decode(), self._parameters)
         if stored is None:
-            return describe(self, self._plans, [], is_rebuilding=rebuilding is not None)
+            return describe(self, self._plans, [], is_rebuilding=build is not None)
         known = self._state(*state)
         set_bits = yield Batch([Read("BITCOUNT", key, HEADER_BITS // 8, -1) for key in known.keys])
-        return describe(self, known.plans, set_bits, is_rebuilding=rebuilding is not None)
+        return describe(self, known.plans, set_bits, is_rebuilding=build is not None)
 
 
 def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:
@@ -377,17 +318,6 @@ def registered_filters() -> list[BloomFilter]:
 
 def _chunks(items: Iterable[Item]) -> Iterator[bytes]:
     """Yield the hashes of items, those of up to 1,000 together."""
-    if isinstance(items, str | bytes):
-        raise TypeError(f"items={items!r}: expected an iterable of items.")
-    source = iter(items)
+    source = iter(check_iterable(items, "items"))
     while chunk := digests(islice(source, CHUNK)):
         yield chunk
-
-
-async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterable[Item]:
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-    else:
-        for item in items:
-            yield item

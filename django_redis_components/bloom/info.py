@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.plan import BloomPlan, estimated_items, is_exceeded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def describe(
         capacity=declared.capacity,
         error_rate=declared.error_rate,
         scaling=declared.scaling,
-        items=round(sum(plan.items_of(bits) for plan, bits in used)),
+        items=round(sum(estimated_items(plan, bits) for plan, bits in used)),
         layers=len(used),
         bytes=sum(plan.bytes for plan, _ in used),
         fill=newest / last.bits,
         expected_error=1 - math.prod(1 - (bits / plan.bits) ** plan.hashes for plan, bits in used),
-        is_over_capacity=len(used) == len(plans) and last.is_exceeded_by(last.items_of(newest)),
+        is_over_capacity=len(used) == len(plans) and is_exceeded(last, estimated_items(last, newest)),
         is_rebuilding=is_rebuilding,
     )

@@ -7,6 +7,8 @@ import itertools
 import math
 from collections.abc import Iterable
 
+from django_redis_components.core.arguments import check_int, check_number
+
 #: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
 MAX_BITS = 2**29
 #: Layers that a filter may get.
@@ -36,20 +38,23 @@ class BloomPlan:
         """Size of the layer in bytes."""
         return self.bits // 8
 
-    def items_of(self, set_bits: int) -> float:
-        """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
-        return -self.bits / self.hashes * math.log(1 - min(set_bits, self.bits - 1) / self.bits)
 
-    def is_exceeded_by(self, items: float) -> bool:
-        """Return whether there are more items than the capacity, by more than an estimate from the bits may err.
+def estimated_items(plan: BloomPlan, set_bits: int) -> float:
+    """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
+    return -plan.bits / plan.hashes * math.log(1 - min(set_bits, plan.bits - 1) / plan.bits)
 
-        The standard error of the estimate is 0.2 to 0.7 times the square root of their number.
-        """
-        return items > self.capacity + 2 * math.sqrt(self.capacity)
 
-    def error_at(self, items: float) -> float:
-        """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
-        return (1 - math.exp(-self.hashes * items / self.bits)) ** self.hashes
+def is_exceeded(plan: BloomPlan, items: float) -> bool:
+    """Return whether there are more items than the capacity, by more than an estimate from the bits may err.
+
+    The standard error of the estimate is 0.2 to 0.7 times the square root of their number.
+    """
+    return items > plan.capacity + 2 * math.sqrt(plan.capacity)
+
+
+def expected_error(plan: BloomPlan, items: float) -> float:
+    """Return the expected error rate with this many items: (1 - e^(-kn/m))^k."""
+    return (1 - math.exp(-plan.hashes * items / plan.bits)) ** plan.hashes
 
 
 def plan(capacity: int, error_rate: float) -> BloomPlan:
@@ -101,14 +106,8 @@ def check(capacity: object, error_rate: object) -> None:
     Raises:
         TypeError, ValueError: one is not accepted.
     """
-    if isinstance(capacity, bool) or not isinstance(capacity, int):
-        raise TypeError(f"capacity={capacity!r}: expected an integer.")
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity}: expected at least 1 item.")
-    if isinstance(error_rate, bool) or not isinstance(error_rate, float | int):
-        raise TypeError(f"error_rate={error_rate!r}: expected a number.")
-    if not MIN_ERROR <= error_rate <= MAX_ERROR:
-        raise ValueError(f"error_rate={error_rate}: expected {MIN_ERROR} to {MAX_ERROR}.")
+    check_int(capacity, "capacity", 1)
+    check_number(error_rate, "error_rate", MIN_ERROR, MAX_ERROR)
 
 
 def _plan(capacity: int, error_rate: float) -> BloomPlan:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from django_redis_components.bloom.counting import check_count, counted_chunks
+from django_redis_components.bloom.counting import MAX_COUNT, counted_chunks
 from django_redis_components.bloom.exceptions import SketchMismatch
 from django_redis_components.bloom.scripts import INCREMENT_TOP, READ_TOP
-from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+from django_redis_components.core.arguments import check_int, check_text
+from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 
 #: Version of the layout: part of the keys.
@@ -51,7 +52,7 @@ class TopKInfo:
     max_error: int
 
 
-class TopK:
+class TopK(DeletableComponent):
     """The `k` most frequent items.
 
     With m counters each item that occurred more often than 1/m of all is in the list, and no count is too large by more
@@ -63,7 +64,7 @@ class TopK:
         name: name of the list.
         k: length of the answer, 1 to 10,000.
         counters: k to 100,000, some 200 bytes each; ten for each item of the answer if None.
-        timeout: seconds, or a timedelta, for which the list is kept after each addition; None: until `delete`.
+        ttl: seconds, or a timedelta, for which the list is kept after each addition; None: until `delete`.
         using: connection alias.
 
     The parameters are stored with the list. A list of the same name with others raises `SketchMismatch`.
@@ -72,25 +73,25 @@ class TopK:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "bloom"
+    name_label = "list name"
+    catalog_kind = "TopK"
+
     def __init__(
         self,
         name: str,
         k: int,
         *,
         counters: int | None = None,
-        timeout: Seconds | None = None,
+        ttl: Seconds | None = None,
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "list name")
-        self.using = using
-        self.k = _check_whole(k, "k", 1, MAX_COUNTERS // COUNTERS_PER_ITEM)
+        super().__init__(name, using=using)
+        self.k = check_int(k, "k", 1, MAX_COUNTERS // COUNTERS_PER_ITEM)
         chosen = k * COUNTERS_PER_ITEM if counters is None else counters
-        self.counters = _check_whole(chosen, "counters", k, MAX_COUNTERS)
+        self.counters = check_int(chosen, "counters", k, MAX_COUNTERS)
         self._parameters = f"counters={self.counters}"
-        self._ttl_ms = 0 if timeout is None else to_ms(timeout, "timeout")
-
-    def __repr__(self) -> str:
-        return f"<TopK {self.name}>"
+        self._ttl_ms = 0 if ttl is None else to_ms(ttl, "ttl")
 
     def add(self, item: str | int | UUID, count: int = 1) -> int:
         """Add to the count of an item and return it.
@@ -105,11 +106,11 @@ class TopK:
             TypeError, ValueError: an argument is not accepted.
             SketchMismatch: the list was created with another number of counters.
         """
-        return run(connections.client(self.using), self._add([(item, count)]))[0]
+        return self._run(self._add([(item, count)]))[0]
 
     async def aadd(self, item: str | int | UUID, count: int = 1) -> int:
         """See `add`."""
-        return (await arun(connections.aclient(self.using), self._add([(item, count)])))[0]
+        return (await self._arun(self._add([(item, count)])))[0]
 
     def add_many(self, items: Mapping[str | int | UUID, int] | Iterable[str | int | UUID]) -> list[int]:
         """Add to the counts of items and return them, 1,000 in each round trip; see `add`.
@@ -117,50 +118,43 @@ class TopK:
         Args:
             items: a mapping of items to what is added, or items of which one each is added.
         """
-        client = connections.client(self.using)
-        return [count for chunk in counted_chunks(items) for count in run(client, self._add(chunk))]
+        return [count for chunk in counted_chunks(items) for count in self._run(self._add(chunk))]
 
     async def aadd_many(self, items: Mapping[str | int | UUID, int] | Iterable[str | int | UUID]) -> list[int]:
         """See `add_many`."""
-        client = connections.aclient(self.using)
-        return [count for chunk in counted_chunks(items) for count in await arun(client, self._add(chunk))]
+        return [count for chunk in counted_chunks(items) for count in await self._arun(self._add(chunk))]
 
-    def top(self, count: int | None = None) -> list[TopItem]:
+    def top(self, *, limit: int | None = None) -> list[TopItem]:
         """Return the items with the largest counts, the largest first.
 
         Args:
-            count: up to the number of counters; `k` if None.
+            limit: up to the number of counters; `k` if None.
 
         Raises:
             SketchMismatch: the list was created with another number of counters.
         """
-        return run(connections.client(self.using), self._top(count))
+        return self._run(self._top(limit))
 
-    async def atop(self, count: int | None = None) -> list[TopItem]:
+    async def atop(self, *, limit: int | None = None) -> list[TopItem]:
         """See `top`."""
-        return await arun(connections.aclient(self.using), self._top(count))
+        return await self._arun(self._top(limit))
 
     def info(self) -> TopKInfo:
         """Return the sum of all counts, and the largest error."""
-        return run(connections.client(self.using), self._info())
+        return self._run(self._info())
 
     async def ainfo(self) -> TopKInfo:
         """See `info`."""
-        return await arun(connections.aclient(self.using), self._info())
+        return await self._arun(self._info())
 
-    def delete(self) -> None:
-        """Delete the list."""
-        run(connections.client(self.using), self._delete())
-
-    async def adelete(self) -> None:
-        """See `delete`."""
-        await arun(connections.aclient(self.using), self._delete())
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"k": self.k, "counters": self.counters}
 
     def _base(self) -> str:
-        return keys.key("bloom", self.name, VERSION)
+        return self._key(VERSION)
 
     def _add(self, pairs: Sequence[tuple[str | int | UUID, int]]) -> Flow[list[int]]:
-        items = [part for item, count in pairs for part in (_text(item), check_count(count))]
+        items = [part for item, count in pairs for part in (_text(item), check_int(count, "count", 1, MAX_COUNT))]
         reply: list[int] = yield INCREMENT_TOP(
             base=self._base(),
             parameters=self._parameters,
@@ -172,8 +166,8 @@ class TopK:
             self._check(reply[1])
         return reply
 
-    def _top(self, count: int | None) -> Flow[list[TopItem]]:
-        number = self.k if count is None else _check_whole(count, "count", 1, self.counters)
+    def _top(self, limit: int | None) -> Flow[list[TopItem]]:
+        number = self.k if limit is None else check_int(limit, "limit", 1, self.counters)
         reply = yield READ_TOP(base=self._base(), parameters=self._parameters, number=number)
         if reply and reply[0] == -1:
             self._check(reply[1])
@@ -196,9 +190,9 @@ class TopK:
         max_error = int(float(smallest[1])) if used >= self.counters else 0
         return TopKInfo(self.name, self.counters, used, int(total or 0), max_error)
 
-    def _delete(self) -> Flow[None]:
+    def _delete(self) -> Flow[bool]:
         base = self._base()
-        yield Command("UNLINK", f"{base}:counts", f"{base}:errors", f"{base}:meta", retry=True)
+        return bool((yield Command("UNLINK", f"{base}:counts", f"{base}:errors", f"{base}:meta", retry=True)))
 
     def _check(self, stored: bytes | int) -> None:
         text = stored.decode() if isinstance(stored, bytes) else str(stored)
@@ -209,19 +203,4 @@ class TopK:
 def _text(item: object) -> str:
     if isinstance(item, bool) or not isinstance(item, str | int | UUID):
         raise TypeError(f"item={item!r}: expected str, int or UUID.")
-    text = str(item)
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise ValueError(f"item={item!r}: expected text that UTF-8 can encode.") from None
-    if not 1 <= size <= MAX_ITEM_BYTES:
-        raise ValueError(f"item={text[:40]!r}: {size} bytes, expected 1 to {MAX_ITEM_BYTES}.")
-    return text
-
-
-def _check_whole(value: object, what: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what}={value!r}: expected an integer.")
-    if not least <= value <= most:
-        raise ValueError(f"{what}={value}: expected {least:,} to {most:,}.")
-    return value
+    return check_text(str(item), "item", max_bytes=MAX_ITEM_BYTES)

@@ -20,7 +20,7 @@ leasing/            leases, FIFO waiting and renewal for locks and semaphores
 decorators          decorators that run a function inside a context manager
 name_templates      names of decorated calls, as templates over their arguments
 registry            the names that decorators use, for the dashboard
-discovery           what is called after the `tasks` modules were imported
+discovery           the modules `indexes` and `tasks` of the site's apps
 circuit_breaker     skipping Redis after failures
 outage_log          log messages about an outage
 flushing            data for the dashboard that a thread sends once a second

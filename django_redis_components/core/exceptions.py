@@ -72,6 +72,21 @@ class UnsupportedServer(RedisComponentsError):
         self.address = address
 
 
+class RebuildSuperseded(RedisComponentsError):
+    """A rebuild was discarded: a later one started, or it paused too long. The data from before it stay in use.
+
+    Attributes:
+        name: of what was rebuilt: an index, a filter, ranges.
+    """
+
+    def __init__(self, label: str, name: str, ttl_s: float) -> None:
+        super().__init__(
+            f"The rebuild of {label} {name!r} was discarded: a later one started, {ttl_s:.0f} s passed between two"
+            " chunks, or the server removed its keys."
+        )
+        self.name = name
+
+
 class TryLater(RedisComponentsError):
     """Asks the worker to run the current task again later (``on_conflict="delay"``). Outside a task it is an error.
 

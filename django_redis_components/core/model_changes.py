@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
@@ -26,6 +26,8 @@ MAX_ATTEMPTS = 10
 CHECK_TTL_MS = 90 * 86_400 * 1_000
 
 logger = guarded_logger("django_redis_components")
+
+T = TypeVar("T")
 
 
 class ModelChanges:
@@ -267,6 +269,31 @@ def chunks(source: Iterator[Any], size: int = CHUNK) -> Iterator[list[Any]]:
     """Yield lists of up to `size` items."""
     while chunk := list(islice(source, size)):
         yield chunk
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drift(Generic[T]):
+    """The differences between an index and its model, as ids: strings, or `ScopedId` of an index of autocomplete.
+
+    Attributes:
+        objects: objects that were compared.
+        missing: objects that are not in the index and should be.
+        stale: what differs from its object, or what a structure of the index has lost: it may not be found.
+        extra: what has no object, or is in a scope that its object is not in.
+    """
+
+    objects: int = 0
+    missing: tuple[T, ...] = ()
+    stale: tuple[T, ...] = ()
+    extra: tuple[T, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.ids)
+
+    @property
+    def ids(self) -> tuple[T, ...]:
+        """All that differ."""
+        return (*self.missing, *self.stale, *self.extra)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class AnalyticsSettings:
     #: salt that changes each day ("hash" and "hash:day"), week or month.
     visitor_identity: str = _option("hash", one_of("user", "cookie", "hash", "hash:day", "hash:week", "hash:month"))
     #: Dotted path of a function that returns the country of an address, such as
-    #: "django_redis_components.aggregation.country_of"; None: countries are not counted.
+    #: "django_redis_components.geoip.country_of"; None: countries are not counted.
     country: str | None = _option(None, optional(text))
     #: Path prefixes that the middleware does not count.
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
@@ -191,14 +191,18 @@ class AnalyticsSettings:
 class AggregationSettings:
     """`REDIS_COMPONENTS["AGGREGATION"]`."""
 
-    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
-    mmdb: str | None = _option(None, optional(path), os.fspath)
-    #: The connection of the ranges that `country_of` reads, and of the aggregators that the dashboard shows.
-    using: str = _option("default", text)
-    #: Names of the aggregators that the dashboard shows, up to two.
-    aggregators: tuple[str, ...] = _option(("visits",), strings, tuple, strict=names)
     #: TTL of daily counts and of the marks of counted files in seconds, from the last write.
     ttl_s: float = _duration(400 * 86_400.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class GeoIpSettings:
+    """`REDIS_COMPONENTS["GEOIP"]`."""
+
+    #: Path of a database file of places (``.mmdb``); None: the ranges that `manage.py load_ip_ranges` has loaded.
+    mmdb: str | None = _option(None, optional(path), os.fspath)
+    #: The connection of the ranges that `country_of` reads.
+    using: str = _option("default", text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,6 +331,7 @@ class Settings:
     aggregation: AggregationSettings = dataclasses.field(
         default_factory=AggregationSettings, metadata={"section": AggregationSettings}
     )
+    geoip: GeoIpSettings = dataclasses.field(default_factory=GeoIpSettings, metadata={"section": GeoIpSettings})
     ratelimits: RateLimitsSettings = dataclasses.field(
         default_factory=RateLimitsSettings, metadata={"section": RateLimitsSettings}
     )

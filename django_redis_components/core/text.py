@@ -113,7 +113,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-#: Places of a match in a text: at its start, at the start of a word, and inside a run of Han characters.
+#: Positions of a match in a text: at its start, at the start of a word, and inside a run of Han characters.
 START, WORD, INSIDE = 0, 1, 2
 
 
@@ -136,31 +136,31 @@ def folded_words(text: str, limit: int) -> list[str]:
         text: any text.
         limit: the most strings to return.
     """
-    return list(folded_places(text, limit))
+    return list(folded_positions(text, limit))
 
 
-def folded_places(text: str, limit: int) -> dict[str, int]:
-    """Return what `folded_words` returns, each with the first place at which it starts.
+def folded_positions(text: str, limit: int) -> dict[str, int]:
+    """Return what `folded_words` returns, each with the first position at which it starts.
 
-    ``folded_places("北京 anna", 8) == {"北京 anna": START, "京 anna": INSIDE, "anna": WORD}``
+    ``folded_positions("北京 anna", 8) == {"北京 anna": START, "京 anna": INSIDE, "anna": WORD}``
     """
     found = {fold(text): START}
-    for start, place in _words(text):
+    for start, position in _words(text):
         if len(found) >= limit:
             break
         words = fold(text[start:])
-        found[words] = min(place, found.get(words, place))
+        found[words] = min(position, found.get(words, position))
     found.pop("", None)
     return found
 
 
 def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | None:
-    """Return start and end, in characters, of the first place of a text that starts with a folded prefix; None without.
+    """Return start and end, in characters, of the first part of a text that starts with a folded prefix; None without.
 
     ``match_span("Émile Zola", "zo") == (6, 8)``
 
     Args:
-        limit: places that are looked at.
+        limit: positions that are looked at.
     """
     if not folded:
         return None
@@ -183,7 +183,7 @@ def _typed(match: re.Match[str]) -> str:
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    """Return the offsets at which words start, and the place of each: WORD or INSIDE."""
+    """Return the offsets at which words start, and the position of each: WORD or INSIDE."""
     starts = []
     inside = after_han = False
     for at, character in enumerate(text):

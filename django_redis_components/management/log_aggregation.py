@@ -22,6 +22,7 @@ from django_redis_components.aggregation.log_files import LogFile
 from django_redis_components.aggregation.log_lines import LogFormat
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.geoip import GeoIpError
 from django_redis_components.management.progress import Advance
 
 #: Errors of one file, which do not stop the others.
@@ -96,7 +97,8 @@ class LogCounter:
         Raises:
             WorkerDied: a process was killed.
             CountingFailed: the key function has raised an error.
-            AggregationError, redis.exceptions.RedisError: no file can be counted; see `LogAggregator.add_file`.
+            AggregationError, GeoIpError, redis.exceptions.RedisError: no file can be counted; see
+                `LogAggregator.add_file`.
         """
         reports = {path: FileReport(path) for path in paths}
         jobs = list(_jobs_of(reports))
@@ -119,7 +121,7 @@ class LogCounter:
             )
         except _FILE_ERRORS as exc:
             return FileReport(job.path, error=_text(exc))
-        except (AggregationError, RedisError):
+        except (AggregationError, GeoIpError, RedisError):
             raise
         except Exception as exc:
             raise CountingFailed(f"{job.path}: {type(exc).__name__}: {safe_text(exc)}") from exc

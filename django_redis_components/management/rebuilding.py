@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
+from django_redis_components.core.model_changes import Drift
 from django_redis_components.management.base import add_common
 from django_redis_components.management.progress import progress
 
@@ -27,6 +29,12 @@ def add_arguments(parser: CommandParser) -> None:
 def shown(ids: Sequence[str]) -> str:
     """Return the first ids as text."""
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
+
+
+def examples_of(drift: Drift[Any]) -> str:
+    """Return the first differences of each kind as text."""
+    kinds = {"missing": drift.missing, "stale": drift.stale, "extra": drift.extra}
+    return "; ".join(f"{kind} {shown(list(map(str, ids)))}" for kind, ids in kinds.items() if ids)
 
 
 def progress_of(name: str, objects: QuerySet) -> AbstractContextManager[Callable[[int], object]]:  # type: ignore[type-arg]

@@ -20,7 +20,7 @@ SORTED_BYTES = 6
 #: A number, or a text whose first six bytes are compared.
 SortValue = int | float | str
 #: Longitude and latitude in degrees, in this order, as in GEOADD.
-Place = tuple[float, float]
+Point = tuple[float, float]
 #: Largest absolute values of a place, of GEOADD, and of a distance in kilometers.
 MAX_LONGITUDE, MAX_LATITUDE, MAX_KILOMETERS = 180, 85, 20_000
 #: Names of orders that are no sort values.
@@ -130,7 +130,7 @@ def sort_name(name: str) -> str:
     return keys.validate_name(name, "name of a sort value")
 
 
-def check_place(place: object, what: str) -> Place:
+def check_point(place: object, what: str) -> Point:
     """Return longitude and latitude.
 
     Raises:

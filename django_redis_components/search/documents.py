@@ -9,10 +9,10 @@ from typing import Any
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.search.arguments import (
     MAX_SORTS,
-    Place,
+    Point,
     SortValue,
     check_id,
-    check_place,
+    check_point,
     facet_values,
     sort_name,
     sort_score,
@@ -31,12 +31,12 @@ COMPARED = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """A document; see `SearchIndex.index`."""
+    """A document; see `SearchIndex.add`."""
 
     text: Text
-    facets: Mapping[str, str | Iterable[str]]
-    sort_values: Mapping[str, SortValue]
-    location: Place | None = None
+    facets: Mapping[str, str | Iterable[str]] = dataclasses.field(default_factory=dict)
+    sort_values: Mapping[str, SortValue] = dataclasses.field(default_factory=dict)
+    location: Point | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class EncodedDocument:
     words: CountedWords
     facets: list[str]
     scores: dict[str, float]
-    place: Place | None
+    place: Point | None
 
     @property
     def record(self) -> str:
@@ -67,21 +67,23 @@ class EncodedDocument:
 
     def call(self, root: str, *, force: bool = False) -> Call:
         """Return the call that writes the document; with `force` also if it is stored already."""
+        return INDEX(root=root, force=int(force), **self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the scripts that write the document."""
         longitude, latitude = self.place or ("", "")
         pairs = [part for name, score in self.scores.items() for part in (name, repr(score))]
         pairs += [part for term, frequency in self.terms.items() for part in (term, f"{frequency:g}")]
-        return INDEX(
-            root=root,
-            id=self.id,
-            record=self.record,
-            facets=self.listed_facets,
-            length=f"{self.words.length:g}",
-            longitude=longitude,
-            latitude=latitude,
-            force=int(force),
-            counts=len(self.scores),
-            pairs=pairs,
-        )
+        return {
+            "id": self.id,
+            "record": self.record,
+            "facets": self.listed_facets,
+            "length": f"{self.words.length:g}",
+            "longitude": longitude,
+            "latitude": latitude,
+            "counts": len(self.scores),
+            "pairs": pairs,
+        }
 
 
 def encode(id: str | int | Any, document: Document, words: CountedWords) -> EncodedDocument:
@@ -93,7 +95,7 @@ def encode(id: str | int | Any, document: Document, words: CountedWords) -> Enco
     if len(document.sort_values) > MAX_SORTS:
         raise ValueError(f"{len(document.sort_values)} sort values: at most {MAX_SORTS} are accepted.")
     scores = {sort_name(name): sort_score(value, name) for name, value in document.sort_values.items()}
-    place = None if document.location is None else check_place(document.location, "location")
+    place = None if document.location is None else check_point(document.location, "location")
     return EncodedDocument(check_id(id), words, facet_values(document.facets), scores, place)
 
 

@@ -8,7 +8,7 @@ import unicodedata
 
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.snippets import Match, snippet_window
-from django_redis_components.search.tokens import is_spaceless, query_terms, terms, units, word_spans
+from django_redis_components.search.tokens import is_spaceless, query_terms, stored_term, terms, units, word_spans
 
 #: Characters of a text that are looked at.
 MAX_TEXT_CHARS = 100_000
@@ -57,6 +57,9 @@ def _matches(text: str, parsed: ParsedQuery) -> list[Match]:
     for start, end, word in word_spans(text):
         if is_spaceless(word):
             found += _in_run(text[start:end], start, word, groups)
+            if start_of_word and is_spaceless(start_of_word):
+                found += _beginnings(text[start:end], start, word, start_of_word, last)
+                found.sort(key=lambda match: match.start)
         elif (known := next((term for term in terms(word) if term in groups), None)) is not None:
             found.append(Match(start, end, groups[known]))
         elif start_of_word and word.startswith(start_of_word):
@@ -75,6 +78,26 @@ def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[Mat
         if pair in groups:
             found.append(Match(ends[at], ends[at + 2], groups[pair]))
     return sorted(found, key=lambda match: match.start)
+
+
+def _beginnings(run: str, start: int, word: str, typed: str, group: int) -> list[Match]:
+    """Return the matches of a last word that is incomplete: the letters that were typed of Hangul.
+
+    As in a search, the last two characters may go on: 한ㄱ and 한구 are beginnings of 한국.
+    """
+    open_letters = stored_term("".join(units(typed)[-2:]))
+    characters, shown = units(word), units(run)
+    letters = list(map(stored_term, characters))
+    if len(characters) != len(shown) or letters == characters:  # folding changed the length, or the run has no Hangul
+        return []
+    ends = list(itertools.accumulate(map(len, shown), initial=start))
+    found = []
+    for at in range(len(letters)):
+        for count in (1, 2, 3):
+            if "".join(letters[at : at + count]).startswith(open_letters):
+                found.append(Match(ends[at], ends[min(at + count, len(letters))], group))
+                break
+    return found
 
 
 def _merged(matches: list[Match], start: int, end: int) -> list[tuple[int, int]]:

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
-from uuid import UUID, uuid4
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
 
-from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, arun, run
+from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.search.arguments import Order, Place, SortValue, check_id, check_weight
+from django_redis_components.search.arguments import Order, Point, SortValue, check_id, check_weight
 from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
 from django_redis_components.search.page import SearchPage
 from django_redis_components.search.query import ParsedQuery, parse
-from django_redis_components.search.query_log import QueryStats, log_query, read_stats
-from django_redis_components.search.rebuilding import finish_rebuild, renew_rebuild, start_rebuild
+from django_redis_components.search.query_log import QueryStats, log_keys, log_query, read_stats
+from django_redis_components.search.rebuilding import SearchRebuild, drop_generations
 from django_redis_components.search.request import SearchRequest
-from django_redis_components.search.scripts import LIST_IDS, MEASURE, REMOVE
+from django_redis_components.search.scripts import DELETE, LIST_IDS, MEASURE, REMOVE
 from django_redis_components.search.tokens import stop_words_of, words
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
 VERSION = "v3"
-#: Documents whose ids are read at a time, and documents that a rebuild writes at a time.
-SCAN_COUNT, REBUILD_CHUNK = 200, 100
+#: Documents whose ids are read at a time.
+SCAN_COUNT = 200
 
 #: Types of an id; it is returned as a string.
 Id = str | int | UUID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SearchSize:
-    """The size of an index.
+class SearchInfo:
+    """The state of an index.
 
     Attributes:
         terms: different terms of all documents.
@@ -53,7 +51,7 @@ class SearchSize:
     has_old_data: bool
 
 
-class SearchIndex:
+class SearchIndex(DeletableComponent):
     """An inverted index of documents.
 
     Args:
@@ -71,6 +69,10 @@ class SearchIndex:
         ValueError, TypeError: an argument is not accepted.
     """
 
+    component = "search"
+    name_label = "index name"
+    catalog_kind = "SearchIndex"
+
     def __init__(
         self,
         name: str,
@@ -83,8 +85,7 @@ class SearchIndex:
         log_queries: bool = True,
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "index name")
-        self.using = using
+        super().__init__(name, using=using)
         self.fields = {field: check_weight(weight, field) for field, weight in (fields or {}).items()}
         given = frozenset[str]() if language is None else stop_words_of(language)
         self._stop_words = given | {word for each in stop_words for word in words(each)}
@@ -95,17 +96,14 @@ class SearchIndex:
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
 
-    def __repr__(self) -> str:
-        return f"<SearchIndex {self.name}>"
-
-    def index(
+    def add(
         self,
         id: Id,
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
-        location: Place | None = None,
-        **sort_values: SortValue,
+        location: Point | None = None,
+        sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
         """Add or replace a document.
 
@@ -114,34 +112,32 @@ class SearchIndex:
             text: the text, or a text for each of the index's fields. The first 10,000 words are indexed.
             facets: values by facet: ``{"kind": "blade", "color": ["red", "blue"]}``.
             location: longitude and latitude in degrees.
-            sort_values: numbers, or texts whose first six bytes decide, that `search` can order by.
+            sort_values: numbers, or texts whose first six bytes decide, by the names that `search` can order by.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        run(connections.client(self.using), self._index(id, Document(text, facets or {}, sort_values, location)))
+        self._run(self._add(id, Document(text, facets or {}, sort_values or {}, location)))
 
-    async def aindex(
+    async def aadd(
         self,
         id: Id,
         text: Text,
         *,
         facets: Mapping[str, str | Iterable[str]] | None = None,
-        location: Place | None = None,
-        **sort_values: SortValue,
+        location: Point | None = None,
+        sort_values: Mapping[str, SortValue] | None = None,
     ) -> None:
-        """See `index`."""
-        await arun(
-            connections.aclient(self.using), self._index(id, Document(text, facets or {}, sort_values, location))
-        )
+        """See `add`."""
+        await self._arun(self._add(id, Document(text, facets or {}, sort_values or {}, location)))
 
     def remove(self, id: Id) -> None:
         """Remove a document. An unknown id is ignored."""
-        run(connections.client(self.using), self._remove(id))
+        self._run(self._remove(id))
 
     async def aremove(self, id: Id) -> None:
         """See `remove`."""
-        await arun(connections.aclient(self.using), self._remove(id))
+        await self._arun(self._remove(id))
 
     def search(
         self,
@@ -151,10 +147,10 @@ class SearchIndex:
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
-        near: Place | None = None,
+        near: Point | None = None,
         within: float = 50,
         page: int = 1,
-        page_size: int = 20,
+        per_page: int = 20,
     ) -> SearchPage:
         """Return a page of the documents that match.
 
@@ -177,12 +173,13 @@ class SearchIndex:
             near: longitude and latitude of a place; only documents around it are found.
             within: kilometers around the place.
             page: from 1 to 1,000.
-            page_size: from 1 to 200.
+            per_page: from 1 to 200.
 
         Raises:
             ValueError, TypeError: an argument is not accepted.
         """
-        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, per_page)
+        self._record_use()
         return run(connections.page_client(self.using), self._search(request))
 
     async def asearch(
@@ -193,74 +190,68 @@ class SearchIndex:
         filters: Mapping[str, str] | None = None,
         facets: Sequence[str] = (),
         prefix: bool = False,
-        near: Place | None = None,
+        near: Point | None = None,
         within: float = 50,
         page: int = 1,
-        page_size: int = 20,
+        per_page: int = 20,
     ) -> SearchPage:
         """See `search`."""
-        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, page_size)
+        request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, per_page)
+        self._record_use()
         return await arun(connections.apage_client(self.using), self._search(request))
 
-    def clear(self) -> None:
-        """Remove all documents, with what a lost write has left. Documents that are indexed meanwhile stay."""
-        run(connections.client(self.using), self._clear())
-
-    async def aclear(self) -> None:
-        """See `clear`."""
-        await arun(connections.aclient(self.using), self._clear())
-
-    def rebuild(self, documents: Iterable[tuple[Id, Document]]) -> int:
+    def rebuild(self, items: Iterable[tuple[Id, Document]]) -> int:
         """Replace the whole index by documents, and return their number.
 
-        Searches use the old documents until all are written. `index` and `remove` of others meanwhile are kept, unless
-        the document follows later in `documents`. An exception leaves the old documents.
+        Searches use the old documents until all are written. What `add` and `remove` write meanwhile is kept: it is
+        newer than what the rebuild loads. So read the data while iterating, not before. If the iterable raises, the
+        index is unchanged.
 
         Args:
-            documents: ids and documents; each is indexed as by `index`.
+            items: ids and documents; each is indexed as by `add`.
 
         Raises:
-            SearchError: a later rebuild has started, or no document came for 15 minutes.
+            RebuildSuperseded: a later rebuild has started, or no document came for 15 minutes.
         """
-        return run(connections.client(self.using), self._rebuild(documents))
+        return self._new_rebuild().run(connections.client(self.using), items)
 
-    async def arebuild(self, documents: Iterable[tuple[Id, Document]]) -> int:
-        """See `rebuild`."""
-        return await arun(connections.aclient(self.using), self._rebuild(documents))
+    async def arebuild(self, items: Iterable[tuple[Id, Document]] | AsyncIterable[tuple[Id, Document]]) -> int:
+        """See `rebuild`; the iterable may be asynchronous."""
+        return await self._new_rebuild().arun(connections.aclient(self.using), items)
 
-    def size(self) -> SearchSize:
-        """Return the number of documents, different terms and words."""
-        return run(connections.client(self.using), self._size())
+    def info(self) -> SearchInfo:
+        """Return the number of documents, terms and words, and whether a rebuild is running."""
+        return self._run(self._info())
 
-    async def asize(self) -> SearchSize:
-        """See `size`."""
-        return await arun(connections.aclient(self.using), self._size())
+    async def ainfo(self) -> SearchInfo:
+        """See `info`."""
+        return await self._arun(self._info())
 
     def count(self) -> int:
         """Return the number of documents."""
-        return run(connections.client(self.using), self._count())
+        return self._run(self._count())
 
     async def acount(self) -> int:
         """See `count`."""
-        return await arun(connections.aclient(self.using), self._count())
+        return await self._arun(self._count())
 
     def query_stats(self) -> QueryStats:
         """Return the slowest queries, and those that found nothing, of this week and the last.
 
         Searches with `prefix` or `filters` that find nothing are not counted.
         """
-        return run(connections.client(self.using), read_stats(self._root()))
+        return self._run(read_stats(self._root()))
 
     async def aquery_stats(self) -> QueryStats:
         """See `query_stats`."""
-        return await arun(connections.aclient(self.using), read_stats(self._root()))
+        return await self._arun(read_stats(self._root()))
 
     def parse(self, query: str, *, prefix: bool = False) -> ParsedQuery:
         """Return what a query means, for tests and for explanations."""
         return parse(query, self._stop_words, self._synonyms, prefix=prefix)
 
     def _root(self) -> str:
-        return keys.key("search", self.name, VERSION)
+        return self._key(VERSION)
 
     def write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> None:
         """Write documents by id, in one round trip; remove those that are None.
@@ -268,7 +259,7 @@ class SearchIndex:
         Args:
             force: whether the postings of a document are written again that is stored already.
         """
-        run(connections.client(self.using), self._write_many(documents, force=force))
+        self._run(self._write_many(documents, force=force))
 
     def find_differences(self, documents: Mapping[str, Document | None]) -> dict[str, bool]:
         """Compare documents by id, None for one that should not exist, with what is stored.
@@ -277,38 +268,18 @@ class SearchIndex:
             The ids that differ, each with whether a document is stored.
         """
         expected = {id_: self._encode(id_, document) if document else None for id_, document in documents.items()}
-        return run(connections.client(self.using), differences(self._root(), expected))
+        return self._run(differences(self._root(), expected))
 
     def scan_ids(self) -> Iterator[list[str]]:
         """Yield the ids of all documents, some at a time. An id may be yielded twice."""
-        cursor, client = 0, connections.client(self.using)
+        cursor = 0
         while True:
-            cursor, ids = run(client, self._list_ids(cursor))
+            cursor, ids = self._run(self._list_ids(cursor))
             yield [id_.decode(errors="replace") for id_ in ids]
             if not cursor:
                 return
 
-    @contextmanager
-    def rebuilding(self) -> Iterator[Callable[[], None]]:
-        """Build a new generation of the index: at its end, what was written in the block replaces all other documents.
-
-        Searches use the old generation until then. Writes of others during the block are kept. An exception in the
-        block leaves the old generation. The block gets a function that it must call every 15 minutes: a rebuild that
-        is not renewed, because its process was killed, is abandoned.
-
-        Raises:
-            SearchError: a later rebuild has started, or this one was abandoned. The function raises it too.
-        """
-        client, token = connections.client(self.using), uuid4().hex
-        run(client, start_rebuild(self._root(), token))
-        try:
-            yield lambda: run(client, renew_rebuild(self._root(), self.name, token))
-        except BaseException:
-            run(client, self._finish(token, keep=False))
-            raise
-        run(client, self._finish(token, keep=True))
-
-    def _index(self, id: Id, document: Document) -> Flow[None]:
+    def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
 
     def _write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> Flow[None]:
@@ -324,27 +295,16 @@ class SearchIndex:
         following, ids = yield LIST_IDS(root=self._root(), cursor=cursor, count=SCAN_COUNT)
         return int(following), ids
 
-    def _finish(self, token: str, *, keep: bool) -> Flow[None]:
-        yield from finish_rebuild(self._root(), self.name, token, keep=keep)
+    def _new_rebuild(self) -> SearchRebuild:
+        self._record_use()
+        return SearchRebuild(self.name, self._root(), self._encode)
 
-    def _rebuild(self, documents: Iterable[tuple[Id, Document]]) -> Flow[int]:
-        token, source, count = uuid4().hex, iter(documents), 0
-        yield from start_rebuild(self._root(), token)
-        try:
-            while some := list(islice(source, REBUILD_CHUNK)):
-                yield from self._write_many({check_id(id_): document for id_, document in some})
-                yield from renew_rebuild(self._root(), self.name, token)
-                count += len(some)
-        except Exception:
-            yield from self._finish(token, keep=False)
-            raise
-        yield from self._finish(token, keep=True)
-        return count
-
-    def _clear(self) -> Flow[None]:
-        token = uuid4().hex
-        yield from start_rebuild(self._root(), token)
-        yield from self._finish(token, keep=True)
+    def _delete(self) -> Flow[bool]:
+        root = self._root()
+        has_documents = yield DELETE(root=root)
+        yield from drop_generations(root)
+        yield Command("UNLINK", *log_keys(root), retry=True)
+        return bool(has_documents)
 
     def _encode(self, id: Id, document: Document) -> EncodedDocument:
         counted = count_words(self._parts(document.text), self.fields, self._stop_words)
@@ -367,11 +327,11 @@ class SearchIndex:
         yield REMOVE(root=self._root(), id=check_id(id))
 
     def _count(self) -> Flow[int]:
-        return (yield from self._size()).documents
+        return (yield from self._info()).documents
 
-    def _size(self) -> Flow[SearchSize]:
+    def _info(self) -> Flow[SearchInfo]:
         documents, terms_, length, is_rebuilding, has_old_data = yield MEASURE(root=self._root())
-        return SearchSize(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
+        return SearchInfo(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
 
     def _search(self, request: SearchRequest) -> Flow[SearchPage]:
         parsed = self.parse(request.query, prefix=request.prefix)
@@ -381,15 +341,15 @@ class SearchIndex:
         started_at = time.perf_counter()
         page = request.result(parsed, (yield call))
         if self._logs_queries:
-            found_nothing = not page.total and not request.prefix and not request.filters
+            found_nothing = not page.paginator.count and not request.prefix and not request.filters
             seconds = time.perf_counter() - started_at
             yield from log_query(self._root(), request.query, seconds, found_nothing=found_nothing)
         return page
 
 
-def size_flow(index: SearchIndex) -> Flow[SearchSize]:
+def info_flow(index: SearchIndex) -> Flow[SearchInfo]:
     """Return the flow that measures an index in one call."""
-    return index._size()
+    return index._info()
 
 
 def stats_flow(index: SearchIndex) -> Flow[QueryStats]:

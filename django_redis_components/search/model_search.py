@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from django.db import models, router
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
+    Drift,
     ModelChanges,
     chunks,
     key_of,
@@ -22,7 +22,7 @@ from django_redis_components.core.model_changes import (
     write_newest,
 )
 from django_redis_components.core.protocol import run
-from django_redis_components.search.arguments import Place, SortValue, check_id
+from django_redis_components.search.arguments import Point, SortValue, check_id
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.index import SearchIndex
@@ -31,38 +31,17 @@ from django_redis_components.search.page import SearchPage
 _searches: dict[str, ModelSearch] = {}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SearchDrift:
-    """The differences between a search index and its model, as ids.
-
-    Attributes:
-        objects: objects that were compared.
-        missing: objects without a document.
-        stale: documents whose words, facets, sort values or location differ from their objects, or that a structure of
-            the index has lost: a search may not find them by all of these.
-        extra: documents without an object.
-    """
-
-    objects: int
-    missing: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.missing or self.stale or self.extra)
-
-
 class ModelSearch:
     """A search index of a model. Declare a subclass, and register it.
 
     Attributes:
         model: the model.
         name: name of the index; by default that of the model, such as ``"shop.item"``.
-        text: weights of attributes or methods with text, by name.
+        fields: weights of attributes or methods with text, by name.
         facets: names of attributes or methods with a value, or several.
         sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds.
         location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None.
-        fields, relations: as for `ModelIndex` of autocomplete.
+        watch_fields, relations: as for `ModelIndex` of autocomplete.
         language, synonyms: as for `SearchIndex`.
 
     Objects are indexed after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
@@ -74,11 +53,11 @@ class ModelSearch:
 
     model: type[models.Model]
     name: str = ""
-    text: Mapping[str, float]
+    fields: Mapping[str, float]
     facets: Sequence[str] = ()
     sort_values: Sequence[str] = ()
     location: str = ""
-    fields: Sequence[str] = ()
+    watch_fields: Sequence[str] = ()
     relations: Sequence[str] = ()
     language: str | None = "en"
     synonyms: Mapping[str, Sequence[str]] | None = None
@@ -88,26 +67,26 @@ class ModelSearch:
         model = getattr(kind, "model", None)
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{kind.__name__}.model is {model!r}: expected a model.")
-        if not isinstance(getattr(kind, "text", None), Mapping) or not kind.text:
-            raise TypeError(f"{kind.__name__}.text: expected weights by name, such as {{'title': 3}}.")
-        for what in ("facets", "sort_values", "fields", "relations"):
+        if not isinstance(getattr(kind, "fields", None), Mapping) or not kind.fields:
+            raise TypeError(f"{kind.__name__}.fields: expected weights by name, such as {{'title': 3}}.")
+        for what in ("facets", "sort_values", "watch_fields", "relations"):
             if isinstance(getattr(self, what), str):
                 raise TypeError(f"{kind.__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         self.name = kind.name or model._meta.label_lower
         self.index = SearchIndex(
-            self.name, fields=self.text, language=self.language, synonyms=self.synonyms, using=using
+            self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
         )
         self.changes = ModelChanges(
             f"Search {self.name}",
             model,
-            self.fields,
+            self.watch_fields,
             self.relations,
             self._follow,
             "manage.py rebuild_search --repair",
         )
 
     def __repr__(self) -> str:
-        return f"<ModelSearch {self.name}>"
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def queryset(self) -> models.QuerySet[Any]:
         """The objects that are indexed; all by default."""
@@ -118,10 +97,10 @@ class ModelSearch:
         if obj is None:
             return None
         return Document(
-            {name: _text(value_of(obj, name)) for name in self.text},
+            {name: _text(value_of(obj, name)) for name in self.fields},
             {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
             {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
-            _place(value_of(obj, self.location)) if self.location else None,
+            _point(value_of(obj, self.location)) if self.location else None,
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
@@ -155,23 +134,16 @@ class ModelSearch:
             self._update(keys, using or router.db_for_write(self.model))
 
     def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
-        """Replace the whole index by the objects of the database; return the number of objects.
+        """Replace the whole index by the objects of the database; return the number of documents.
 
         Searches use the old documents until all are written. Changes during the rebuild are kept.
 
         Raises:
-            SearchError: a later rebuild has started, or this one paused for 15 minutes.
+            RebuildSuperseded: a later rebuild has started, or this one paused for 15 minutes.
         """
-        count = 0
-        with self.index.rebuilding() as renew:
-            for some in chunks(self.queryset().values_list("pk", flat=True).iterator(chunk_size=CHUNK)):
-                self._update(some, router.db_for_write(self.model))
-                renew()
-                count += len(some)
-                progress(len(some))
-        return count
+        return self.index.rebuild(self._documents(progress))
 
-    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> SearchDrift:
+    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> Drift[str]:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
         missing, stale, count = [], [], 0
         extra: list[str] = []
@@ -185,24 +157,31 @@ class ModelSearch:
         for ids in self.index.scan_ids():
             without = [id_ for id_, obj in self._objects_of(ids).items() if obj is None]
             extra += self._differing({id_: None for id_, obj in self._objects_of(without).items() if obj is None})
-        drift = SearchDrift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
-        self._store_check(count, len(drift.missing) + len(drift.stale) + len(drift.extra))
+        drift = Drift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
+        self._store_check(count, len(drift.ids))
         return drift
 
-    def repair(self, drift: SearchDrift) -> None:
+    def repair(self, drift: Drift[str]) -> None:
         """Index what the drift names as the database has it now; rebuild an index that has no document right.
 
         Then a structure of the index was lost, and postings of former documents may be left, which only a rebuild
         removes.
 
         Raises:
-            SearchError: objects changed again and again, or a later rebuild has started.
+            SearchError: objects changed again and again.
+            RebuildSuperseded: a later rebuild has started.
         """
         if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
             self.rebuild()
         else:
-            self._update_ids([*drift.missing, *drift.stale, *drift.extra], force=True)
+            self._update_ids(drift.ids, force=True)
         self._store_check(drift.objects, 0)
+
+    def _documents(self, progress: Callable[[int], object]) -> Iterator[tuple[Any, Document]]:
+        objects = self.queryset().using(router.db_for_write(self.model))
+        for some in chunks(objects.iterator(chunk_size=CHUNK)):
+            yield from ((obj.pk, document) for obj in some if (document := self.document(obj)))
+            progress(len(some))
 
     def _follow(self, keys: Sequence[Any], using: str) -> None:
         with connections.page_attempt(self.index.using):
@@ -245,7 +224,7 @@ class ModelSearch:
 
 
 def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
-    """Register a search index of a model, and follow the model; call it in `AppConfig.ready()`.
+    """Register a search index of a model, and follow the model; call it in the module `indexes` of an installed app.
 
     A second registration of a name replaces the first.
     """
@@ -287,7 +266,7 @@ def _sort_value(value: Any) -> SortValue:
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else float(value)
 
 
-def _place(value: Any) -> Place | None:
+def _point(value: Any) -> Point | None:
     if value is None:
         return None
     longitude, latitude = (value.x, value.y) if hasattr(value, "x") else value

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cached_property
 from math import ceil
+from typing import Any, NoReturn
+
+from django.core.paginator import Page, Paginator
 
 from django_redis_components.search.highlighting import TextPart, highlight
 from django_redis_components.search.query import ParsedQuery
@@ -26,44 +30,77 @@ class Hit:
     score: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SearchPage:
-    """A page of a result.
+class SearchPaginator(Paginator):  # type: ignore[type-arg]
+    """The pages of a result, as Django's `Paginator`; they are read by further searches.
 
     Attributes:
-        hits: the documents, the first first.
-        total: documents in the result.
+        count: documents in the result.
+        per_page: documents of a page.
+        num_pages: number of pages, of the first 1,000 documents; 1 if nothing was found.
+    """
+
+    def __init__(self, count: int, per_page: int) -> None:
+        super().__init__((), per_page)
+        self._count = count
+
+    @cached_property
+    def count(self) -> int:
+        """See the class."""
+        return self._count
+
+    @cached_property
+    def num_pages(self) -> int:
+        """See the class."""
+        return max(1, ceil(min(self._count, MAX_SHOWN) / self.per_page))
+
+    def page(self, number: Any) -> NoReturn:
+        """Raise TypeError: a page is read by `SearchIndex.search` with `page`."""
+        raise TypeError(f"Page {number} of a search: search again with page={number}.")
+
+
+class SearchPage(Page[Hit]):
+    """A page of a result. It is a page of Django, also for templates; its `paginator` has the number of documents.
+
+    Attributes:
+        object_list: the documents, the first first.
+        number: of the page, from 1.
+        paginator: its `count` is the number of documents in the result, `num_pages` that of the pages of the first
+            1,000, and `per_page` that of the documents of a page.
         is_partial: whether more documents may match: a word is in so many that only the first were ranked, or the query
             has too many words; see `ParsedQuery.dropped`. Or facets were counted in the first documents only, because
             they have too many values.
-        number: of the page, from 1.
-        size: documents of a page.
         facets: for each facet that was asked for, its values with the number of documents, at most 50.
         query: what was searched.
     """
 
-    hits: tuple[Hit, ...]
-    total: int
-    is_partial: bool
-    number: int
-    size: int
-    facets: dict[str, dict[str, int]]
-    query: ParsedQuery
+    object_list: Sequence[Hit]
+
+    def __init__(
+        self,
+        object_list: Sequence[Hit],
+        number: int,
+        paginator: SearchPaginator,
+        *,
+        is_partial: bool,
+        facets: dict[str, dict[str, int]],
+        query: ParsedQuery,
+    ) -> None:
+        super().__init__(object_list, number, paginator)
+        self.is_partial = is_partial
+        self.facets = facets
+        self.query = query
+
+    def __repr__(self) -> str:
+        return f"<SearchPage {self.number} of {self.paginator.num_pages}>"
+
+    def previous_page_number(self) -> int:
+        """Return the number of the page before; of a page after the last one, that of the last one."""
+        return self.paginator.validate_number(min(self.number - 1, self.paginator.num_pages))
 
     @property
     def ids(self) -> list[str]:
         """The ids of the documents."""
-        return [hit.id for hit in self.hits]
-
-    @property
-    def pages(self) -> int:
-        """Number of pages, of the first 1,000 documents."""
-        return ceil(min(self.total, MAX_SHOWN) / self.size)
-
-    @property
-    def has_next(self) -> bool:
-        """Whether there is another page."""
-        return self.number < self.pages
+        return [hit.id for hit in self.object_list]
 
     def highlight(self, text: str, max_chars: int | None = None) -> tuple[TextPart, ...]:
         """Return the parts of a text, those that match the query marked.
@@ -72,9 +109,3 @@ class SearchPage:
             max_chars: length of a snippet around the matches; None for the whole text.
         """
         return highlight(text, self.query, max_chars)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)

@@ -85,6 +85,12 @@ def read_stats(base: str) -> Flow[QueryStats]:
     )
 
 
+def log_keys(base: str) -> list[str]:
+    """Return the keys of the log, for deletion."""
+    week = _week()
+    return [_key(base, kind, each) for kind in ("slow", "empty") for each in (week - 2, week - 1, week)]
+
+
 def _key(base: str, kind: str, week: int) -> str:
     return f"{base}:{kind}:{week}"
 

@@ -1,54 +1,66 @@
-"""Replacing the data of an index by a new generation. See `lua/shared/generations.lua`."""
+"""The steps of the rebuild of an index: see `core.rebuild`, and for its data `lua/shared/generations.lua`."""
 
 from __future__ import annotations
 
-from django_redis_components.core.protocol import Flow
-from django_redis_components.search.exceptions import SearchError
+from collections.abc import Callable
+from typing import Any
+
+from django_redis_components.core.protocol import Batch, Flow
+from django_redis_components.core.rebuild import TTL_MS, Rebuild
+from django_redis_components.search.documents import Document, EncodedDocument
 from django_redis_components.search.scripts import (
     DROP_GENERATION,
-    FINISH_REBUILD,
-    RENEW_REBUILD,
-    START_REBUILD,
-    SUPERSEDED,
+    REBUILD_ABANDON,
+    REBUILD_BEGIN,
+    REBUILD_LOAD,
+    REBUILD_SWAP,
 )
 
 #: Keys that one call deletes.
-DROP_COUNT = 500
-#: TTL of a rebuild in milliseconds, renewed with each chunk: a killed one is written to so long.
-TTL_MS = 15 * 60 * 1_000
+DROP_LIMIT = 500
 
 
-def start_rebuild(root: str, token: str) -> Flow[None]:
-    """Start a generation that is written beside the one that is read."""
-    yield START_REBUILD(root=root, token=token, ttl_ms=TTL_MS)
+class SearchRebuild(Rebuild[tuple[Any, Document]]):
+    """The rebuild of an index from ids and documents.
 
-
-def renew_rebuild(root: str, name: str, token: str) -> Flow[None]:
-    """Renew a rebuild of an index, so that it is not abandoned.
-
-    Raises:
-        SearchError: a later rebuild has started, or this one was abandoned.
+    Args:
+        name: name of the index, for errors.
+        root: prefix of its keys.
+        encode: encodes an id and a document.
     """
-    code = yield RENEW_REBUILD(root=root, token=token, ttl_ms=TTL_MS)
-    if code < 0:
-        raise _not_replaced(name, code)
+
+    chunk_size = 100
+
+    def __init__(self, name: str, root: str, encode: Callable[[Any, Document], EncodedDocument]) -> None:
+        super().__init__("search index", name)
+        self._root = root
+        self._encode = encode
+
+    def begin(self) -> Flow[Any]:
+        """See the base class."""
+        return (yield REBUILD_BEGIN(root=self._root, token=self.token, ttl_ms=TTL_MS))
+
+    def load(self, chunk: list[tuple[Any, Document]]) -> Flow[Any]:
+        """See the base class."""
+        arguments = [self._encode(id_, document).arguments() for id_, document in chunk]
+        calls = [REBUILD_LOAD(root=self._root, token=self.token, ttl_ms=TTL_MS, **each) for each in arguments]
+        return min((yield Batch(calls)))
+
+    def swap(self) -> Flow[int]:
+        """See the base class."""
+        count: int = yield REBUILD_SWAP(root=self._root, token=self.token)
+        if count >= 0:
+            yield from drop_generations(self._root)
+        return count
+
+    def abandon(self) -> Flow[Any]:
+        """See the base class."""
+        ended: int = yield REBUILD_ABANDON(root=self._root, token=self.token)
+        yield from drop_generations(self._root)
+        return ended
 
 
-def finish_rebuild(root: str, name: str, token: str, *, keep: bool) -> Flow[None]:
-    """Read the new generation from now on, or abandon it, and delete the other one.
-
-    Raises:
-        SearchError: the generation should be kept, but a later rebuild has started, or this one was abandoned.
-    """
-    code = yield FINISH_REBUILD(root=root, token=token, keep=int(keep))
-    while (yield DROP_GENERATION(root=root, limit=DROP_COUNT)):
+def drop_generations(root: str) -> Flow[None]:
+    """Delete the data of generations that are not read any more, in bounded steps."""
+    while (yield DROP_GENERATION(root=root, limit=DROP_LIMIT)):
         pass
-    if keep and code < 0:
-        raise _not_replaced(name, code)
-
-
-def _not_replaced(name: str, code: int) -> SearchError:
-    reason = (
-        "a later rebuild has started" if code == SUPERSEDED else f"no document came for {TTL_MS / 60_000:g} minutes"
-    )
-    return SearchError(f"Search index {name!r} was not replaced: {reason}.")

@@ -10,9 +10,9 @@ from typing import Any
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
-    Place,
+    Point,
     check_kilometers,
-    check_place,
+    check_point,
     check_whole,
     counted_facets,
     facet_of,
@@ -21,12 +21,12 @@ from django_redis_components.search.arguments import (
     orders_of,
     sections_of,
 )
-from django_redis_components.search.page import MAX_SHOWN, Hit, SearchPage
+from django_redis_components.search.page import MAX_SHOWN, Hit, SearchPage, SearchPaginator
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.scripts import SEARCH
 
 #: Documents of a page, and pages.
-MAX_PAGE_SIZE, MAX_PAGES = 200, 1_000
+MAX_PER_PAGE, MAX_PAGES = 200, 1_000
 #: Documents that one search ranks if their words are in more.
 MAX_CANDIDATES = 5_000
 #: Results of an index that are stored.
@@ -42,10 +42,10 @@ class SearchRequest:
     filters: Mapping[str, str] | None
     facets: Sequence[str]
     prefix: bool
-    near: Place | None
+    near: Point | None
     within: float
     page: int
-    page_size: int
+    per_page: int
 
     def call(self, root: str, parsed: ParsedQuery, ttl_ms: int) -> Call:
         """Return the call of the script.
@@ -54,11 +54,11 @@ class SearchRequest:
             TypeError, ValueError: an argument is not accepted.
         """
         check_whole(self.page, "page", MAX_PAGES)
-        check_whole(self.page_size, "page_size", MAX_PAGE_SIZE)
+        check_whole(self.per_page, "per_page", MAX_PER_PAGE)
         orders = orders_of(self.order_by, has_place=self.near is not None)
         filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
         facets = counted_facets(self.facets)
-        longitude, latitude = ("", "") if self.near is None else map(repr, check_place(self.near, "near"))
+        longitude, latitude = ("", "") if self.near is None else map(repr, check_point(self.near, "near"))
         within_km = repr(check_kilometers(self.within))
         identity = repr(
             (dataclasses.replace(parsed, dropped=()), filters, orders, longitude, latitude, longitude and within_km)
@@ -68,8 +68,8 @@ class SearchRequest:
             result=hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
             reuse=int(self.page > 1),
             ttl_ms=ttl_ms,
-            first=(self.page - 1) * self.page_size,
-            count=self.page_size,
+            first=(self.page - 1) * self.per_page,
+            count=self.per_page,
             max_candidates=MAX_CANDIDATES,
             max_shown=MAX_SHOWN,
             max_results=MAX_RESULTS,
@@ -82,7 +82,7 @@ class SearchRequest:
 
     def empty(self, parsed: ParsedQuery) -> SearchPage:
         """Return the page of a query without words."""
-        return SearchPage((), 0, False, self.page, self.page_size, {name: {} for name in self.facets}, parsed)
+        return self._page((), 0, facets={name: {} for name in self.facets}, is_partial=False, query=parsed)
 
     def result(self, parsed: ParsedQuery, reply: Any) -> SearchPage:
         """Return the page of a reply."""
@@ -93,7 +93,10 @@ class SearchRequest:
             for id_, score in zip(found[::2], found[1::2], strict=True)
         )
         is_partial = bool(partial or parsed.dropped)
-        return SearchPage(hits, total, is_partial, self.page, self.page_size, dict(map(_facet_counts, counts)), parsed)
+        return self._page(hits, total, is_partial=is_partial, facets=dict(map(_facet_counts, counts)), query=parsed)
+
+    def _page(self, hits: Sequence[Hit], count: int, **details: Any) -> SearchPage:
+        return SearchPage(hits, self.page, SearchPaginator(count, self.per_page), **details)
 
 
 def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:

@@ -33,10 +33,12 @@ SEARCH = _script(
 MEASURE = _script("measure")
 LIST_IDS = _script("list_ids", args=("cursor", "count"))
 READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"))
-START_REBUILD = _script("start_rebuild", args=("token", "ttl_ms"))
-RENEW_REBUILD = _script("renew_rebuild", args=("token", "ttl_ms"))
-FINISH_REBUILD = _script("finish_rebuild", args=("token", "keep"))
+REBUILD_BEGIN = _script("rebuild_begin", args=("token", "ttl_ms"))
+REBUILD_LOAD = _script(
+    "rebuild_load",
+    args=("token", "ttl_ms", "id", "record", "facets", "length", "longitude", "latitude", "counts", "pairs*"),
+)
+REBUILD_SWAP = _script("rebuild_swap", args=("token",))
+REBUILD_ABANDON = _script("rebuild_abandon", args=("token",))
 DROP_GENERATION = _script("drop_generation", args=("limit",))
-
-#: Reply of the rebuild scripts when a later rebuild has started. Below it: the rebuild was abandoned.
-SUPERSEDED = -1
+DELETE = _script("delete")

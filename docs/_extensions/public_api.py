@@ -33,6 +33,7 @@ MODULES = {
     "analytics": "Analytics",
     "bloom": "Bloom filters",
     "files": "File channels",
+    "geoip": "IP geolocation",
     "aggregation": "Aggregation",
     "messaging": "Messaging",
     "testing": "Testing",
@@ -40,7 +41,7 @@ MODULES = {
     "contrib.opentelemetry": "OpenTelemetry",
     "contrib.drf": "Django REST framework",
     "contrib.django_tasks": "Django's Tasks framework",
-    "core.exceptions": "Base exceptions",
+    "exceptions": "Base exceptions",
 }
 
 

@@ -14,10 +14,8 @@ class MarketConfig(AppConfig):
         from django.db.models.signals import post_delete
 
         from django_redis_components.dashboard import register_panel
-        from example_project.market import contacts, panels, sale_chats, searching
+        from example_project.market import panels, sale_chats
 
-        contacts.register()
-        searching.register()
         register_panel(panels.SalesPanel)
         post_delete.connect(sale_chats.delete_with_item, sender="market.Item")
         post_delete.connect(sale_chats.erase_member, sender="market.Member")

@@ -7,7 +7,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from django_redis_components import autocomplete
 from django_redis_components.autocomplete import ModelIndex, RecentList
 from example_project.market.models import Member
 
@@ -24,7 +23,7 @@ class Contacts(ModelIndex):
     model = Member
     name = INDEX
     terms = ("username",)
-    fields = ("name", "username", "is_active")
+    watch_fields = ("name", "username", "is_active")
 
     def queryset(self) -> QuerySet[Member]:
         return Member.objects.filter(is_active=True)
@@ -34,11 +33,6 @@ class Contacts(ModelIndex):
 
     def recents(self, request: HttpRequest) -> RecentList:
         return recents_of(request.user)
-
-
-def register() -> None:
-    """Register the index."""
-    autocomplete.register(Contacts)
 
 
 def recents_of(member: Any) -> RecentList:

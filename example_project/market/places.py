@@ -14,7 +14,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.aggregation import OTHER, UNKNOWN, IpLookup, LogAggregator, RangesInfo
+from django_redis_components.aggregation import OTHER, LogAggregator
+from django_redis_components.geoip import UNKNOWN, IpLookup, RangesInfo
 from django_redis_components.locks import lock
 from example_project import access_log
 from example_project.market.content.visitors import RANGES

@@ -17,20 +17,15 @@ class Items(ModelSearch):
 
     model = Item
     name = "items"
-    text = {"title": 3, "description": 1}
+    fields = {"title": 3, "description": 1}
     facets = ("kind",)
     sort_values = ("price", "listed_at")
-    fields = ("title", "description", "kind", "price", "listed_at")
+    watch_fields = ("title", "description", "kind", "price", "listed_at")
     language = "en"
     synonyms = {"boot": ["boots"], "lantern": ["lamp"], "lamp": ["lantern"]}
 
     def queryset(self) -> QuerySet[Item]:
         return Item.objects.select_related("seller", "buyer")
-
-
-def register() -> ModelSearch:
-    """Register the index."""
-    return search.register(Items)
 
 
 def items() -> ModelSearch:

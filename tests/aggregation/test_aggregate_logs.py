@@ -18,8 +18,9 @@ import psutil
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, LogEntry, Place
+from django_redis_components.aggregation import LogAggregator, LogEntry
 from django_redis_components.core.decompression import zstd_module
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.aggregation.logs import DAYS, plain_count, write_log
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
@@ -120,7 +121,7 @@ def test_large_file_is_divided_among_processes(
 
 
 def test_countries_are_counted_by_default_and_bad_lines_reported(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = write_log(tmp_path / "access.log", 500)
 
     result, errors = aggregate(log)
@@ -287,11 +288,11 @@ def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_se
     assert "Is a directory." in str(raised.value)
     assert counted() == plain_count(good.read_text())
     with pytest.raises(CommandError, match="not a regular file, but a pipe or a device"):
-        aggregate(tmp_path / "fifo.log", "--by", "path", "--forget")
+        aggregate(tmp_path / "fifo.log", "--by", "path", "--recount")
 
 
 def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = tmp_path / "access.log"
     log.write_text(write_log(tmp_path / "x.log", 50).read_text().replace(" - - [", "x - - ["))
 
@@ -305,7 +306,7 @@ def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server
 
 
 def test_lines_behind_a_prefix_are_counted_at_their_places(redis_server: Store, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     log = tmp_path / "access.log"
     request = ' - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1\n'
     before = ["", "Nov 25 10:00:00 web1 nginx: ", "2026-11-25T10:00:00Z stdout F ", "nginx_1 | "]
@@ -333,7 +334,7 @@ def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: 
     log = write_log(tmp_path / "access.log", 50)
     aggregate(log, "--by", "path")
 
-    assert aggregate(log, "--by", "path", "--forget")[0] == {"forgotten": 1}
+    assert aggregate(log, "--by", "path", "--recount")[0] == {"to_recount": 1}
     aggregate(log, "--by", "path")
     assert counted().total() == 2 * plain_count(log.read_text()).total()
     with pytest.raises(CommandError, match=r"Nothing was removed. No terminal to ask for confirmation; pass --yes."):

@@ -16,17 +16,15 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.aggregation import (
-    IpLookup,
-    IpRange,
     KeyMismatch,
     LogAggregator,
     LogEntry,
     LogFileChanged,
     NoRangesLoaded,
-    Place,
     PlaceKey,
 )
 from django_redis_components.core.decompression import zstd_module
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.aggregation.logs import DAYS, by_path, lines, plain_count, write_log
 from tests.support import Proxy, Store, run_async, run_together
 
@@ -45,7 +43,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def visits() -> LogAggregator:
-    return LogAggregator("visits", by_path)
+    return LogAggregator("visits", key=by_path)
 
 
 def counted(visits: LogAggregator) -> Counter[tuple[date, str]]:
@@ -198,7 +196,7 @@ def test_two_callers_on_one_file_count_each_line_once(
 
 @pytest.mark.usefixtures("small_parts")
 def test_lost_replies_double_nothing(proxy: Proxy, tmp_path: Path) -> None:
-    visits = LogAggregator("visits", by_path, using="proxied")
+    visits = LogAggregator("visits", key=by_path, using="proxied")
     log = write_log(tmp_path / "access.log", 300)
     proxy.drop_random(0.2, seed=7)
 
@@ -217,7 +215,7 @@ def test_lost_replies_double_nothing(proxy: Proxy, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_parts")
 def test_lost_reply_is_repeated_and_the_report_is_exact(proxy: Proxy, tmp_path: Path) -> None:
-    visits = LogAggregator("visits", by_path, using="proxied")
+    visits = LogAggregator("visits", key=by_path, using="proxied")
     log = write_log(tmp_path / "access.log", 100)
     proxy.drop_next_reply(after=b"2026101", times=3)
 
@@ -326,7 +324,7 @@ def test_rewritten_file_raises_and_is_counted_after_it_was_forgotten(
 
     with pytest.raises(LogFileChanged, match="truncated or rewritten with the same first lines"):
         visits.add_file(log)
-    visits.forget_file(log)
+    visits.recount_file(log)
 
     report = visits.add_file(log)
     assert report.lines + report.bad == 120
@@ -412,7 +410,7 @@ def test_places_are_not_counted_without_ranges(redis_server: Store, tmp_path: Pa
 def test_places_are_not_counted_if_a_load_of_an_earlier_version_has_left_no_ranges(
     redis_server: Store, tmp_path: Path
 ) -> None:
-    base = f"{redis_server.prefix}:aggregation:{{default}}:ip"
+    base = f"{redis_server.prefix}:geoip:{{default}}"
     redis_server.raw.hset(base, mapping={"generation": "a", "ranges": 0, "blocks": 0, "source": "", "loaded_at": 1})
 
     with pytest.raises(NoRangesLoaded):
@@ -421,7 +419,7 @@ def test_places_are_not_counted_if_a_load_of_an_earlier_version_has_left_no_rang
 
 def test_places_are_not_counted_if_the_ranges_are_removed_meanwhile(redis_server: Store, tmp_path: Path) -> None:
     places = IpLookup(source="ranges")
-    places.load([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
+    places.rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US"))])
     visits = LogAggregator("places")
     log = write_log(tmp_path / "access.log", 50)
 
@@ -442,9 +440,9 @@ def test_counts_of_another_key_are_refused(redis_server: Store, visits: LogAggre
     )
 
     with pytest.raises(KeyMismatch, match=f"^{re.escape(problem)}$"):
-        LogAggregator("visits", lambda entry: str(entry.status), key_name="status").add_file(log)
+        LogAggregator("visits", key=lambda entry: str(entry.status), key_name="status").add_file(log)
 
-    renamed = LogAggregator("visits", lambda entry: entry.path, key_name="tests.aggregation.logs.by_path")
+    renamed = LogAggregator("visits", key=lambda entry: entry.path, key_name="tests.aggregation.logs.by_path")
     assert renamed.add_file(log).lines == 1
 
 
@@ -456,7 +454,7 @@ def test_async_counting_reads_the_file_outside_of_the_event_loop(redis_server: S
         return entry.path
 
     async def scene() -> None:
-        await LogAggregator("visits", key_of_a_thread).aadd_file(write_log(tmp_path / "access.log", 50))
+        await LogAggregator("visits", key=key_of_a_thread).aadd_file(write_log(tmp_path / "access.log", 50))
         assert threading.current_thread() not in threads
 
     run_async(scene)
@@ -533,7 +531,7 @@ def test_a_log_that_grows_while_it_is_read_is_counted_without_an_error(tmp_path:
                 file.write(f"{line}\n")
         return by_path(entry)
 
-    visits = LogAggregator("visits", key_of_a_growing_log)
+    visits = LogAggregator("visits", key=key_of_a_growing_log)
 
     reports = [visits.add_file(log) for _ in range(3)]
 
@@ -544,21 +542,21 @@ def test_a_log_that_grows_while_it_is_read_is_counted_without_an_error(tmp_path:
 def test_requests_are_counted_by_place(redis_server: Store, tmp_path: Path) -> None:
     lookup = IpLookup("test", source="ranges")
     paris = Place("FR", "Île-de-France", "Paris")
-    lookup.load([IpRange("8.0.0.0", "8.255.255.255", Place("US")), IpRange("90.0.0.0", "90.255.255.255", paris)])
+    lookup.rebuild([IpRange("8.0.0.0", "8.255.255.255", Place("US")), IpRange("90.0.0.0", "90.255.255.255", paris)])
     log = write_log(tmp_path / "access.log", 300)
     firsts = Counter(
         line.split(".")[0] for line in log.read_text().splitlines() if '"GET /' in line and " - - [1" in line
     )
 
     for level, key in (("country", "FR"), ("region", "FR/Île-de-France"), ("city", "FR/Île-de-France/Paris")):
-        visits = LogAggregator(level, PlaceKey(level, lookup))  # type: ignore[arg-type]
+        visits = LogAggregator(level, key=PlaceKey(level, lookup))  # type: ignore[arg-type]
         visits.add_file(log)
         assert visits.totals(DAYS[0], DAYS[2]) == {"US": firsts["8"], key: firsts["90"], "ZZ": firsts["91"]}
 
 
 @pytest.mark.contract
 def test_further_keys_of_a_day_are_counted_together(store: Store, tmp_path: Path) -> None:
-    visits = LogAggregator("visits", by_path, max_keys=2)
+    visits = LogAggregator("visits", key=by_path, max_keys=2)
     log = write_log(tmp_path / "access.log", 300)
 
     visits.add_file(log)
@@ -574,7 +572,7 @@ def test_long_and_empty_keys_are_kept_apart(redis_server: Store, tmp_path: Path)
     paths = ["/" + "é" * 300 + end for end in "ab"]
     log.write_text("".join(f'8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "{p}" 200 1\n' for p in [*paths, ""]))
     keys = iter([*paths, ""])
-    visits = LogAggregator("visits", lambda _: next(keys))
+    visits = LogAggregator("visits", key=lambda _: next(keys))
 
     visits.add_file(log)
 
@@ -585,7 +583,7 @@ def test_long_and_empty_keys_are_kept_apart(redis_server: Store, tmp_path: Path)
 
 
 def test_requests_without_a_key_are_not_counted(redis_server: Store, tmp_path: Path) -> None:
-    visits = LogAggregator("visits", lambda entry: None if entry.path == "/" else entry.path)
+    visits = LogAggregator("visits", key=lambda entry: None if entry.path == "/" else entry.path)
 
     report = visits.add_file(write_log(tmp_path / "access.log", 300))
 
@@ -604,7 +602,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
             redis_server.delete_keys()
         return str(entry.path)
 
-    visits = LogAggregator("visits", delete_once)
+    visits = LogAggregator("visits", key=delete_once)
     visits.add_file(log)
     visits.add_file(log)
 
@@ -616,19 +614,19 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
     [
         (lambda: LogAggregator("a{b"), ValueError, "a{b"),
         (
-            lambda: LogAggregator("v", "path"),
+            lambda: LogAggregator("v", key="path"),
             TypeError,
             "key='path': expected a function of a LogEntry, or a PlaceKey.",
         ),
         (lambda: LogAggregator("v", max_keys=0), ValueError, "max_keys=0: expected an integer from 1 to 100000."),
         (
-            lambda: LogAggregator("v", PlaceKey(lookup=IpLookup(using="x"))),
+            lambda: LogAggregator("v", key=PlaceKey(lookup=IpLookup(using="x"))),
             ValueError,
             "using='default': expected that",
         ),
         (lambda: PlaceKey("town"), ValueError, "level='town': expected one of country, region, city."),
         (lambda: LogAggregator("v").top(DAYS[0], limit=0), ValueError, "limit=0: expected an integer from 1 to 1000."),
-        (lambda: LogAggregator("v").files(limit=True), ValueError, "limit=True: expected an integer"),
+        (lambda: LogAggregator("v").files(limit=True), TypeError, "limit=True: expected an integer"),
         (
             lambda: LogAggregator("v").count(None, DAYS[1], DAYS[0]),
             ValueError,

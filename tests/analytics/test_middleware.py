@@ -422,8 +422,8 @@ def test_thread_outlives_a_country_function_that_exits_and_logging_that_raises(
 def test_missing_country_database_loses_no_view(
     redis_server: Store, settings: Any, configure: Callable[..., None], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    configure(COUNTRY="django_redis_components.aggregation.country_of")
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "AGGREGATION": {"MMDB": str(tmp_path / "missing.mmdb")}}
+    configure(COUNTRY="django_redis_components.geoip.country_of")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "GEOIP": {"MMDB": str(tmp_path / "missing.mmdb")}}
 
     for number in range(3):
         Browser(REMOTE_ADDR=f"8.8.8.{number % 2}").get("/page/")
@@ -435,7 +435,7 @@ def test_missing_country_database_loses_no_view(
     [record] = caplog.records
     assert record.getMessage().startswith(
         "The country of an address cannot be looked up and counts as unknown: "
-        "django_redis_components.aggregation.country_of raised DatabaseUnavailable("
+        "django_redis_components.geoip.country_of raised DatabaseUnavailable("
     )
 
 

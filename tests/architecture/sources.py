@@ -15,11 +15,13 @@ PACKAGE_DIR = ROOT / PACKAGE
 #: The layers of the package. Each name at its root is a component or an entry point; a component imports lower layers.
 LAYERS: dict[str, int] = {
     "core": 0,
-    **dict.fromkeys(["locks", "semaphores", "ratelimits", "bloom", "analytics", "search", "files", "aggregation"], 1),
-    **dict.fromkeys(["transactions", "expiry", "autocomplete", "messaging", "taskqueue"], 2),
+    **dict.fromkeys(["locks", "semaphores", "ratelimits", "bloom", "analytics", "search", "files", "geoip"], 1),
+    **dict.fromkeys(["transactions", "expiry", "autocomplete", "aggregation", "messaging", "taskqueue"], 2),
     **dict.fromkeys(["dashboard", "testing"], 3),
     "contrib": 4,
-    **dict.fromkeys(["apps", "checks", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5),
+    **dict.fromkeys(
+        ["apps", "checks", "exceptions", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5
+    ),
 }
 
 #: The layer of the entry points, which may import each other. Components of one layer may not.

@@ -119,7 +119,7 @@ WITHOUT = {
     ),
     "geoip": (
         "maxminddb",
-        "from django_redis_components.aggregation import IpLookup\nIpLookup(mmdb='x.mmdb').lookup('8.8.8.8')",
+        "from django_redis_components.geoip import IpLookup\nIpLookup(mmdb='x.mmdb').lookup('8.8.8.8')",
     ),
     "cron": (
         "cronsim",

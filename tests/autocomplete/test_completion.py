@@ -54,7 +54,7 @@ def test_names_that_begin_with_han_characters_precede_those_that_contain_them(st
     contain = [f"{character}京张小" for character in "甲乙丙丁戊己庚辛壬癸"]
     index = filled(*contain, *begin)
 
-    found = texts(index.complete("京张小", 30))
+    found = texts(index.complete("京张小", limit=30))
 
     assert (set(found[:13]), set(found[13:])) == (set(begin), set(contain))
 
@@ -134,7 +134,7 @@ def test_corrected_entries_follow_the_others(redis_server: Store) -> None:
     found = index.explain("meyer", typos=True)
 
     assert [(one.text, one.match) for one in found] == [("Meyer", "start"), ("Meier", "typo"), ("Mayer", "typo")]
-    assert texts(index.complete("meyer", 1, typos=True)) == ["Meyer"]
+    assert texts(index.complete("meyer", limit=1, typos=True)) == ["Meyer"]
 
 
 def test_reasons_name_match_term_weight_and_exactness(store: Store) -> None:
@@ -192,7 +192,7 @@ def test_recents_match_any_term_and_keep_their_order(store: Store) -> None:
         ["3"],
         [],
     ]
-    assert [one.id for one in index.complete("", 2, recents=recents)] == ["3", "2"]
+    assert [one.id for one in index.complete("", limit=2, recents=recents)] == ["3", "2"]
 
 
 def test_words_are_read_only_if_too_few_texts_start_with_the_prefix(
@@ -207,7 +207,7 @@ def test_words_are_read_only_if_too_few_texts_start_with_the_prefix(
     def commands_of(limit: int) -> list[int]:
         """The number of commands in each round trip of a completion, which finds as many as there are."""
         trips.clear()
-        assert texts(index.complete("anna", limit)) == ["Anna", "Anna Bell", "Anna Cole", "Zoe Anna"][:limit]
+        assert texts(index.complete("anna", limit=limit)) == ["Anna", "Anna Bell", "Anna Cole", "Zoe Anna"][:limit]
         return [len(trip) if isinstance(trip, list) else 1 for trip in trips]
 
     assert [commands_of(limit) for limit in (3, 3, 4, 4)] == [[2], [1], [1, 1], [2]]

@@ -73,7 +73,7 @@ def follow() -> Iterator[Any]:
 
 
 def found(index: ModelIndex, scope: object = None) -> list[str]:
-    return [one.text for one in index.index(scope).complete("", 50)]
+    return [one.text for one in index.index(scope).complete("", limit=50)]
 
 
 @pytest.mark.parametrize("index", [Cities, GermanCities])

@@ -17,7 +17,7 @@ from django_redis_components.autocomplete import (
     InvalidScope,
     PrefixIndex,
     RecentList,
-    Source,
+    RegisteredIndex,
     Suggestion,
     register,
 )
@@ -151,7 +151,7 @@ def test_callback_returning_a_coroutine_grants_nothing(client: Client, index: Pr
 
 
 def test_async_permission_of_a_subclass_grants_nothing(client: Client, index: PrefixIndex) -> None:
-    class Members(Source):
+    class Members(RegisteredIndex):
         async def permitted(self, request: HttpRequest, scope: str) -> bool:  # type: ignore[override]
             return False
 
@@ -239,7 +239,7 @@ def test_corrupt_values_do_not_keep_the_other_methods_from_working(redis_server:
     recents.remove(78)
 
     assert index.get_many(["77", "78", "79"]) == {"78": Suggestion("78", "Anton")}
-    assert [one.id for one in index.named("An")] == ["1"]
+    assert [one.id for one in index.find_by_text("An")] == ["1"]
     assert recents.complete("an")[:1] == [Suggestion("1", "Anna")]
     assert recents.ids() == ["1", "77"]
 
@@ -290,7 +290,7 @@ def test_query_time_does_not_depend_on_the_length_of_the_text(redis_server: Stor
 
     for typed in ("ﷺ" * 1_000_000, "e\u0301\u0323" * 300_000, "\u200b" * 1_000_000):
         index.complete(typed)
-        index.named(typed)
+        index.find_by_text(typed)
         recents.complete(typed)
 
     assert time.process_time() - begun < 1.0  # folding the first one alone takes more
@@ -305,4 +305,4 @@ def test_remove_and_touch_know_a_longer_list_than_their_own_limit(store: Store) 
 
     assert "3" not in longer.ids()
     shorter.touch(5)
-    assert shorter.list() == [Suggestion("5", "Name 5"), Suggestion("19", "Name 19")]
+    assert shorter.all() == [Suggestion("5", "Name 5"), Suggestion("19", "Name 19")]

@@ -72,7 +72,7 @@ def test_names_in_every_writing_system_are_found_by_each_prefix(store: Store) ->
 
     for name in names:
         for length in range(1, len(name) + 1):
-            assert name in texts(index.complete(name[:length], 50)), (name, length)
+            assert name in texts(index.complete(name[:length], limit=50)), (name, length)
 
 
 def test_exact_match_precedes_longer_names(store: Store) -> None:
@@ -94,7 +94,7 @@ def test_weight_decides_among_all_for_a_short_prefix(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild([*((n, f"a{n:04d}") for n in range(200)), Entry("late", "azzz", weight=1)])
 
-    assert texts(index.complete("a", 2)) == ["azzz", "a0000"]
+    assert texts(index.complete("a", limit=2)) == ["azzz", "a0000"]
 
 
 def test_further_terms_match_by_their_prefix_only(store: Store) -> None:
@@ -119,8 +119,8 @@ def test_entries_with_many_matching_terms_do_not_crowd_out_the_others(store: Sto
         [*(Entry(n, f"aa{n}", terms=[f"aa{n}{letter}" for letter in "bcdefghijklmnop"]) for n in range(12)), (99, "ab")]
     )
 
-    assert len(index.complete("a", 13)) == 13
-    assert texts(index.complete("a", 13))[-1] == "ab"
+    assert len(index.complete("a", limit=13)) == 13
+    assert texts(index.complete("a", limit=13))[-1] == "ab"
 
 
 def test_adding_an_id_again_replaces_its_entry(store: Store) -> None:
@@ -179,8 +179,8 @@ def test_limit_does_not_change_the_order(store: Store) -> None:
     index.rebuild((n, f"Ann{n:03d} Zoe{n % 7}") for n in range(100))
 
     for typed in ("ann", "a", "zo", ""):
-        assert index.complete(typed, 20)[:10] == index.complete(typed, 10)
-    assert len(index.complete("ann", 1)) == 1
+        assert index.complete(typed, limit=20)[:10] == index.complete(typed, limit=10)
+    assert len(index.complete("ann", limit=1)) == 1
 
 
 @pytest.mark.contract
@@ -229,18 +229,18 @@ def test_whole_name_is_looked_up_by_text_and_otherwise_by_term(store: Store) -> 
     index.add(3, "Anna Meyer")
     index.add(4, "anna  méyer")
 
-    assert index.named("emile zola") == [Suggestion("1", "Émile Zola")]
-    assert index.named("EMILE@example.org") == [Suggestion("1", "Émile Zola")]
-    assert {one.id for one in index.named("zola")} == {"1", "2"}
-    assert {one.id for one in index.named("Anna Meyer")} == {"3", "4"}
-    assert len(index.named("Anna Meyer", limit=1)) == 1
-    assert index.named("emil") == index.named(" ") == []
+    assert index.find_by_text("emile zola") == [Suggestion("1", "Émile Zola")]
+    assert index.find_by_text("EMILE@example.org") == [Suggestion("1", "Émile Zola")]
+    assert {one.id for one in index.find_by_text("zola")} == {"1", "2"}
+    assert {one.id for one in index.find_by_text("Anna Meyer")} == {"3", "4"}
+    assert len(index.find_by_text("Anna Meyer", limit=1)) == 1
+    assert index.find_by_text("emil") == index.find_by_text(" ") == []
 
 
 def test_names_with_an_equal_compared_prefix_are_distinguished(store: Store) -> None:
     index = filled("x" * 120 + "1", "x" * 120 + "2")
 
-    assert [one.id for one in index.named("x" * 120 + "2")] == ["2"]
+    assert [one.id for one in index.find_by_text("x" * 120 + "2")] == ["2"]
     assert len(index.complete("x" * 150)) == 2
 
 
@@ -265,7 +265,7 @@ def test_keys_carry_one_hash_tag_and_the_version_of_the_folding(store: Store) ->
 def test_clearing_removes_every_key(store: Store) -> None:
     index = filled("Anna", "Bert")
 
-    index.clear()
+    index.delete()
 
     assert store.keys() == []
     assert index.count() == 0
@@ -283,9 +283,9 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         return [
             await index.acomplete("an", recents=recents),
             await index.aget_many([1]),
-            await index.anamed("anna"),
+            await index.afind_by_text("anna"),
             await index.acount(),
-            await index.aclear(),
+            await index.adelete(),
             await index.acomplete(""),
         ]
 
@@ -321,7 +321,7 @@ def test_invalid_entry_raises_before_any_write(store: Store) -> None:
 
 
 def test_repr_contains_the_name() -> None:
-    assert repr(PrefixIndex("contacts")) == "<PrefixIndex contacts>"
+    assert repr(PrefixIndex("contacts")) == "<PrefixIndex 'contacts'>"
 
 
 def test_what_was_typed_is_text(redis_server: Store) -> None:

@@ -24,7 +24,6 @@ from django_redis_components.autocomplete import (
     registry,
     unregister,
 )
-from django_redis_components.autocomplete.model_drift import find_drift, repair
 from tests.support import Store, run_together
 from tests.support.processes import Children
 from tests.support.raising_logs import raising_logs
@@ -83,7 +82,7 @@ def found(index: ModelIndex, typed: str, scope: object = None) -> list[str]:
 
 
 def clean(index: ModelIndex) -> bool:
-    return not find_drift(index)
+    return not index.find_drift()
 
 
 @pytest.mark.contract
@@ -310,11 +309,11 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     users.index().add("no-number", "Ghost")
     users.index().add("9" * 30, "Too large")
 
-    drift = find_drift(users)
+    drift = users.find_drift()
 
-    assert (drift.objects, drift.missing, drift.stale) == (2, [("", str(bert.pk))], [("", str(anna.pk))])
+    assert (drift.objects, drift.missing, drift.stale) == (2, (("", str(bert.pk)),), (("", str(anna.pk)),))
     assert sorted(drift.extra) == sorted([("", str(carl.pk)), ("", "no-number"), ("", "9" * 30)])
-    repair(users, drift)
+    users.repair(drift)
     assert clean(users)
     assert found(users, "") == ["Anna Maier", "Bert Bell"]
 
@@ -328,10 +327,10 @@ def test_lost_structure_of_an_index_is_found_and_repaired(
     named("Anna Meyer"), named("Bert Bell")
     store.raw.delete(users.index().key_of(part))
 
-    drift = find_drift(users)
+    drift = users.find_drift()
 
     assert len(drift.missing) + len(drift.stale) == drift.objects == 2
-    repair(users, drift)
+    users.repair(drift)
     assert clean(users)
     assert [found(users, typed) for typed in ("b", "meyer", "")] == [
         ["Bert Bell"], ["Anna Meyer"], ["Anna Meyer", "Bert Bell"]
@@ -349,10 +348,10 @@ def test_what_a_lost_entry_has_left_is_found_and_removed(
     User.objects.filter(pk=bert.pk).delete()
     assert found(users, "ann") == ["Anna Meyer"]
 
-    drift = find_drift(users)
+    drift = users.find_drift()
 
-    assert (drift.missing, set(drift.extra)) == ([("", str(anna.pk))], {("", str(anna.pk)), ("", str(bert.pk))})
-    repair(users, drift)
+    assert (drift.missing, set(drift.extra)) == ((("", str(anna.pk)),), {("", str(anna.pk)), ("", str(bert.pk))})
+    users.repair(drift)
     assert clean(users)
     assert (found(users, "ann"), found(users, "b"), found(users, "")) == ([], [], ["Zoe Meyer"])
 
@@ -364,8 +363,8 @@ def test_lost_structure_of_scopes_is_found_and_repaired(members: Members, store:
     anna.groups.set([red, blue])
     store.raw.delete(f"{store.prefix}:autocomplete:{{members}}:{part}")
 
-    drift = find_drift(members)
-    repair(members, drift)
+    drift = members.find_drift()
+    members.repair(drift)
 
     assert set(drift.stale) == {(str(group.pk), str(anna.pk)) for group in (red, blue)}
     assert clean(members)
@@ -383,11 +382,11 @@ def test_drift_of_scopes_is_found_and_repaired(members: Members) -> None:
     members.index("other").add(404, "ghost")
     PrefixIndex(f"members:{red.pk}").add(404, "ghost")
 
-    drift = find_drift(members)
-    repair(members, drift)
+    drift = members.find_drift()
+    members.repair(drift)
 
     assert (drift.missing, set(drift.extra)) == (
-        [(str(blue.pk), str(anna.pk))],
+        ((str(blue.pk), str(anna.pk)),),
         {(str(red.pk), str(anna.pk)), (str(red.pk), "404")},
     )
     assert (found(members, "", red.pk), found(members, "", blue.pk)) == ([], ["anna"])
@@ -400,10 +399,10 @@ def test_entry_left_in_a_scope_that_no_object_has_any_more_is_found_and_removed(
     anna.groups.remove(red)
     members.index(red.pk).add(anna.pk, "Anna")  # as by a writer that was killed after another one forgot the scope
 
-    drift = find_drift(members)
+    drift = members.find_drift()
 
-    assert (drift.extra, drift.missing, drift.stale) == ([(str(red.pk), str(anna.pk))], [], [])
-    repair(members, drift)
+    assert (drift.extra, drift.missing, drift.stale) == (((str(red.pk), str(anna.pk)),), (), ())
+    members.repair(drift)
     assert clean(members)
     assert found(members, "an", red.pk) == []
 
@@ -589,4 +588,4 @@ def test_weight_and_terms_come_from_attributes() -> None:
 def _without_entries(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     for one in registry.registered():
-        one.disconnect()
+        registry.unregister(one.name)

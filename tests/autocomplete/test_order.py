@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList, register
-from django_redis_components.core.text import INSIDE, START, WORD, fold, folded_places
+from django_redis_components.core.text import INSIDE, START, WORD, fold, folded_positions
 from tests.support import Store, run_async
 
 ALPHABET = "abА王"
@@ -64,7 +64,7 @@ def expected(given: Sequence[Entry], typed: str) -> list[str]:
 def places(fields: Entry) -> dict[str, int]:
     """The folded terms of an entry with their places."""
     found = {fold(term): WORD for term in fields.terms}
-    for term, place in folded_places(fields.text, 16).items():
+    for term, place in folded_positions(fields.text, 16).items():
         found[term] = min(place, found.get(term, place))
     return found
 
@@ -111,7 +111,7 @@ def test_every_limit_returns_the_first_suggestions_of_one_order(redis_server: St
     for typed in TYPED:
         whole = expected(given, typed)
         for limit in (1, 2, 3, 10, 31, 100, 1_000):
-            assert [one.id for one in index.complete(typed, limit)] == whole[:limit], (typed, limit)
+            assert [one.id for one in index.complete(typed, limit=limit)] == whole[:limit], (typed, limit)
 
 
 def test_entries_added_one_by_one_have_the_order_of_a_rebuild(store: Store) -> None:
@@ -123,7 +123,7 @@ def test_entries_added_one_by_one_have_the_order_of_a_rebuild(store: Store) -> N
         index.remove(fields.id)
 
     for typed in ("", "a", "ab", "王", "aab"):
-        assert [one.id for one in index.complete(typed, 50)] == expected(given[5:], typed)
+        assert [one.id for one in index.complete(typed, limit=50)] == expected(given[5:], typed)
 
 
 @pytest.mark.parametrize("limit", [10, 50, 100])
@@ -132,9 +132,13 @@ def test_as_many_suggestions_as_exist_are_returned_for_entries_with_many_terms(r
     index.rebuild(Entry(n, f"name{n:03d}", terms=[f"name{n:03d}x{m:02d}" for m in range(31)]) for n in range(100))
 
     async def acomplete() -> list[str]:
-        return [one.id for one in await index.acomplete("name", limit)]
+        return [one.id for one in await index.acomplete("name", limit=limit)]
 
-    assert [one.id for one in index.complete("name", limit)] == [str(n) for n in range(limit)] == run_async(acomplete)
+    assert (
+        [one.id for one in index.complete("name", limit=limit)]
+        == [str(n) for n in range(limit)]
+        == run_async(acomplete)
+    )
 
 
 @pytest.mark.parametrize("typed", ["n", "name", "name 1", ""])
@@ -157,7 +161,7 @@ def test_pages_show_each_entry_once_and_none_is_missing(
         more, page = answer["pagination"]["more"], page + 1
 
     assert len(shown) == len(set(shown)) == min(len(expected(given, typed)), 10 * limit)
-    assert [one.id for one in PrefixIndex("contacts").complete(typed, len(shown), recents)] == shown
+    assert [one.id for one in PrefixIndex("contacts").complete(typed, limit=len(shown), recents=recents)] == shown
 
 
 def test_exact_match_precedes_any_number_of_heavier_entries(redis_server: Store) -> None:
@@ -169,7 +173,7 @@ def test_exact_match_precedes_any_number_of_heavier_entries(redis_server: Store)
         ]
     )
 
-    assert [one.id for one in index.complete("王", 2)] == ["namesake199", "namesake198"]
+    assert [one.id for one in index.complete("王", limit=2)] == ["namesake199", "namesake198"]
 
 
 @pytest.mark.unmeasured
@@ -190,7 +194,7 @@ def test_random_prefixes_have_the_order_of_the_model_while_others_write(redis_se
     @settings(max_examples=PREFIXES, deadline=None, database=None)
     @given(st.text(ALPHABET + " ", max_size=6))
     def check(typed: str) -> None:
-        found = [one.id for one in index.complete(typed, 1_000) if not one.id.startswith("w")]
+        found = [one.id for one in index.complete(typed, limit=1_000) if not one.id.startswith("w")]
         if " " in typed.strip():  # which word is the rarest, and so the order, depends on the others' entries
             assert sorted(found) == sorted(wanted(typed))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_redis_components.autocomplete import Entry, PrefixIndex, pinyin_terms
+from django_redis_components.autocomplete.entries import record_of
 from tests.support import Store
 
 
@@ -29,7 +30,7 @@ def test_terms_are_few_enough_for_an_entry() -> None:
     terms = pinyin_terms("重" * 100)
 
     assert 2 <= len(terms) <= 8
-    Entry(1, "重" * 100, terms=terms).record()
+    record_of(Entry(1, "重" * 100, terms=terms))
 
 
 def test_name_is_found_by_reading_and_initials(redis_server: Store) -> None:

@@ -8,19 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from django_redis_components.autocomplete import Entry, PrefixIndex, RebuildSuperseded, Suggestion
-from django_redis_components.autocomplete.rebuilding import CHUNK
+from django_redis_components.autocomplete import Entry, PrefixIndex, Suggestion
+from django_redis_components.autocomplete.rebuilding import IndexRebuild
+from django_redis_components.exceptions import RebuildSuperseded
 from tests.support import Proxy, Store, run_async, run_together
 from tests.support.waiting import TIMEOUT_S
+
+CHUNK = IndexRebuild.chunk_size
 
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.autocomplete.rebuilding.CHUNK", 2)
+    monkeypatch.setattr(IndexRebuild, "chunk_size", 2)
 
 
 def texts(index: PrefixIndex) -> list[str]:
-    return sorted(one.text for one in index.complete("", 1000))
+    return sorted(one.text for one in index.complete("", limit=1000))
 
 
 def build_keys(store: Store) -> list[bytes]:
@@ -172,7 +175,8 @@ def test_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
         index.rebuild(source())
 
     assert str(raised.value) == (
-        "The rebuild of index 'contacts' was discarded: a later one started, or 900 s passed between two chunks."
+        "The rebuild of index 'contacts' was discarded: a later one started, 900 s passed between two chunks, or the"
+        " server removed its keys."
     )
     assert raised.value.name == "contacts"
     assert texts(index) == ["Late"]
@@ -269,7 +273,7 @@ def test_concurrent_adds_of_one_id_leave_one_entry(store: Store) -> None:
 
     run_together(5, add)
 
-    found = index.complete("", 1000)
+    found = index.complete("", limit=1000)
     assert [one.id for one in found] == ["1"]
     base = f"{store.prefix}:autocomplete:{{contacts}}:v3.2"
     number = found[0].text.split()[1]

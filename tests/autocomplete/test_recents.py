@@ -35,12 +35,12 @@ def test_touch_without_text_keeps_the_stored_text(store: Store) -> None:
     recents.touch(1, "Anna")
     recents.touch(2)
     recents.touch(1)
-    first = recents.list()
+    first = recents.all()
     recents.touch(1, "Anne")
 
     assert first == [Suggestion("1", "Anna"), Suggestion("2", "2")]
-    assert recents.list()[0] == Suggestion("1", "Anne")
-    assert all(one.recent for one in recents.list())
+    assert recents.all()[0] == Suggestion("1", "Anne")
+    assert all(one.recent for one in recents.all())
 
 
 def test_completing_finds_each_word_and_folds_the_spelling(store: Store) -> None:
@@ -74,7 +74,7 @@ def test_removing_the_last_and_clearing_leave_no_key(store: Store) -> None:
     after_remove = store.keys()
     recents.touch(2)
 
-    recents.clear()
+    recents.delete()
 
     assert after_remove == store.keys() == []
 
@@ -110,9 +110,9 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         await recents.atouch(2, "Bert")
         await recents.atouch(3)
         await recents.aremove(3)
-        seen = [await recents.alist(), await recents.acomplete("an"), await recents.aids()]
-        await recents.aclear()
-        return [*seen, await recents.alist()]
+        seen = [await recents.aall(), await recents.acomplete("an"), await recents.aids()]
+        await recents.adelete()
+        return [*seen, await recents.aall()]
 
     listed, completed, ids, cleared = run_async(scene)
 
@@ -162,8 +162,8 @@ def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1001, 2.5, True])
 def test_invalid_limit_raises(limit: object) -> None:
-    with pytest.raises(ValueError, match=r"expected an integer from 1 to 1000\."):
-        RecentList("user:7", limit)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, ValueError), match=r"expected an integer from 1 to 1000\."):
+        RecentList("user:7", limit=limit)  # type: ignore[arg-type]
 
 
 def test_invalid_ttl_raises() -> None:
@@ -172,4 +172,4 @@ def test_invalid_ttl_raises() -> None:
 
 
 def test_repr_contains_the_name_of_the_list() -> None:
-    assert repr(RecentList("user:7")) == "<RecentList user:7>"
+    assert repr(RecentList("user:7")) == "<RecentList 'user:7'>"

@@ -12,11 +12,11 @@ from django_redis_components import checks
 from django_redis_components.autocomplete import (
     AutocompleteInput,
     PrefixIndex,
+    RegisteredIndex,
     ScopeNeeded,
-    Source,
     UnknownIndex,
+    get_index,
     register,
-    source,
     unregister,
 )
 from django_redis_components.autocomplete.checks import NO_VIEW_ID, UNKNOWN_INDEX_ID, check_widgets
@@ -25,26 +25,26 @@ from django_redis_components.autocomplete.registry import read_scope, sign_scope
 
 def test_registered_index_is_found_until_unregistered() -> None:
     registered = register("contacts")
-    found = source("contacts")
+    found = get_index("contacts")
 
     unregister("contacts")
     unregister("contacts")
 
     assert found is registered
     with pytest.raises(UnknownIndex) as raised:
-        source("contacts")
+        get_index("contacts")
     assert raised.value.name == "contacts"
 
 
 def test_custom_source_can_be_registered() -> None:
-    class Members(Source):
+    class Members(RegisteredIndex):
         def index(self, scope: object = None) -> PrefixIndex:
             return PrefixIndex("members-of-all-guilds")
 
     register(Members("members"))
 
-    assert source("members").index().name == "members-of-all-guilds"
-    assert repr(source("members")) == "<Source members>"
+    assert get_index("members").index().name == "members-of-all-guilds"
+    assert repr(get_index("members")) == "<Members 'members'>"
 
 
 def test_scoped_source_has_one_index_per_scope() -> None:
@@ -65,7 +65,7 @@ def test_index_that_would_share_keys_with_a_scope_of_another_is_refused(first: s
         register(second, scoped=True)
 
     with pytest.raises(UnknownIndex):
-        source(second)
+        get_index(second)
 
 
 def test_names_with_a_common_beginning_are_accepted_if_their_keys_differ() -> None:
@@ -75,7 +75,7 @@ def test_names_with_a_common_beginning_are_accepted_if_their_keys_differ() -> No
     register("team")
     register("team:7")
 
-    assert register("guild", scoped=True) is source("guild")
+    assert register("guild", scoped=True) is get_index("guild")
 
 
 def test_source_passes_its_connection_to_the_index() -> None:

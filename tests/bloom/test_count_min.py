@@ -142,7 +142,7 @@ def test_more_items_than_a_chunk_are_counted(redis_server: Store) -> None:
 
 
 def test_timeout_counts_from_each_addition(redis_server: Store) -> None:
-    CountMinSketch("s", timeout=timedelta(minutes=5)).add("a")
+    CountMinSketch("s", ttl=timedelta(minutes=5)).add("a")
 
     assert 290_000 < redis_server.raw.pttl(sketch_key(redis_server)) <= 300_000
 
@@ -203,16 +203,16 @@ def test_plan_is_that_of_the_paper() -> None:
     ("call", "problem"),
     [
         (lambda: CountMinSketch(""), "sketch name is empty: expected 1 to 200 bytes of text."),
-        (lambda: CountMinSketch("s", error=0), "error=0: expected 1e-07 to 0.5."),
-        (lambda: CountMinSketch("s", error="x"), "error='x': expected a number."),  # type: ignore[arg-type]
-        (lambda: CountMinSketch("s", probability=0.6), "probability=0.6: expected 1e-09 to 0.5."),
+        (lambda: CountMinSketch("s", error=0), "error=0: expected a number from 1e-07 to 0.5."),
+        (lambda: CountMinSketch("s", error="x"), "error='x': expected a number from 1e-07 to 0.5."),  # type: ignore[arg-type]
+        (lambda: CountMinSketch("s", probability=0.6), "probability=0.6: expected a number from 1e-09 to 0.5."),
         (
             lambda: CountMinSketch("s", error=1e-7),
             "error=1e-07, probability=0.01: 543,656,396 bytes, expected at most 67,108,864.",
         ),
-        (lambda: CountMinSketch("s").add("a", 0), "count=0: expected 1 to 4,294,967,295."),
-        (lambda: CountMinSketch("s").add("a", 2**32), "count=4294967296: expected 1 to 4,294,967,295."),
-        (lambda: CountMinSketch("s").add("a", True), "count=True: expected an integer."),
+        (lambda: CountMinSketch("s").add("a", 0), "count=0: expected an integer from 1 to 4294967295."),
+        (lambda: CountMinSketch("s").add("a", 2**32), "count=4294967296: expected an integer from 1 to 4294967295."),
+        (lambda: CountMinSketch("s").add("a", True), "count=True: expected an integer from 1 to 4294967295."),
         (lambda: CountMinSketch("s").add(None), "item=None: expected str, bytes, int or UUID."),  # type: ignore[arg-type]
         (lambda: CountMinSketch("s").add_many("abc"), "items='abc': expected an iterable of items."),
         (lambda: CountMinSketch("s").count_many("abc"), "items='abc': expected an iterable of items."),

@@ -140,7 +140,7 @@ def test_index_and_recent_list_contain_everything_added(cluster: Store) -> None:
     times = use_while_it_moves(cluster, key("autocomplete", "thing"), act)
 
     assert index.count() == times == len(added)
-    assert len(recents.list()) == min(times, 100)
+    assert len(recents.all()) == min(times, 100)
 
 
 def test_counter_counts_each_increment(cluster: Store) -> None:

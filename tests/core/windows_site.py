@@ -118,7 +118,7 @@ def search() -> list[list[str]]:
     from django_redis_components.search import SearchIndex
 
     items, contacts = SearchIndex("items", fields={"title": 1}), PrefixIndex("contacts")
-    items.index(1, {"title": "Black cat"})
+    items.add(1, {"title": "Black cat"})
     contacts.add(7, "Émile Zola")
     return [items.search("cat").ids, [one.text for one in contacts.complete("zol")]]
 

@@ -12,8 +12,8 @@ from django.test import Client
 
 from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
-from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.exceptions import RebuildSuperseded
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
@@ -173,10 +173,10 @@ def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Clie
     Group.objects.bulk_create(Group(name=f"group {n}") for n in range(3))
     assert "auth.group 0 0 0 bytes not compared yet" in text(viewer)
 
-    drift = find_drift(index)
+    drift = index.find_drift()
     assert "auth.group 0 0 0 bytes 3 differences, " in text(viewer)
     assert indexes(viewer)["auth.group"]["check"]["differences"] == 3
-    repair(index, drift)
+    index.repair(drift)
 
     assert re.search(r"auth\.group 3 .* none, .* ago", text(viewer))
 
@@ -184,7 +184,7 @@ def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Clie
 class GroupSearch(search.ModelSearch):
     model = Group
     name = "groups"
-    text = {"name": 1}
+    fields = {"name": 1}
 
 
 @pytest.fixture
@@ -223,12 +223,19 @@ def test_search_index_shows_size_drift_slow_queries_and_those_without_result(
 def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
     redis_server: Store, groups: search.ModelSearch, viewer: Client
 ) -> None:
-    with groups.index.rebuilding():
-        assert "groups 0 0 not compared yet a rebuild is running" in text(viewer)
-        redis_server.raw.hset(f"{redis_server.prefix}:search:{{groups}}:v3:state", "expires_ms", 1)
-        shown = text(viewer)
+    seen = []
 
-    assert "groups 0 0 not compared yet data of an abandoned rebuild is deleted by the next writes" in shown
+    def documents() -> Iterator[tuple[int, search.Document]]:
+        seen.append(text(viewer))
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{groups}}:v3:build")  # as if it had been killed
+        seen.append(text(viewer))
+        yield 1, search.Document("lamp")
+
+    with pytest.raises(RebuildSuperseded):
+        groups.index.rebuild(documents())
+
+    assert "groups 0 0 not compared yet a rebuild is running" in seen[0]
+    assert "groups 0 0 not compared yet data of an abandoned rebuild is deleted by the next writes" in seen[1]
 
 
 def test_unreadable_search_index_does_not_hide_the_others(

@@ -36,7 +36,7 @@ def filters(client: Client) -> dict[str, Any]:
 
 @pytest.mark.contract
 def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client) -> None:
-    urls, small = BloomFilter("<urls>", 1_000, 0.01, scaling=False), BloomFilter("small panel", 100)
+    urls, small = BloomFilter("<urls>", 1_000, error_rate=0.01, scaling=False), BloomFilter("small panel", 100)
     urls.add_many(range(500))
     small.add_many(range(150))
     empty = BloomFilter("unused panel", 10)

@@ -10,7 +10,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.aggregation import IpLookup, IpRange, LogAggregator, Place
+from django_redis_components.aggregation import LogAggregator
+from django_redis_components.core import catalog
+from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.dashboard.support import text_of
 from tests.dashboard.test_lock_page import browser
 from tests.support import Store
@@ -18,6 +20,12 @@ from tests.support import Store
 pytestmark = pytest.mark.django_db
 
 MESSAGING = "/admin/django_redis_components/messaging/"
+
+
+@pytest.fixture(autouse=True)
+def _catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "is_on", lambda: True)
+    monkeypatch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
 
 
 @pytest.fixture
@@ -45,7 +53,7 @@ def write_log(path: Path, *requests: tuple[str, int]) -> Path:
 
 @pytest.mark.contract
 def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_path: Path) -> None:
-    IpLookup(source="ranges").load([IpRange("8.8.8.0", "8.8.8.255", Place("US"))], source="a.csv")
+    IpLookup(source="ranges").rebuild([IpRange("8.8.8.0", "8.8.8.255", Place("US"))], source="a.csv")
     log = write_log(tmp_path / "<access>.log", ("8.8.8.8", 1), ("8.8.8.9", 1), ("9.9.9.9", 1), ("8.8.8.8", 3))
     LogAggregator("visits").add_file(log)
 
@@ -67,26 +75,24 @@ def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_pat
 
 def test_page_without_counts_names_the_command(redis_server: Store, viewer: Client) -> None:
     assert "No log file was counted. To count one: manage.py aggregate_logs" in text(viewer)
-    assert panel(viewer)["aggregators"][0]["top"] == []
+    assert panel(viewer)["aggregators"] == []
 
 
-def test_aggregators_are_those_of_the_settings(
-    redis_server: Store, viewer: Client, settings: Any, tmp_path: Path
-) -> None:
-    LogAggregator("pages", lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
-        "AGGREGATION": {"AGGREGATORS": ["pages", "cities", "third"]}
-    }
+def test_aggregators_that_the_site_used_last_are_shown(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
+    for name in ("third", "pages", "cities"):
+        LogAggregator(name, key=lambda entry: entry.path).add_file(write_log(tmp_path / name, ("8.8.8.8", 0)))
+        redis_server.raw.zincrby(catalog.catalog_key("LogAggregator"), -10, f'["{name}","default",{{}}]')
+    redis_server.raw.zincrby(catalog.catalog_key("LogAggregator"), -90, '["third","default",{}]')
 
     found = panel(viewer)
 
-    assert [each["name"] for each in found["aggregators"]] == ["pages", "cities"]
+    assert [each["name"] for each in found["aggregators"]] == ["cities", "pages"]
     assert found["aggregators"][0]["top"] == [{"key": "/", "requests": 1}]
 
 
 def test_panel_sends_few_commands_in_two_round_trips(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
-    LogAggregator("visits", lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
+    LogAggregator("visits", key=lambda entry: entry.path).add_file(write_log(tmp_path / "access.log", ("8.8.8.8", 0)))
 
     cost = viewer.get(MESSAGING, {"format": "json"}).json()["cost"]
 
-    assert cost["round_trips"] == 2
+    assert cost["round_trips"] == 3

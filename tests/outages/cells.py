@@ -17,7 +17,6 @@ from django.test import Client, TestCase
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.aggregation import IpLookup, IpRange, Place, country_of
 from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.analytics.rendering import read_calendar
 from django_redis_components.autocomplete import AutocompleteField, ModelIndex, PrefixIndex
@@ -25,10 +24,12 @@ from django_redis_components.autocomplete import register as register_index
 from django_redis_components.bloom import BloomFilter
 from django_redis_components.expiry import cached
 from django_redis_components.files import FileChannel
+from django_redis_components.geoip import IpLookup, IpRange, Place, country_of
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, unread_counts
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.search import SearchIndex
+from django_redis_components.search import ModelSearch, SearchIndex
+from django_redis_components.search import register as register_search
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import task
 from django_redis_components.transactions import Pipe, atomic_update
@@ -86,7 +87,7 @@ def counters() -> Act:
 
 
 def countries() -> Act:
-    IpLookup(source="ranges").load([IpRange("8.8.8.0", "8.8.8.255", Place("US"))])
+    IpLookup(source="ranges").rebuild([IpRange("8.8.8.0", "8.8.8.255", Place("US"))])
     assert country_of("8.8.8.8") == "US"
     return lambda: country_of("8.8.8.8")
 
@@ -117,8 +118,8 @@ def form_field() -> Act:
 
 def search() -> Act:
     index = SearchIndex("outage", fields={"title": 1})
-    index.index("1", {"title": "a red cup"})
-    return lambda: index.search("cup").total
+    index.add("1", {"title": "a red cup"})
+    return lambda: index.search("cup").paginator.count
 
 
 def indexed_object() -> Act:
@@ -133,6 +134,24 @@ def indexed_object() -> Act:
         with TestCase.captureOnCommitCallbacks(execute=True):
             User.objects.create(username=name)
         return "saved" if User.objects.filter(username=name).exists() else "lost"
+
+    return act
+
+
+def searched_object() -> Act:
+    class People(ModelSearch):
+        model = User
+        fields = {"username": 1}
+
+    people = register_search(People)
+    people.index.add("0", {"username": "cup"})
+    name = secrets.token_hex(4)
+
+    def act() -> object:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            User.objects.create(username=name)
+        is_saved = User.objects.filter(username=name).exists()
+        return ["saved" if is_saved else "lost", attempt(lambda: people.search("cup").paginator.count)]
 
     return act
 

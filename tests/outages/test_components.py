@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from django_redis_components import search
 from django_redis_components.autocomplete import registry
 from django_redis_components.core.circuit_breaker import forget_failures
 from example_project.localserver import LocalServer
@@ -45,6 +46,7 @@ ROWS: dict[str, tuple[Callable[..., cells.Act], object, object, object]] = {
     "Autocomplete, form fields": (cells.form_field, UNCHECKED, "Anna", "Anna"),
     "Search": (cells.search, RAISES, RAISES, RAISES),
     "Saving an indexed object": (cells.indexed_object, "saved", "saved", "saved"),
+    "Indexes of models, searched": (cells.searched_object, ["saved", RAISES], ["saved", RAISES], ["saved", RAISES]),
     "Unread messages, view": (cells.unread_view, 503, 200, 200),
     "Unread messages, called": (cells.unread, RAISES, {"room": 1}, {"room": 1}),
     "Messages, reading": (cells.read_messages, 503, 200, 200),
@@ -81,6 +83,7 @@ def site(server: LocalServer, settings: Any) -> Iterator[Any]:
     for source in registry.registered():
         if source not in sources:
             registry.unregister(source.name)
+    search.unregister("auth.user")
     close_pools()
 
 
@@ -117,12 +120,25 @@ def check_outcome(
     assert found == wanted or (wanted is ANY and found != RAISES)
 
 
+@pytest.mark.parametrize(
+    ("prepare", "label", "command"),
+    [
+        (cells.indexed_object, "Index", "rebuild_autocomplete"),
+        (cells.searched_object, "Search", "rebuild_search"),
+    ],
+)
 @pytest.mark.parametrize("name", FAULTS)
 def test_change_that_an_index_misses_is_logged_and_found_by_the_check(
-    name: str, server: LocalServer, site: Any, caplog: pytest.LogCaptureFixture
+    name: str,
+    prepare: Callable[[], Callable[[], object]],
+    label: str,
+    command: str,
+    server: LocalServer,
+    site: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    act = cells.indexed_object()
-    call_command("rebuild_autocomplete", "auth.user", "--repair", verbosity=0)
+    act = prepare()
+    call_command(command, "auth.user", "--repair", verbosity=0)
     healthy = site.REDIS_COMPONENTS
 
     with fault(name, server):
@@ -133,10 +149,10 @@ def test_change_that_an_index_misses_is_logged_and_found_by_the_check(
 
     lines = [record.getMessage() for record in caplog.records if "misses a change" in record.getMessage()]
     assert len(lines) == 1
-    assert lines[0].startswith("Index auth.user misses a change of auth.User ")
-    assert lines[0].endswith("manage.py rebuild_autocomplete --repair repairs it.")
+    assert lines[0].startswith(f"{label} auth.user misses a change of auth.User ")
+    assert lines[0].endswith(f"manage.py {command} --repair repairs it.")
     with pytest.raises(SystemExit, match="1"):
-        call_command("rebuild_autocomplete", "auth.user", "--check", verbosity=0)
+        call_command(command, "auth.user", "--check", verbosity=0)
 
 
 def test_page_has_each_row_and_no_other() -> None:

@@ -24,7 +24,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rare_facet_value_is_found_among_the_documents_of_a_frequent_word(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(100):
-        index.index(number, "word", facets={"kind": "rare" if number % 20 == 7 else "often"}, updated=-number)
+        index.add(
+            number, "word", facets={"kind": "rare" if number % 20 == 7 else "often"}, sort_values={"updated": -number}
+        )
 
     by_relevance = index.search("word", filters={"kind": "rare"})
     newest = index.search("word", filters={"kind": "rare"}, order_by="-updated")
@@ -37,11 +39,11 @@ def test_rare_facet_value_is_found_among_the_documents_of_a_frequent_word(redis_
 def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(100):
-        index.index(number, "word", facets={"kind": "often"})
+        index.add(number, "word", facets={"kind": "often"})
 
-    page = index.search("word", filters={"kind": "often"}, page_size=100)
+    page = index.search("word", filters={"kind": "often"}, per_page=100)
 
-    assert (page.total, page.is_partial) == (10, True)
+    assert (page.paginator.count, page.is_partial) == (10, True)
 
 
 @pytest.mark.usefixtures("small")
@@ -49,20 +51,20 @@ def test_frequent_facet_value_of_a_frequent_word_is_bounded_and_says_so(redis_se
 def test_words_of_a_group_are_sorted_whole(redis_server: Store, query: str) -> None:
     index = SearchIndex("items", synonyms={"cat": ["cab"]})
     for number in range(15):
-        index.index(number, "cat " + "filler " * number, updated=number)
+        index.add(number, "cat " + "filler " * number, sort_values={"updated": number})
     for number in range(15, 18):
-        index.index(number, "cab", updated=-number)
+        index.add(number, "cab", sort_values={"updated": -number})
 
     page = index.search(query, order_by="-updated", prefix=query == "ca")
 
-    assert (page.ids[0], page.total, page.is_partial) == ("14", 18, False)
+    assert (page.ids[0], page.paginator.count, page.is_partial) == ("14", 18, False)
 
 
 @pytest.mark.usefixtures("small")
 def test_words_of_a_frequent_group_come_first_by_the_order(redis_server: Store) -> None:
     index = SearchIndex("items", synonyms={"cat": ["cats"]})
     for number in range(60):
-        index.index(number, "cat" if number % 2 else "cats", updated=number)
+        index.add(number, "cat" if number % 2 else "cats", sort_values={"updated": number})
 
     page = index.search("cat", order_by="-updated")
 
@@ -104,21 +106,21 @@ EVERYWHERE = {"near": (0.0, 0.0), "within": 20_000.0}
 def test_documents_are_fewer_the_more_sets_each_is_stored_in(
     hostile: SearchIndex, query: str, options: dict[str, Any], sets: int
 ) -> None:
-    page = hostile.search(query, order_by="price", facets=["kind"], page_size=200, **options)
+    page = hostile.search(query, order_by="price", facets=["kind"], per_page=200, **options)
 
     assert page.is_partial
-    assert 0 < page.total * sets <= 800
+    assert 0 < page.paginator.count * sets <= 800
 
 
 @pytest.mark.parametrize("options", [{}, {"filters": {"kind": "k01"}}, EVERYWHERE])
 def test_values_of_facets_are_counted_within_the_work_of_a_search_and_the_page_says_so(
     hostile: SearchIndex, options: dict[str, Any]
 ) -> None:
-    page = hostile.search("all", order_by="price", facets=["kind", "rare"], page_size=200, **options)
+    page = hostile.search("all", order_by="price", facets=["kind", "rare"], per_page=200, **options)
 
     [counted] = set(page.facets["kind"].values())
     assert page.is_partial
-    assert 0 < counted <= page.total <= 190
+    assert 0 < counted <= page.paginator.count <= 190
     assert (counted - 1) * 63 * 0.5 <= 800
     assert set(page.facets["rare"]) == {f"r{int(id_):03}" for id_ in page.ids[:counted]}
     assert hostile.search("all", order_by="price", facets=["kind", "rare"], page=2, **options).is_partial
@@ -127,13 +129,13 @@ def test_values_of_facets_are_counted_within_the_work_of_a_search_and_the_page_s
 def test_few_values_of_all_documents_are_counted(hostile: SearchIndex) -> None:
     page = hostile.search("all", order_by="price", facets=["color", "rare"])
 
-    assert (page.total, page.is_partial, page.facets["color"]) == (190, False, {"red": 190})
+    assert (page.paginator.count, page.is_partial, page.facets["color"]) == (190, False, {"red": 190})
     assert len(page.facets["rare"]) == 50
 
 
 def test_values_of_a_facet_are_not_those_of_one_whose_name_ends_alike(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "lamp", facets={"kind": ["a", "b"], "my-kind": "c", "kinds": "d", "kin": "kind=e"})
+    index.add(1, "lamp", facets={"kind": ["a", "b"], "my-kind": "c", "kinds": "d", "kin": "kind=e"})
 
     page = index.search("lamp", facets=["kind", "my-kind", "kin", "ind"])
 
@@ -178,7 +180,7 @@ def test_rest_of_a_long_query_is_dropped_and_named() -> None:
 def test_page_of_a_query_with_dropped_words_says_so(store: Store) -> None:
     index = SearchIndex("items")
     words = [f"w{number}" for number in range(20)]
-    index.index(1, " ".join(words))
+    index.add(1, " ".join(words))
 
     page = index.search(" ".join(words))
 
@@ -191,30 +193,35 @@ def test_pages_show_the_first_documents_of_a_result_and_no_more(store: Store, mo
     monkeypatch.setattr("django_redis_components.search.page.MAX_SHOWN", 30)
     index = SearchIndex("items")
     for number in range(50):
-        index.index(number, "lamp", facets={"kind": "light"}, updated=number)
+        index.add(number, "lamp", facets={"kind": "light"}, sort_values={"updated": number})
 
-    first = index.search("lamp", order_by="-updated", page_size=20, facets=["kind"])
-    second = index.search("lamp", order_by="-updated", page_size=20, page=2, facets=["kind"])
+    first = index.search("lamp", order_by="-updated", per_page=20, facets=["kind"])
+    second = index.search("lamp", order_by="-updated", per_page=20, page=2, facets=["kind"])
 
-    assert (first.total, first.pages, first.has_next, second.has_next) == (50, 2, True, False)
+    assert (first.paginator.count, first.paginator.num_pages, first.has_next(), second.has_next()) == (
+        50,
+        2,
+        True,
+        False,
+    )
     assert [*first.ids, *second.ids] == [str(number) for number in range(49, 19, -1)]
     assert first.facets == second.facets == {"kind": {"light": 50}}
-    assert index.search("lamp", order_by="-updated", page_size=20, page=3).ids == []
+    assert index.search("lamp", order_by="-updated", per_page=20, page=3).ids == []
 
 
 def test_last_page_is_one_that_may_be_asked_for() -> None:
-    from django_redis_components.search import ParsedQuery, SearchPage
+    from django_redis_components.search import ParsedQuery, SearchPage, SearchPaginator
 
-    page = SearchPage((), 5_000, True, 1_000, 1, {}, ParsedQuery(()))
+    page = SearchPage((), 1_000, SearchPaginator(5_000, 1), is_partial=True, facets={}, query=ParsedQuery(()))
 
-    assert (page.pages, page.has_next) == (1_000, False)
+    assert (page.paginator.num_pages, page.has_next()) == (1_000, False)
 
 
 @pytest.mark.contract
 def test_stored_results_are_bounded_and_the_oldest_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESULTS", 5)
     index = SearchIndex("items", result_ttl=30)
-    index.index(1, "lamp")
+    index.add(1, "lamp")
 
     for number in range(12):
         index.search("lamp" + " " * number + f"-w{number}")
@@ -230,9 +237,9 @@ def test_stored_results_are_bounded_and_the_oldest_is_deleted(store: Store, monk
 def test_facets_of_a_page_come_from_the_stored_result(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(30):
-        index.index(number, "lamp", facets={"kind": f"k{number % 3}", "color": "red"})
+        index.add(number, "lamp", facets={"kind": f"k{number % 3}", "color": "red"})
     first = index.search("lamp", facets=["kind"])
-    index.index(99, "lamp", facets={"kind": "k0"})
+    index.add(99, "lamp", facets={"kind": "k0"})
 
     assert (
         index.search("lamp", facets=["kind"], page=2).facets == first.facets == {"kind": {"k0": 10, "k1": 10, "k2": 10}}
@@ -245,18 +252,18 @@ def test_facets_of_a_page_come_from_the_stored_result(redis_server: Store) -> No
 def test_phrases_of_many_documents_are_looked_for_in_the_first_ones(redis_server: Store) -> None:
     index = SearchIndex("items")
     for number in range(2_100):
-        index.index(number, "red lamp" if number % 2 else "lamp red", updated=number)
+        index.add(number, "red lamp" if number % 2 else "lamp red", sort_values={"updated": number})
 
     page = index.search('"red lamp"', order_by="-updated")
     without = index.search('red -"red lamp"', order_by="-updated")
 
-    assert (page.ids[0], page.total, page.is_partial) == ("2099", 1_000, True)
-    assert (without.ids[0], without.total, without.is_partial) == ("2098", 1_000, True)
+    assert (page.ids[0], page.paginator.count, page.is_partial) == ("2099", 1_000, True)
+    assert (without.ids[0], without.paginator.count, without.is_partial) == ("2098", 1_000, True)
 
 
 def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "lamp")
+    index.add(1, "lamp")
     before = index.search("lamp")
     own_server.raw.config_set("maxmemory-policy", "noeviction")
     own_server.raw.config_set("maxmemory", 1)
@@ -264,4 +271,18 @@ def test_search_on_a_full_server_raises_unless_its_result_is_stored(own_server: 
     with pytest.raises(OutOfMemoryError):
         index.search("lamp -x")
 
-    assert (index.search("lamp"), index.count()) == (before, 1)
+    assert (index.search("lamp").object_list, index.count()) == (before.object_list, 1)
+
+
+def test_document_is_refused_whole_on_a_full_server(own_server: Store) -> None:
+    index = SearchIndex("items")
+    index.add(1, "lamp")
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+    own_server.raw.config_set("maxmemory", 1)
+
+    for id_ in (1, 2):
+        with pytest.raises(OutOfMemoryError):
+            index.add(id_, "chair", facets={"kind": "x"})
+
+    own_server.raw.config_set("maxmemory", 0)
+    assert (index.search("lamp").ids, index.search("chair").ids, index.count()) == (["1"], [], 1)

@@ -51,6 +51,28 @@ def test_incomplete_last_word_marks_the_words_that_begin_with_it() -> None:
     assert marked("Black kittens, kit", "kit") == "Black kittens, [kit]"
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ㅎ", "[한]국어와 [한]국"),
+        ("하", "[한]국어와 [한]국"),
+        ("한", "[한]국어와 [한]국"),
+        ("한ㄱ", "[한국]어와 [한국]"),
+        ("한구", "[한국]어와 [한국]"),
+        ("한국", "[한국]어와 [한국]"),
+        ("국ㅇ", "한[국어]와 한국"),
+        ("ㄱ", "한[국]어와 한[국]"),
+        ("칼", "한국어와 한국"),
+    ],
+)
+def test_incomplete_hangul_marks_the_syllables_that_it_becomes(typed: str, expected: str) -> None:
+    assert marked("한국어와 한국", typed, prefix=True) == expected
+
+
+def test_incomplete_last_word_in_han_marks_whole_characters_only() -> None:
+    assert marked("我在北京大学", "北京", prefix=True) == "我在[北京]大学"
+
+
 MATCHES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(0, 4)), max_size=40)
 
 
@@ -115,7 +137,7 @@ def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: in
 @pytest.mark.contract
 def test_page_marks_its_query_and_the_tag_escapes(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "a <b>cat</b>")
+    index.add(1, "a <b>cat</b>")
     page = index.search("cat")
 
     assert page.highlight("a <b>cat</b>") == (TextPart("a <b>", False), TextPart("cat", True), TextPart("</b>", False))

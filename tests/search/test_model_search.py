@@ -17,7 +17,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from django_redis_components.search import ModelSearch, SearchDrift, register, registered, unregister
+from django_redis_components.search import Drift, ModelSearch, register, registered, unregister
 from tests.support import Store, run_async, run_together
 from tests.support.processes import Children
 
@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 class Users(ModelSearch):
     model = User
-    text = {"get_full_name": 3, "email": 1}
+    fields = {"get_full_name": 3, "email": 1}
     facets = ("is_staff", "group_names")
     sort_values = ("date_joined", "username")
-    fields = ("first_name", "last_name", "email", "is_staff", "is_active", "username")
+    watch_fields = ("first_name", "last_name", "email", "is_staff", "is_active", "username")
     relations = ("groups",)
 
     def queryset(self) -> Any:
@@ -63,15 +63,15 @@ def named(name: str, year: int = 2026, **fields: Any) -> User:
 def test_objects_are_indexed_after_the_commit(users: Users) -> None:
     with transaction.atomic():
         anna = named("Anna Meyer", email="am@example.org")
-        assert users.search("anna").total == 0
+        assert users.search("anna").paginator.count == 0
 
     assert users.search("meyer anna").ids == users.search("example").ids == [str(anna.pk)]
     anna.last_name = "Bell"
     anna.save()
-    assert [users.search(word).total for word in ("meyer", "bell")] == [0, 1]
+    assert [users.search(word).paginator.count for word in ("meyer", "bell")] == [0, 1]
     anna.is_active = False
     anna.save(update_fields=["is_active"])
-    assert users.search("anna").total == 0
+    assert users.search("anna").paginator.count == 0
     anna.delete()
     assert users.index.count() == 0
 
@@ -97,8 +97,8 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     User.objects.filter(pk=anna.pk).update(last_name="Maier")
     users.index.remove(bert.pk)
     User.objects.filter(pk=carl.pk).delete()
-    users.index.index(carl.pk, {"get_full_name": "Carl Crane", "email": ""})
-    users.index.index("no-number", {"get_full_name": "Ghost", "email": ""})
+    users.index.add(carl.pk, {"get_full_name": "Carl Crane", "email": ""})
+    users.index.add("no-number", {"get_full_name": "Ghost", "email": ""})
 
     drift = users.find_drift()
 
@@ -106,7 +106,13 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     assert set(drift.extra) == {str(carl.pk), "no-number"}
     users.repair(drift)
     assert not users.find_drift()
-    assert [users.search(word).total for word in ("maier", "meyer", "ghost", "crane", "bell")] == [1, 0, 0, 0, 1]
+    assert [users.search(word).paginator.count for word in ("maier", "meyer", "ghost", "crane", "bell")] == [
+        1,
+        0,
+        0,
+        0,
+        1,
+    ]
 
 
 def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +136,7 @@ def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: 
     assert located.find_drift().stale == (str(anna.pk),)
     located.repair(located.find_drift())
     assert not located.find_drift()
-    assert located.search("anna", near=(13.4, 52.5), within=1).total == 0
+    assert located.search("anna", near=(13.4, 52.5), within=1).paginator.count == 0
     unregister("located")
 
 
@@ -158,11 +164,11 @@ def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None
     steps: list[int] = []
 
     users.update(User.objects.filter(username="u7"))
-    assert users.search("all").total == 1
-    users.index.index(4_000_000, {"get_full_name": "all", "email": ""})
+    assert users.search("all").paginator.count == 1
+    users.index.add(4_000_000, {"get_full_name": "all", "email": ""})
     assert users.rebuild(steps.append) == 700
 
-    assert (sum(steps), users.index.count(), users.search("all", page_size=1).total) == (700, 700, 700)
+    assert (sum(steps), users.index.count(), users.search("all", per_page=1).paginator.count) == (700, 700, 700)
     assert not users.find_drift()
 
 
@@ -180,7 +186,7 @@ def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
 
     run_together(20, edit)
 
-    assert users.find_drift() == SearchDrift(5)
+    assert users.find_drift() == Drift(5)
 
 
 def test_changes_during_a_rebuild_are_kept(users: Users) -> None:
@@ -198,7 +204,7 @@ def test_changes_during_a_rebuild_are_kept(users: Users) -> None:
 
     run_together(6, edit)
 
-    assert users.find_drift() == SearchDrift(6)
+    assert users.find_drift() == Drift(6)
     assert users.index.count() == 6
 
 
@@ -219,12 +225,12 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
     child = children.call("tests.search.test_model_search:kill_before_indexing", store.url, store.prefix)
     assert child.wait() == -signal.SIGKILL
 
-    assert users.search("lost").total == 0
+    assert users.search("lost").paginator.count == 0
     with pytest.raises(SystemExit) as exit_code:
         call_command("rebuild_search", "--check", stdout=io.StringIO())
     assert exit_code.value.code == 1
     call_command("rebuild_search", "--repair", stdout=io.StringIO())
-    assert users.search("lost").total == 1
+    assert users.search("lost").paginator.count == 1
     assert not users.find_drift()
 
 
@@ -240,7 +246,7 @@ def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> Non
     users.repair(drift)
     assert not users.find_drift()
     assert users.search("anna").ids == [str(anna.pk)]
-    assert users.search("meyer", filters={"is_staff": "False"}).total == 2
+    assert users.search("meyer", filters={"is_staff": "False"}).paginator.count == 2
 
 
 @pytest.mark.contract
@@ -256,7 +262,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
     named("Anna Meyer", 2020), named("Bert Meyer", 2021, is_staff=True)
     gone = named("Zoe Meyer", 2022)
     placed.rebuild()
-    before = placed.index.size()
+    before = placed.index.info()
     base = f"{store.prefix}:search:{{auth.user}}:v3"
     assert store.raw.delete(f"{base}:{part}" if part == "state" else f"{base}:1:{part}") == 1
     User.objects.filter(pk=gone.pk).update(first_name="Carl")
@@ -266,16 +272,16 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
 
     assert drift
     assert not placed.find_drift()
-    assert placed.index.size().words == before.words
-    assert placed.search("an", prefix=True).total == 1
-    assert placed.search("zoe").total == 0
-    assert placed.search("meyer", filters={"is_staff": "True"}).total == 1
-    assert placed.search("meyer", near=(10, 50), order_by="date_joined").total == 3
+    assert placed.index.info().words == before.words
+    assert placed.search("an", prefix=True).paginator.count == 1
+    assert placed.search("zoe").paginator.count == 0
+    assert placed.search("meyer", filters={"is_staff": "True"}).paginator.count == 1
+    assert placed.search("meyer", near=(10, 50), order_by="date_joined").paginator.count == 3
 
 
 def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     anna = named("Anna Meyer")
-    users.index.index("ghost", {"get_full_name": "Ghost", "email": ""})
+    users.index.add("ghost", {"get_full_name": "Ghost", "email": ""})
     scan = users.index.scan_ids
 
     def deleting() -> Iterator[list[str]]:
@@ -330,7 +336,7 @@ def test_command_rebuilds_compares_and_repairs(users: Users) -> None:
         "indexes": [{"name": "auth.user", "objects": 1, "missing": 1, "stale": 0, "extra": 0, "repaired": True}]
     }
     assert command("--check")["indexes"][0]["missing"] == 0
-    assert command() == {"indexes": [{"name": "auth.user", "objects": 1}]}
+    assert command() == {"indexes": [{"name": "auth.user", "documents": 1}]}
     with pytest.raises(CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user\.$"):
         command("x")
 
@@ -359,9 +365,10 @@ def test_dates_numbers_and_missing_values_are_sorted() -> None:
     ("attributes", "problem"),
     [
         ({}, "Wrong.model is None: expected a model."),
-        ({"model": User}, "Wrong.text: expected weights by name, such as {'title': 3}."),
-        ({"model": User, "text": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
-        ({"model": User, "text": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
+        ({"model": User}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
+        ({"model": User, "fields": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
+        ({"model": User, "fields": ("email",)}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
+        ({"model": User, "fields": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
     ],
 )
 def test_invalid_declarations_raise(attributes: dict[str, Any], problem: str) -> None:

@@ -17,8 +17,8 @@ BERLIN, POTSDAM, HAMBURG, SYDNEY = (13.405, 52.52), (13.0645, 52.3906), (9.9937,
 def shops(store: Store) -> SearchIndex:
     index = SearchIndex("shops")
     for name, place in {"berlin": BERLIN, "potsdam": POTSDAM, "hamburg": HAMBURG, "sydney": SYDNEY}.items():
-        index.index(name, f"lamp shop in {name}", location=place, price=len(name))
-    index.index("nowhere", "lamp shop")
+        index.add(name, f"lamp shop in {name}", location=place, sort_values={"price": len(name)})
+    index.add("nowhere", "lamp shop")
     return index
 
 
@@ -34,19 +34,19 @@ def test_documents_near_a_place_come_by_distance(shops: SearchIndex) -> None:
     page = shops.search("lamp", near=BERLIN, within=300, order_by="distance")
 
     assert page.ids == ["berlin", "potsdam", "hamburg"]
-    assert [hit.score for hit in page.hits] == pytest.approx([0, 27.2, 255.3], abs=0.1)
+    assert [hit.score for hit in page.object_list] == pytest.approx([0, 27.2, 255.3], abs=0.1)
     assert shops.search("lamp", near=BERLIN, within=300, order_by="-distance").ids[0] == "hamburg"
     assert set(shops.search("lamp", near=BERLIN).ids) == {"berlin", "potsdam"}, "50 km by default"
     assert shops.search("lamp -berlin", near=BERLIN, order_by="price").ids == ["potsdam"]
-    assert shops.search("lamp").total == 5
+    assert shops.search("lamp").paginator.count == 5
     weighted = shops.search("lamp", near=BERLIN, within=300, order_by={"distance": -1, "price": 100})
     assert weighted.ids[0] == "potsdam"
 
 
 @pytest.mark.contract
 def test_document_that_moves_or_loses_its_place_is_found_accordingly(shops: SearchIndex) -> None:
-    shops.index("sydney", "lamp shop in sydney", location=BERLIN, price=6)
-    shops.index("potsdam", "lamp shop in potsdam", price=7)
+    shops.add("sydney", "lamp shop in sydney", location=BERLIN, sort_values={"price": 6})
+    shops.add("potsdam", "lamp shop in potsdam", sort_values={"price": 7})
     shops.remove("berlin")
 
     assert shops.search("lamp", near=BERLIN, within=1).ids == ["sydney"]
@@ -64,17 +64,17 @@ def test_random_places_equal_a_model(redis_server: Store) -> None:
     index = SearchIndex("places")
     places = {str(n): (rng.uniform(-179, 179), rng.uniform(-84, 84)) for n in range(200)}
     for id_, place in places.items():
-        index.index(id_, "lamp", location=place)
+        index.add(id_, "lamp", location=place)
 
     for _ in range(30):
         near, within = (rng.uniform(-179, 179), rng.uniform(-84, 84)), rng.uniform(100, 5_000)
         distances = {id_: kilometers(near, place) for id_, place in places.items()}
         expected = sorted((id_ for id_ in places if distances[id_] <= within), key=lambda id_: distances[id_])
 
-        page = index.search("lamp", near=near, within=within, order_by="distance", page_size=200)
+        page = index.search("lamp", near=near, within=within, order_by="distance", per_page=200)
 
         assert page.ids == expected
-        assert [hit.score for hit in page.hits] == pytest.approx([distances[id_] for id_ in expected], abs=0.01)
+        assert [hit.score for hit in page.object_list] == pytest.approx([distances[id_] for id_ in expected], abs=0.01)
 
 
 def test_common_word_is_looked_for_near_the_place_only(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,14 +83,14 @@ def test_common_word_is_looked_for_near_the_place_only(redis_server: Store, monk
     monkeypatch.setattr(module, "MAX_CANDIDATES", 10)
     index = SearchIndex("places")
     for number in range(60):
-        index.index(number, "lamp", location=(number / 10, 0))
+        index.add(number, "lamp", location=(number / 10, 0))
 
     near = index.search("lamp", near=(0, 0), within=40, order_by="distance")
     assert (near.ids, near.is_partial) == ([str(n) for n in range(4)], False)
     bounded = index.search("lamp", near=(0, 0), within=20_000, order_by="distance")
     assert bounded.is_partial
-    assert bounded.ids == [str(n) for n in range(bounded.total)], "the nearest ones"
-    assert 2 <= bounded.total <= 5
+    assert bounded.ids == [str(n) for n in range(bounded.paginator.count)], "the nearest ones"
+    assert 2 <= bounded.paginator.count <= 5
 
 
 def test_nearest_document_of_a_frequent_word_is_found(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +101,12 @@ def test_nearest_document_of_a_frequent_word_is_found(redis_server: Store, monke
     index = SearchIndex("places")
     places = {str(n): (rng.uniform(-20, 20), rng.uniform(-20, 20)) for n in range(400)}
     for id_, place in places.items():
-        index.index(id_, "lamp", location=place)
+        index.add(id_, "lamp", location=place)
 
     for _ in range(20):
         near = (rng.uniform(-20, 20), rng.uniform(-20, 20))
         page = index.search("lamp", near=near, within=5_000, order_by="distance")
 
         nearest = sorted(places, key=lambda id_: kilometers(near, places[id_]))
-        assert page.ids == nearest[: page.total]
-        assert (page.is_partial, 1 <= page.total <= 10) == (True, True)
+        assert page.ids == nearest[: page.paginator.count]
+        assert (page.is_partial, 1 <= page.paginator.count <= 10) == (True, True)

@@ -63,6 +63,6 @@ def test_synonym_of_a_dropped_word_is_dropped_and_named() -> None:
 def test_documents_need_the_other_words_of_a_query_with_a_repeated_word(store: Store) -> None:
     index = SearchIndex("items")
     for number, text in enumerate(["cat dog", "cat kitten", "kitten dog", "dog"]):
-        index.index(number, text)
+        index.add(number, text)
 
     assert sorted(index.search("cat dog cat +kitten").ids) == ["0", "2"]

@@ -17,7 +17,7 @@ def log_keys(store: Store) -> list[bytes]:
 @pytest.mark.contract
 def test_queries_without_result_are_counted(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat", facets={"kind": "pet"})
+    index.add(1, "cat", facets={"kind": "pet"})
 
     for query in ("Unicorn", "unicorn  ", "uni\x00corn", "cat", "the", "", "dragon \ud800"):
         index.search(query)
@@ -35,7 +35,7 @@ def test_queries_without_result_are_counted(store: Store) -> None:
 def test_slow_queries_keep_their_longest_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOW_S", 0.0)
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     for query in ("cat", "cat", "ca"):
         index.search(query, prefix=query == "ca")
@@ -49,7 +49,7 @@ def test_slow_queries_keep_their_longest_time(store: Store, monkeypatch: pytest.
 def test_fast_queries_with_a_result_are_not_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOW_S", 1_000)
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     index.search("cat")
 
@@ -88,6 +88,6 @@ def test_broken_log_does_not_fail_a_search(redis_server: Store) -> None:
     redis_server.raw.delete(key)
     redis_server.raw.set(key, "no zset")
 
-    assert index.search("unicorn").total == 0
+    assert index.search("unicorn").paginator.count == 0
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         index.query_stats()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
-from django_redis_components.search import Document, SearchError, SearchIndex, rebuilding
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.exceptions import RebuildSuperseded
+from django_redis_components.search import Document, SearchIndex
+from django_redis_components.search.counting import count_words
+from django_redis_components.search.documents import EncodedDocument, encode
+from django_redis_components.search.rebuilding import SearchRebuild
 from tests.support import Store, run_async
 
 
@@ -22,8 +28,8 @@ def document(text: str, **sort_values: float) -> Document:
 @pytest.mark.contract
 def test_rebuild_writes_lost_postings_and_removes_stale_ones(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "black cat", facets={"kind": "pet"})
-    index.index(2, "white cat", facets={"kind": "pet"})
+    index.add(1, "black cat", facets={"kind": "pet"})
+    index.add(2, "white cat", facets={"kind": "pet"})
     store.raw.delete(f"{base_of(store)}:w:black")
     store.raw.zadd(f"{base_of(store)}:w:white", {"1": 3})
     store.raw.srem(f"{base_of(store)}:f:kind=pet", "2")
@@ -37,45 +43,49 @@ def test_rebuild_writes_lost_postings_and_removes_stale_ones(store: Store) -> No
 @pytest.mark.contract
 def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "black cat", location=(1, 2), price=3)
-    index.index(2, "old dog", facets={"kind": "pet"}, votes=3)
+    index.add(1, "black cat", location=(1, 2), sort_values={"price": 3})
+    index.add(2, "old dog", facets={"kind": "pet"}, sort_values={"votes": 3})
 
     index.rebuild(iter([(1, Document("black cat", {}, {"price": 4}, (1, 2)))]))
 
     base = f"{store.prefix}:search:{{items}}:v3"
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
-    assert found == {":gen", ":state", *(f":1:{part}" for part in parts)}
-    assert (index.count(), index.search("dog").total, index.search("cat", order_by="price").hits[0].score) == (1, 0, 4)
+    assert found == {":gen", ":state", ":built", *(f":1:{part}" for part in parts)}
+    assert (index.count(), index.search("dog").paginator.count, index.search("cat", order_by="price")[0].score) == (
+        1,
+        0,
+        4,
+    )
 
 
 @pytest.mark.contract
 def test_searches_and_writes_during_a_rebuild_are_kept(store: Store) -> None:
     index = SearchIndex("items")
-    index.index("old", "cat")
-    index.index("gone", "cat")
+    index.add("old", "cat")
+    index.add("gone", "cat")
     seen: list[list[str]] = []
 
     def documents() -> Iterator[tuple[str, Document]]:
         for number in range(250):
             yield f"d{number}", document("lamp")
         seen.append(index.search("cat").ids)
-        index.index("new", "cat")
+        index.add("new", "cat")
         index.remove("gone")
         seen.append(sorted(index.search("cat").ids))
 
     index.rebuild(documents())
 
     assert [sorted(ids) for ids in seen] == [["gone", "old"], ["new", "old"]]
-    assert (index.search("cat").ids, index.search("lamp").total, index.count()) == (["new"], 250, 251)
+    assert (index.search("cat").ids, index.search("lamp").paginator.count, index.count()) == (["new"], 250, 251)
 
 
 def test_rebuild_uses_the_average_length_of_all_documents(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index("first", "lamp chair")
+    index.add("first", "lamp chair")
     for number in range(30):
-        index.index(number, "chair " + "table " * 40)
-    index.index("last", "lamp chair")
+        index.add(number, "chair " + "table " * 40)
+    index.add("last", "lamp chair")
     assert len({hit.score for hit in index.search("lamp")}) == 2, "each with the average of its time"
     texts = {"first": "lamp chair", "last": "lamp chair"} | {str(n): "chair " + "table " * 40 for n in range(30)}
 
@@ -86,7 +96,7 @@ def test_rebuild_uses_the_average_length_of_all_documents(redis_server: Store) -
 
 def test_rebuild_that_fails_leaves_the_old_documents(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("cat")
@@ -108,29 +118,34 @@ def test_later_rebuild_supersedes_an_earlier_one(redis_server: Store) -> None:
         yield 1, document("cat")
         index.rebuild([(2, document("cat"))])
 
-    with pytest.raises(SearchError, match=r"^Search index 'items' was not replaced: a later rebuild has started\.$"):
+    with pytest.raises(RebuildSuperseded, match=r"^The rebuild of search index 'items' was discarded: a later one "):
         index.rebuild(documents())
 
-    assert sorted(index.search("cat").ids) == ["1", "2"], "what it still wrote counts like `index`"
+    assert index.search("cat").ids == ["2"]
     assert index.rebuild([(3, document("cat"))]) == 1
     assert index.search("cat").ids == ["3"]
 
 
 @pytest.mark.contract
-def test_cleared_index_is_empty_and_can_be_filled_again(store: Store) -> None:
+def test_deleted_index_is_empty_and_can_be_filled_again(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(20):
-        index.index(number, f"cat word{number}", facets={"kind": "pet"}, votes=number)
-    assert index.search("cat").total == 20
+        index.add(number, f"cat word{number}", facets={"kind": "pet"}, sort_values={"votes": number})
+    assert index.search("cat").paginator.count == 20
 
-    index.clear()
+    assert index.delete() is True
 
-    assert (index.count(), index.search("cat").total) == (0, 0)
-    assert not [key for key in store.keys() if b":0:" in key]  # noqa: SIM118 - a Store is no dict
-    run_async(lambda: index.aindex(1, "cat"))
-    run_async(index.aclear)
+    assert [key for key in store.keys() if b":search:" in key] == []  # noqa: SIM118 - a Store is no dict
+    assert (index.count(), index.search("cat").paginator.count) == (0, 0)
+    assert index.delete() is False
+    run_async(lambda: index.aadd(1, "cat"))
+    assert run_async(index.adelete) is True
     assert run_async(lambda: index.arebuild([(5, document("cat"))])) == 1
     assert index.search("cat").ids == ["5"]
+
+
+def encoded(id_: Any, document: Document) -> EncodedDocument:
+    return encode(id_, document, count_words({"": str(document.text)}, {}, frozenset()))
 
 
 def keys_of(store: Store, generation: int) -> list[str]:
@@ -139,62 +154,93 @@ def keys_of(store: Store, generation: int) -> list[str]:
 
 
 @pytest.mark.contract
-def test_rebuild_of_a_killed_process_is_abandoned_and_its_data_deleted(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_deleted(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
-    monkeypatch.setattr(rebuilding, "TTL_MS", 60_000)
-    killed = index.rebuilding()
-    killed.__enter__()
-    index.write_many({f"d{number}": document(f"lamp word{number}", votes=number) for number in range(30)})
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (True, False)
+    index.add(1, "cat")
+    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v3", encoded)
+    loaded = [(f"d{number}", document(f"lamp word{number}", votes=number)) for number in range(30)]
+    for step in (killed.begin(), killed.load(loaded)):
+        assert run(connections.client("default"), step) == 1
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (True, False)
+    assert store.raw.pttl(f"{store.prefix}:search:{{items}}:v3:build") <= 15 * 60 * 1_000
     assert keys_of(store, 1)
 
-    store.raw.hset(f"{store.prefix}:search:{{items}}:v3:state", "expires_ms", 1)  # as if a minute had passed
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, True)
+    store.raw.delete(f"{store.prefix}:search:{{items}}:v3:build")  # as if 15 minutes had passed
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (False, True)
     for _ in range(5):
-        index.index(1, "black cat")
+        index.add(1, "black cat")
 
     assert keys_of(store, 1) == []
-    assert (index.size().is_rebuilding, index.size().has_old_data) == (False, False)
-    assert (index.search("black").ids, index.count()) == (["1"], 31)
-    killed.__exit__(LookupError, LookupError(), None)  # it was not killed after all
+    assert (index.info().is_rebuilding, index.info().has_old_data) == (False, False)
+    assert (index.search("black").ids, index.count()) == (["1"], 1)
+    assert run(connections.client("default"), killed.load(loaded[:1])) == -1, "it was not killed after all"
     assert index.rebuild([(3, document("cat"))]) == 1
 
 
 def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "cat")
+    index.add(1, "cat")
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("lamp")
-        redis_server.raw.hset(f"{redis_server.prefix}:search:{{items}}:v3:state", "expires_ms", 1)
-        index.index(3, "black cat")
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v3:build")
+        index.add(3, "black cat")
 
-    message = r"^Search index 'items' was not replaced: no document came for 15 minutes\.$"
-    with pytest.raises(SearchError, match=message):
+    with pytest.raises(RebuildSuperseded, match="900 s passed between two chunks"):
         index.rebuild(documents())
 
-    assert index.search("cat").total == 2
+    assert index.search("cat").paginator.count == 2
+    assert keys_of(redis_server, 1) == []
 
 
 def test_rebuild_is_renewed_with_its_documents(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.search.index.REBUILD_CHUNK", 1)
-    index, state = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v3:state"
-    soon_ms, seen = int(time.time() * 1_000) + 120_000, list[int]()
+    monkeypatch.setattr(SearchRebuild, "chunk_size", 1)
+    index, build = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v3:build"
+    seen = list[int]()
 
     def documents() -> Iterator[tuple[int, Document]]:
         for number in range(3):
-            redis_server.raw.hset(state, "expires_ms", soon_ms)
+            redis_server.raw.pexpire(build, 120_000)
             yield number, document("lamp")
-            seen.append(int(redis_server.raw.hget(state, "expires_ms")))
+            seen.append(redis_server.raw.pttl(build))
 
     index.rebuild(documents())
 
     assert len(seen) == 3
-    assert min(seen) > soon_ms + 600_000
+    assert min(seen) > 600_000
     assert index.count() == 3
+
+
+@pytest.mark.contract
+def test_what_is_written_during_a_rebuild_is_newer_than_what_it_loads(store: Store) -> None:
+    index = SearchIndex("items")
+    index.add(1, "old cat")
+
+    async def documents() -> AsyncIterator[tuple[int, Document]]:
+        index.add(1, "new cat")
+        index.add(2, "lamp")
+        index.remove(2)
+        for number in (1, 2, 3):
+            yield number, document("stale cat")
+
+    assert run_async(lambda: index.arebuild(documents())) == 2
+
+    assert [index.search(word).ids for word in ("new", "stale")] == [["1"], ["3"]]
+    assert not [key for key in store.keys() if key.endswith(b":live")]  # noqa: SIM118 - a Store is no dict
+
+
+def test_documents_of_a_rebuild_are_found_only_after_it(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    found: list[int] = []
+
+    def documents() -> Iterator[tuple[int, Document]]:
+        for number in range(SearchRebuild.chunk_size + 1):
+            yield number, document("lamp")
+        found.append(index.search("lamp").paginator.count)
+
+    index.rebuild(documents())
+
+    assert (found, index.search("lamp").paginator.count) == ([0], SearchRebuild.chunk_size + 1)
 
 
 def test_rebuild_after_a_loss_of_the_state_does_not_mix_with_older_data(redis_server: Store) -> None:

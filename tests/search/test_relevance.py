@@ -58,7 +58,7 @@ def by_sqlite(query: str) -> list[str]:
 def test_relevance_is_as_good_as_that_of_sqlite(redis_server: Store) -> None:
     index = SearchIndex("judged")
     for id_, text in DOCUMENTS.items():
-        index.index(id_, text)
+        index.add(id_, text)
 
     ours = {query: ndcg(index.search(query).ids, judged) for query, judged in JUDGED.items()}
     theirs = {query: ndcg(by_sqlite(query), judged) for query, judged in JUDGED.items()}
@@ -72,6 +72,6 @@ def test_relevance_is_as_good_as_that_of_sqlite(redis_server: Store) -> None:
 def test_same_documents_as_sqlite_are_found(redis_server: Store, query: str) -> None:
     index = SearchIndex("judged")
     for id_, text in DOCUMENTS.items():
-        index.index(id_, text)
+        index.add(id_, text)
 
     assert set(index.search(query).ids) == set(by_sqlite(query))

@@ -7,8 +7,10 @@ import re
 from typing import Any
 
 import pytest
+from django.core.paginator import Paginator
+from django.template import engines
 
-from django_redis_components.search import ParsedQuery, SearchIndex
+from django_redis_components.search import Hit, ParsedQuery, SearchIndex
 from tests.support import Store, run_async, run_together
 
 DOCUMENTS = {
@@ -26,7 +28,7 @@ DOCUMENTS = {
 def items(store: Store) -> SearchIndex:
     index = SearchIndex("items", synonyms={"cat": ["cats"]})
     for id_, text in DOCUMENTS.items():
-        index.index(id_, text, updated=1_000 + id_, votes=id_ % 3)
+        index.add(id_, text, sort_values={"updated": 1_000 + id_, "votes": id_ % 3})
     return index
 
 
@@ -76,7 +78,7 @@ def test_grammar(items: SearchIndex, query: str, found: set[int]) -> None:
 def test_query_without_words_finds_nothing(items: SearchIndex, query: str) -> None:
     page = items.search(query)
 
-    assert (page.hits, page.total, page.pages, page.has_next) == ((), 0, 0, False)
+    assert (page.object_list, page.paginator.count, page.paginator.num_pages, page.has_next()) == ((), 0, 1, False)
 
 
 def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
@@ -95,15 +97,15 @@ def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
 @pytest.mark.contract
 def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "black cat", facets={"kind": ["pet", "animal"]}, votes=3, price=7)
+    index.add(1, "black cat", facets={"kind": ["pet", "animal"]}, sort_values={"votes": 3, "price": 7})
 
-    index.index(1, "white dog", facets={"kind": "pet"}, votes=4)
+    index.add(1, "white dog", facets={"kind": "pet"}, sort_values={"votes": 4})
 
-    assert [index.search(word).total for word in ("black", "cat", "white", "dog")] == [0, 0, 1, 1]
+    assert [index.search(word).paginator.count for word in ("black", "cat", "white", "dog")] == [0, 0, 1, 1]
     page = index.search("dog", facets=["kind"], order_by="-votes")
-    assert (page.facets, page.hits[0].score) == ({"kind": {"pet": 1}}, 4.0)
-    assert index.search("dog", order_by="-price").hits[0].score == 0
-    assert index.search("dog", filters={"kind": "animal"}).total == 0
+    assert (page.facets, page[0].score) == ({"kind": {"pet": 1}}, 4.0)
+    assert index.search("dog", order_by="-price")[0].score == 0
+    assert index.search("dog", filters={"kind": "animal"}).paginator.count == 0
     base = f"{store.prefix}:search:{{items}}:v3"
     names = {key.decode().removeprefix(base) for key in primary_keys(store)}
     assert names == {
@@ -124,7 +126,7 @@ def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> No
 def test_removed_documents_leave_no_key_of_theirs(store: Store) -> None:
     index = SearchIndex("items")
     for id_, text in DOCUMENTS.items():
-        index.index(id_, text, facets={"kind": "text"}, votes=1)
+        index.add(id_, text, facets={"kind": "text"}, sort_values={"votes": 1})
 
     for id_ in DOCUMENTS:
         index.remove(id_)
@@ -139,7 +141,7 @@ def test_removed_documents_leave_no_key_of_theirs(store: Store) -> None:
 def test_sort_values_change_without_reindexing(items: SearchIndex) -> None:
     assert ids(items, "cat", order_by="-updated") == [3, 2, 1]
 
-    items.index(1, DOCUMENTS[1], updated=9_999, votes=0)
+    items.add(1, DOCUMENTS[1], sort_values={"updated": 9_999, "votes": 0})
 
     assert ids(items, "cat", order_by="-updated") == [1, 3, 2]
     assert ids(items, "cat", order_by="updated") == [2, 3, 1]
@@ -160,7 +162,7 @@ def test_documents_are_ordered_by_the_first_bytes_of_a_text(store: Store) -> Non
     index = SearchIndex("items")
     names = ["", "Anna", "Émile", "anna maria", "zoe", "Ждан", "北京", "京都"]
     for id_, name in enumerate(names):
-        index.index(id_, "all", name=name)
+        index.add(id_, "all", sort_values={"name": name})
 
     order = [names[number] for number in ids(index, "all", order_by="name")]
 
@@ -177,16 +179,16 @@ def test_documents_are_ordered_by_the_first_bytes_of_a_text(store: Store) -> Non
 
 def test_relevance_prefers_rare_words_frequent_words_short_documents_and_heavy_fields(store: Store) -> None:
     index = SearchIndex("items", fields={"title": 3, "body": 1})
-    index.index("often", {"title": "", "body": "lamp lamp lamp chair"})
-    index.index("once", {"title": "", "body": "lamp chair table shelf"})
-    index.index("long", {"title": "", "body": "lamp " + "other " * 60})
-    index.index("title", {"title": "lamp", "body": "chair"})
+    index.add("often", {"title": "", "body": "lamp lamp lamp chair"})
+    index.add("once", {"title": "", "body": "lamp chair table shelf"})
+    index.add("long", {"title": "", "body": "lamp " + "other " * 60})
+    index.add("title", {"title": "lamp", "body": "chair"})
 
     assert index.search("lamp").ids == ["title", "often", "once", "long"]
     for number in range(20):
-        index.index(f"filler{number}", {"title": "chair", "body": ""})
-    index.index("rare", {"title": "", "body": "unicorn other other other"})
-    index.index("common", {"title": "", "body": "chair other other other"})
+        index.add(f"filler{number}", {"title": "chair", "body": ""})
+    index.add("rare", {"title": "", "body": "unicorn other other other"})
+    index.add("common", {"title": "", "body": "chair other other other"})
     assert index.search("unicorn +chair").ids[0] == "rare"
 
 
@@ -194,7 +196,7 @@ def test_relevance_prefers_rare_words_frequent_words_short_documents_and_heavy_f
 def test_facets_are_counted_and_filtered(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(12):
-        index.index(
+        index.add(
             number, "cat", facets={"kind": ["pet", "old"][number % 2], "color": ["red", "blue", "red"][number % 3]}
         )
 
@@ -202,24 +204,29 @@ def test_facets_are_counted_and_filtered(store: Store) -> None:
 
     assert page.facets == {"kind": {"old": 6, "pet": 6}, "color": {"red": 8, "blue": 4}, "unknown": {}}
     assert index.search("cat", filters={"kind": "pet", "color": "red"}, facets=["kind"]).facets == {"kind": {"pet": 4}}
-    assert index.search("cat", filters={"kind": "nothing"}).total == 0
+    assert index.search("cat", filters={"kind": "nothing"}).paginator.count == 0
 
 
 @pytest.mark.contract
 def test_pages_come_from_one_stored_result_and_nothing_else_expires(store: Store) -> None:
     index = SearchIndex("items", result_ttl=30)
     for number in range(25):
-        index.index(number, "cat", updated=number)
+        index.add(number, "cat", sort_values={"updated": number})
 
-    first = index.search("cat", order_by="-updated", page_size=10)
-    index.index(99, "cat", updated=99)
+    first = index.search("cat", order_by="-updated", per_page=10)
+    index.add(99, "cat", sort_values={"updated": 99})
     index.remove(24)
-    second = index.search("cat", order_by="-updated", page_size=10, page=2)
-    third = index.search("cat", order_by="-updated", page_size=10, page=3)
+    second = index.search("cat", order_by="-updated", per_page=10, page=2)
+    third = index.search("cat", order_by="-updated", per_page=10, page=3)
 
     assert [*first.ids, *second.ids, *third.ids] == [str(number) for number in range(24, -1, -1)]
-    assert (first.total, first.pages, first.has_next, third.has_next) == (25, 3, True, False)
-    assert index.search("cat", order_by="-updated", page_size=10).ids[0] == "99"
+    assert (first.paginator.count, first.paginator.num_pages, first.has_next(), third.has_next()) == (
+        25,
+        3,
+        True,
+        False,
+    )
+    assert index.search("cat", order_by="-updated", per_page=10).ids[0] == "99"
     results = [key for key in store.keys() if b":r:" in key]  # noqa: SIM118 - a Store is no dict
     assert all(0 < store.raw.pttl(key) <= 30_000 for key in results)
     assert {store.raw.pttl(key) for key in primary_keys(store)} == {-1}
@@ -242,13 +249,13 @@ def test_common_word_is_bounded_and_says_so(redis_server: Store, monkeypatch: py
     monkeypatch.setattr(module, "MAX_CANDIDATES", 25)
     index = SearchIndex("items")
     for number in range(120):
-        index.index(number, "common rare" if number % 40 == 0 else "common", updated=number)
+        index.add(number, "common rare" if number % 40 == 0 else "common", sort_values={"updated": number})
 
-    page = index.search("common", order_by="-updated", page_size=100)
-    assert (page.total, page.is_partial, page.ids[0]) == (25, True, "119")
+    page = index.search("common", order_by="-updated", per_page=100)
+    assert (page.paginator.count, page.is_partial, page.ids[0]) == (25, True, "119")
     assert index.search("common", order_by="updated").ids[0] == "0"
-    assert (index.search("common").total, index.search("common").is_partial) == (25, True)
-    assert (index.search("common rare").total, index.search("common rare").is_partial) == (3, False)
+    assert (index.search("common").paginator.count, index.search("common").is_partial) == (25, True)
+    assert (index.search("common rare").paginator.count, index.search("common rare").is_partial) == (3, False)
     assert index.search("comm", prefix=True).is_partial
 
 
@@ -258,11 +265,11 @@ def test_words_of_up_to_twice_the_bound_are_sorted_whole(redis_server: Store, mo
     monkeypatch.setattr(module, "MAX_CANDIDATES", 25)
     index = SearchIndex("items")
     for number in range(300):
-        index.index(number, "word" if number < 45 else "other", updated=number)
+        index.add(number, "word" if number < 45 else "other", sort_values={"updated": number})
 
-    newest = index.search("word", order_by="-updated", page_size=100)
-    assert (newest.total, newest.is_partial, newest.ids[0]) == (45, False, "44")
-    assert index.search("other", order_by="updated").total == 0, "not among the first 25"
+    newest = index.search("word", order_by="-updated", per_page=100)
+    assert (newest.paginator.count, newest.is_partial, newest.ids[0]) == (45, False, "44")
+    assert index.search("other", order_by="updated").paginator.count == 0, "not among the first 25"
     assert index.search("other", order_by="updated").is_partial
 
 
@@ -277,15 +284,15 @@ def test_random_queries_equal_a_model(redis_server: Store) -> None:
             model.pop(id_, None)
             continue
         text = [rng.choice(vocabulary) for _ in range(rng.randrange(1, 6))]
-        index.index(id_, " ".join(text))
+        index.add(id_, " ".join(text))
         model[id_] = text
 
         wanted, other, without = (rng.choice(vocabulary) for _ in range(3))
         expected = {one for one, words in model.items() if {wanted, other} & set(words) and without not in words}
-        assert set(index.search(f"{wanted} +{other} -{without}", page_size=200).ids) == expected, step
+        assert set(index.search(f"{wanted} +{other} -{without}", per_page=200).ids) == expected, step
         pair = f"{wanted} {other}"
         phrases = {one for one, words in model.items() if pair in " ".join(words)}
-        assert set(index.search(f'"{pair}"', page_size=200).ids) == phrases, step
+        assert set(index.search(f'"{pair}"', per_page=200).ids) == phrases, step
     assert index.count() == len(model)
 
 
@@ -294,12 +301,12 @@ def test_concurrent_writers_of_one_document_leave_one_version(store: Store) -> N
 
     def write(number: int) -> None:
         for step in range(20):
-            index.index(1, f"writer{number} step{step}", votes=number)
+            index.add(1, f"writer{number} step{step}", sort_values={"votes": number})
             index.search(f"writer{number}")
 
     run_together(5, write)
 
-    found = [number for number in range(5) if index.search(f"writer{number}").total]
+    found = [number for number in range(5) if index.search(f"writer{number}").paginator.count]
     assert len(found) == 1
     base = f"{store.prefix}:search:{{items}}:v3:0"
     assert store.raw.zcard(f"{base}:vocabulary") == 2
@@ -310,8 +317,8 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     index = SearchIndex("items")
 
     async def scene() -> list[object]:
-        await index.aindex(1, "black cat", votes=1)
-        await index.aindex(2, "cat")
+        await index.aadd(1, "black cat", sort_values={"votes": 1})
+        await index.aadd(2, "cat")
         await index.aremove(2)
         return [(await index.asearch("cat")).ids, await index.acount()]
 
@@ -327,22 +334,28 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         ),
         (lambda: SearchIndex("a", language="xx"), "language='xx': expected one of de, en, es, fr, ru, zh, or None."),
         (lambda: SearchIndex("a", fields={"t": 0}), "fields['t']=0: expected a weight above 0, at most 1000."),
-        (lambda: SearchIndex("a").index(1, 7), "text=7: expected a string, or a mapping of fields to strings."),
+        (lambda: SearchIndex("a").add(1, 7), "text=7: expected a string, or a mapping of fields to strings."),
         (
-            lambda: SearchIndex("a").index(1, {"x": "y"}),
+            lambda: SearchIndex("a").add(1, {"x": "y"}),
             "text has the unknown field 'x': fields of the index are none.",
         ),
-        (lambda: SearchIndex("a").index(1, "x", votes="nan" and float("nan")), "votes=nan: expected a finite number."),
-        (lambda: SearchIndex("a").index(1, "x", votes=True), "votes=True: expected a number or a string."),
-        (lambda: SearchIndex("a").index(1, "x", facets={"a=b": "c"}), "facet 'a=b': '=' is not accepted."),
-        (lambda: SearchIndex("a").index("", "x"), "id is empty: expected 1 to 200 bytes of text."),
+        (
+            lambda: SearchIndex("a").add(1, "x", sort_values={"votes": "nan" and float("nan")}),
+            "votes=nan: expected a finite number.",
+        ),
+        (
+            lambda: SearchIndex("a").add(1, "x", sort_values={"votes": True}),
+            "votes=True: expected a number or a string.",
+        ),
+        (lambda: SearchIndex("a").add(1, "x", facets={"a=b": "c"}), "facet 'a=b': '=' is not accepted."),
+        (lambda: SearchIndex("a").add("", "x"), "id is empty: expected 1 to 200 bytes of text."),
         (lambda: SearchIndex("a").search(None), "query=None: expected a string."),
         (
-            lambda: SearchIndex("a").index(1, "x", distance=1),
+            lambda: SearchIndex("a").add(1, "x", sort_values={"distance": 1}),
             "sort value 'distance': the name means an order of search; choose another.",
         ),
         (
-            lambda: SearchIndex("a").index(1, "x", location=(181, 0)),
+            lambda: SearchIndex("a").add(1, "x", location=(181, 0)),
             "location=(181, 0): expected (longitude, latitude) in degrees, at most 180 and 85.",
         ),
         (
@@ -362,7 +375,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
             "order_by='distance': expected near=(longitude, latitude), for the distance from there.",
         ),
         (lambda: SearchIndex("a").search("x", page=0), "page=0: expected an integer from 1 to 1000."),
-        (lambda: SearchIndex("a").search("x", page_size=201), "page_size=201: expected an integer from 1 to 200."),
+        (lambda: SearchIndex("a").search("x", per_page=201), "per_page=201: expected an integer from 1 to 200."),
         (lambda: SearchIndex("a").search("x", order_by={}), "order_by={}: expected a name, or weights by name."),
     ],
 )
@@ -374,15 +387,15 @@ def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any,
 @pytest.mark.parametrize("query", ["\x00", "a\ud800b", "x" * 100_000, '"' * 999, "-+" * 500, "{a}", "[a", "*", "a\xff"])
 def test_hostile_queries_are_searched(items: SearchIndex, query: str) -> None:
     for prefix in (False, True):
-        assert items.search(query, prefix=prefix).total >= 0
+        assert items.search(query, prefix=prefix).paginator.count >= 0
 
 
 @pytest.mark.contract
 def test_rare_values_of_a_facet_are_counted(store: Store) -> None:
     index = SearchIndex("items")
     for number in range(120):
-        index.index(number, "often", facets={"seller": [f"s{number % 60}", "all"]})
-    index.index("rare", "unicorn", facets={"seller": "only"})
+        index.add(number, "often", facets={"seller": [f"s{number % 60}", "all"]})
+    index.add("rare", "unicorn", facets={"seller": "only"})
 
     assert index.search("unicorn", facets=["seller"]).facets == {"seller": {"only": 1}}
     counts = index.search("often", facets=["seller"]).facets["seller"]
@@ -392,12 +405,12 @@ def test_rare_values_of_a_facet_are_counted(store: Store) -> None:
 @pytest.mark.contract
 def test_phrases_do_not_match_across_fields(store: Store) -> None:
     index = SearchIndex("items", fields={"title": 3, "body": 1})
-    index.index(1, {"title": "red lamp", "body": "shade of paper"})
-    index.index(2, {"title": "red", "body": "lamp shade"})
+    index.add(1, {"title": "red lamp", "body": "shade of paper"})
+    index.add(2, {"title": "red", "body": "lamp shade"})
 
     assert index.search('"lamp shade"').ids == ["2"]
     assert index.search('"red lamp"').ids == ["1"]
-    assert index.search("lamp red").total == 2
+    assert index.search("lamp red").paginator.count == 2
 
 
 def test_search_finds_the_newest_while_others_write(redis_server: Store) -> None:
@@ -405,7 +418,9 @@ def test_search_finds_the_newest_while_others_write(redis_server: Store) -> None
 
     def write(number: int) -> None:
         for step in range(15):
-            index.index(f"{number}-{step}", f"lamp word{number}", facets={"kind": f"k{number}"}, updated=step)
+            index.add(
+                f"{number}-{step}", f"lamp word{number}", facets={"kind": f"k{number}"}, sort_values={"updated": step}
+            )
             page = index.search(f"lamp word{number}", order_by="-updated", facets=["kind"])
             assert (page.ids[0], page.facets["kind"]) == (f"{number}-{step}", {f"k{number}": step + 1})
 
@@ -420,7 +435,7 @@ def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_
     index, model = SearchIndex("items", language=None, synonyms={"cc": ["aa bb"]}), {}
     for number in range(60):
         words, kind = [rng.choice(vocabulary) for _ in range(rng.randrange(1, 7))], rng.choice("xy")
-        index.index(number, " ".join(words), facets={"kind": kind}, updated=number)
+        index.add(number, " ".join(words), facets={"kind": kind}, sort_values={"updated": number})
         model[number] = (words, kind)
 
     def matches(words: list[str], wanted: str, other: str, beginning: str, excluded: str) -> bool:
@@ -437,7 +452,7 @@ def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_
         query = f'{wanted} +{other} -"{first} {second}" {beginning}'
 
         page = index.search(
-            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, page_size=200, facets=["kind"]
+            query, prefix=True, filters={"kind": kind} if kind else {}, order_by=order, per_page=200, facets=["kind"]
         )
 
         expected = [
@@ -448,3 +463,35 @@ def test_random_searches_with_filters_orders_and_beginnings_equal_a_model(redis_
         assert [int(id_) for id_ in page.ids] == sorted(expected, reverse=order == "-updated"), (step, query)
         kinds = [model[number][1] for number in expected]
         assert page.facets["kind"] == {one: kinds.count(one) for one in set(kinds)}, (step, query)
+
+
+@pytest.mark.parametrize("name", ["id", "text", "facets", "location", "self", "price"])
+def test_sort_values_may_have_the_names_of_arguments(redis_server: Store, name: str) -> None:
+    index = SearchIndex("items")
+    index.add(1, "cat", sort_values={name: 2})
+    index.add(2, "cat", sort_values={name: 1})
+
+    assert index.search("cat", order_by=name).ids == ["2", "1"]
+
+
+PAGES = """{% for hit in page_obj %}{{ hit.id }} {% endfor %}{{ page_obj.number }}/{{ page_obj.paginator.num_pages }} of
+ {{ page_obj.paginator.count }}{% if page_obj.has_previous %} back {{ page_obj.previous_page_number }}{% endif %}
+{% if page_obj.has_next %} on {{ page_obj.next_page_number }}{% endif %}  {{ page_obj.start_index }}
+-{{ page_obj.end_index }} {% for number in page_obj.paginator.page_range %}[{{ number }}]{% endfor %}"""
+
+
+def test_template_that_pages_a_page_of_django_pages_a_search_page(redis_server: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(5):
+        index.add(number, "cat", sort_values={"order": number})
+    ids = Paginator([Hit(str(number), number) for number in range(5)], 2)
+    template = engines["django"].from_string(PAGES)
+
+    for number in (1, 2, 3):
+        page = index.search("cat", order_by="order", page=number, per_page=2)
+        assert template.render({"page_obj": page}) == template.render({"page_obj": ids.page(number)})
+        assert repr(page) == f"<SearchPage {number} of 3>"
+    beyond = index.search("cat", page=9, per_page=2)
+    assert (list(beyond), beyond.has_next(), beyond.previous_page_number()) == ([], False, 3)
+    with pytest.raises(TypeError, match=r"search again with page=2\."):
+        beyond.paginator.page(2)

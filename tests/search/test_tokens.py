@@ -93,8 +93,8 @@ assert len(texts) > 100
 )
 def test_document_is_found_by_its_words(store: Store, text: str, query: str) -> None:
     index = SearchIndex("items", language=None)
-    index.index(1, text)
-    index.index(2, "other lamp")
+    index.add(1, text)
+    index.add(2, "other lamp")
 
     assert index.search(query).ids == ["1"]
     assert index.search(query, prefix=True).ids == ["1"]
@@ -104,8 +104,8 @@ def test_document_is_found_by_its_words(store: Store, text: str, query: str) -> 
 @pytest.mark.contract
 def test_word_with_a_suffix_does_not_find_the_word_without(store: Store) -> None:
     index = SearchIndex("items")
-    index.index(1, "C and Disney and grade a")
-    index.index(2, "C++ and C# and grade A+")
+    index.add(1, "C and Disney and grade a")
+    index.add(2, "C++ and C# and grade A+")
 
     assert index.search("c++").ids == index.search("c#").ids == index.search("a+").ids == ["2"]
     assert sorted(index.search("c").ids) == ["1", "2"]
@@ -130,8 +130,8 @@ def test_word_with_a_suffix_does_not_find_the_word_without(store: Store) -> None
 )
 def test_hangul_is_found_while_it_is_typed(store: Store, text: str, steps: list[str]) -> None:
     index = SearchIndex("items", language=None)
-    index.index(1, text)
-    index.index(2, "램프")
+    index.add(1, text)
+    index.add(2, "램프")
 
     assert [step for step in steps if index.search(step, prefix=True).ids != ["1"]] == []
 
@@ -140,7 +140,7 @@ def test_hangul_is_found_while_it_is_typed(store: Store, text: str, steps: list[
 def test_hangul_is_found_while_it_is_typed_beside_synonyms(store: Store) -> None:
     index = SearchIndex("items", language=None, synonyms={"서울하나": ["seoul"], "서울한": ["hana"]})
     for number, text in enumerate(["서울하나로", "서울", "하나", "hana", "seoul"]):
-        index.index(number, text)
+        index.add(number, text)
 
     assert sorted(index.search("서울한", prefix=True).ids) == ["0", "3"]
     assert index.search("서울한").ids == ["3"]
@@ -149,12 +149,12 @@ def test_hangul_is_found_while_it_is_typed_beside_synonyms(store: Store) -> None
 @pytest.mark.contract
 def test_words_without_spaces_are_synonyms_as_a_whole(store: Store) -> None:
     index = SearchIndex("items", synonyms={"kitten": ["小猫咪", "young cat"], "清华大学": ["北大"]})
-    index.index("peking", "北京大学")
-    index.index("tsinghua", "清华大学")
-    index.index("other", "浙江大学")
-    index.index("kitten", "小猫咪")
-    index.index("cat", "a cat that is young")
-    index.index("short", "北大")
+    index.add("peking", "北京大学")
+    index.add("tsinghua", "清华大学")
+    index.add("other", "浙江大学")
+    index.add("kitten", "小猫咪")
+    index.add("cat", "a cat that is young")
+    index.add("short", "北大")
 
     assert sorted(index.search("北京大学 +清华大学").ids) == ["peking", "short", "tsinghua"]
     assert sorted(index.search("kitten").ids) == ["cat", "kitten"]
@@ -164,8 +164,8 @@ def test_words_without_spaces_are_synonyms_as_a_whole(store: Store) -> None:
 @pytest.mark.contract
 def test_quoted_run_is_found_whole(store: Store) -> None:
     index = SearchIndex("items", language="zh")
-    index.index(1, "我在北京大学读书")
-    index.index(2, "京大学北京")
+    index.add(1, "我在北京大学读书")
+    index.add(2, "京大学北京")
 
     assert sorted(index.search("京大学北京").ids) == ["2"]
     assert sorted(index.search("北京 京大 大学").ids) == ["1", "2"]
@@ -175,8 +175,8 @@ def test_quoted_run_is_found_whole(store: Store) -> None:
 
 def test_stop_words_of_russian_and_chinese_are_left_out(redis_server: Store) -> None:
     russian, chinese = SearchIndex("ru", language="ru"), SearchIndex("zh", language="zh")
-    russian.index(1, "это лампа и стол")
-    chinese.index(1, "我的书和灯")
+    russian.add(1, "это лампа и стол")
+    chinese.add(1, "我的书和灯")
 
     assert russian.parse("и это").groups == ()
     assert russian.search("лампа и стол").ids == ["1"]

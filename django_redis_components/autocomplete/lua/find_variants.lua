@@ -9,7 +9,7 @@
 -- Cost: O(max_lookups) times O(log n), and O(members)
 local lex = KEYS[1]
 local limit, max_lookups = tonumber(ARGV[1]), tonumber(ARGV[2])
-local PLACES = 2
+local POSITIONS = 2
 local left = max_lookups
 
 local function joined(first, last)
@@ -19,51 +19,51 @@ end
 local found, tried = {}, {}
 local length = #ARGV - 2
 
-local function read(place, from, prefix, count)
+local function read(position, from, prefix, count)
   left = left - 1
-  return redis.call("ZRANGEBYLEX", lex, from, "(" .. place .. prefix .. "\255", "LIMIT", 0, count)
+  return redis.call("ZRANGEBYLEX", lex, from, "(" .. position .. prefix .. "\255", "LIMIT", 0, count)
 end
 
-local function try(place, prefix)
-  local placed = place .. prefix
+local function try(position, prefix)
+  local placed = position .. prefix
   if left > 0 and not tried[placed] then
     tried[placed] = true
-    for _, member in ipairs(read(place, "[" .. placed, prefix, limit)) do
+    for _, member in ipairs(read(position, "[" .. placed, prefix, limit)) do
       found[#found + 1] = member
     end
   end
 end
 
 -- Try the characters that really follow a common prefix, instead of a prefix typed, and before the rest of it.
-local function try_next_characters(place, at)
+local function try_next_characters(position, at)
   local before = joined(1, at - 1)
-  local from = "[" .. place .. before
+  local from = "[" .. position .. before
   while left > 0 do
-    local member = read(place, from, before, 1)[1]
+    local member = read(position, from, before, 1)[1]
     if not member then
       return
     end
     local follows = string.match(member, "^[%z\1-\127\194-\244][\128-\191]*", #before + 2)
     if follows and follows ~= "\0" then
-      try(place, before .. follows .. joined(at + 1, length))
-      try(place, before .. follows .. joined(at, length))
+      try(position, before .. follows .. joined(at + 1, length))
+      try(position, before .. follows .. joined(at, length))
     end
-    from = "(" .. place .. before .. (follows or "") .. (follows == "\0" and "\1" or "\255")
+    from = "(" .. position .. before .. (follows or "") .. (follows == "\0" and "\1" or "\255")
   end
 end
 
-for place = 0, PLACES - 1 do
-  try(place, joined(1, length))
+for position = 0, POSITIONS - 1 do
+  try(position, joined(1, length))
   for at = length, 2, -1 do
-    try(place, joined(1, at - 1) .. joined(at + 1, length))
+    try(position, joined(1, at - 1) .. joined(at + 1, length))
     if at < length then
-      try(place, joined(1, at - 1) .. joined(at + 1, at + 1) .. joined(at, at) .. joined(at + 2, length))
+      try(position, joined(1, at - 1) .. joined(at + 1, at + 1) .. joined(at, at) .. joined(at + 2, length))
     end
   end
 end
 for at = length, 2, -1 do
-  for place = 0, PLACES - 1 do
-    try_next_characters(place, at)
+  for position = 0, POSITIONS - 1 do
+    try_next_characters(position, at)
   end
 end
 return found

@@ -9,11 +9,11 @@
 -- Cost: O(recent choices)
 local entries = KEYS[1]
 local prefix, limit = ARGV[1], tonumber(ARGV[2])
-local MAX_LENGTH, PLACES = 1000, 3
+local MAX_LENGTH, POSITIONS = 1000, 3
 
 local function matches(record)
-  for place = 0, PLACES - 1 do
-    if string.find(record, "\0" .. place .. prefix, 1, true) then
+  for position = 0, POSITIONS - 1 do
+    if string.find(record, "\0" .. position .. prefix, 1, true) then
       return true
     end
   end

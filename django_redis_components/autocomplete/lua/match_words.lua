@@ -9,15 +9,15 @@
 -- Cost: O(words) times O(log n), and O(max_scan)
 local lex, entries = KEYS[1], KEYS[2]
 local limit, max_scan = tonumber(ARGV[1]), tonumber(ARGV[2])
-local PLACES = 3
+local POSITIONS = 3
 
-local function range_of(place, word)
-  return "[" .. place .. word, "(" .. place .. word .. "\255"
+local function range_of(position, word)
+  return "[" .. position .. word, "(" .. position .. word .. "\255"
 end
 
 local function has_word(record, word)
-  for place = 0, PLACES - 1 do
-    if string.find(record, "\0" .. place .. word, 1, true) then
+  for position = 0, POSITIONS - 1 do
+    if string.find(record, "\0" .. position .. word, 1, true) then
       return true
     end
   end
@@ -27,8 +27,8 @@ end
 local rarest, fewest
 for at = 3, #ARGV do
   local count = 0
-  for place = 0, PLACES - 1 do
-    count = count + redis.call("ZLEXCOUNT", lex, range_of(place, ARGV[at]))
+  for position = 0, POSITIONS - 1 do
+    count = count + redis.call("ZLEXCOUNT", lex, range_of(position, ARGV[at]))
   end
   if not fewest or count < fewest then
     rarest, fewest = at, count
@@ -45,8 +45,8 @@ local function matches(record)
 end
 
 local found, seen, scanned = {}, {}, 0
-for place = 0, PLACES - 1 do
-  local from, to = range_of(place, ARGV[rarest])
+for position = 0, POSITIONS - 1 do
+  local from, to = range_of(position, ARGV[rarest])
   local members = redis.call("ZRANGEBYLEX", lex, from, to, "LIMIT", 0, max_scan - scanned)
   scanned = scanned + #members
   for _, member in ipairs(members) do

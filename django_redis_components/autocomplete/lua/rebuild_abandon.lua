@@ -8,9 +8,10 @@
 -- Cost: O(1); the server frees the keys in the background
 local build = KEYS[1]
 local token = ARGV[1]
+-- @include rebuild
 
-if redis.call("GET", build) ~= token then
+if not abandon_rebuild(build, token) then
   return 0
 end
-redis.call("UNLINK", unpack(KEYS))
+redis.call("UNLINK", unpack(KEYS, 2))
 return 1

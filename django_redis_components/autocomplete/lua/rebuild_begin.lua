@@ -1,4 +1,4 @@
--- Start a rebuild next to the index. It supersedes an active one, because it reads newer data.
+-- Start a rebuild beside the index.
 -- Precondition: the token is new.
 -- KEYS[1] build  string: token of the active rebuild
 -- KEYS[2..] rest  other keys of a rebuild: zset, zset, hash, set
@@ -9,9 +9,9 @@
 local build = KEYS[1]
 local token = ARGV[1]
 local ttl_ms = ARGV[2]
+-- @include rebuild
 
-if redis.call("GET", build) ~= token then
-  redis.call("UNLINK", unpack(KEYS))
+if begin_rebuild(build, token, ttl_ms) then
+  redis.call("UNLINK", unpack(KEYS, 2))
 end
-redis.call("SET", build, token, "PX", ttl_ms)
 return 1

@@ -9,21 +9,22 @@
 -- ARGV[2] ttl_ms  milliseconds after which the rebuild expires without a further step
 -- ARGV[3..] pairs  id and record, alternating
 -- Returns 1: loaded
--- Returns -1: superseded or expired
+-- Returns -1: superseded, or expired
 -- Cost: O(terms of the chunk) times O(log n)
 local build, build_lex, build_top, build_entries, build_live = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl_ms = ARGV[1], ARGV[2]
 -- @include entries
+-- @include rebuild
 
-if redis.call("GET", build) ~= token then
-  return -1
+if not renew_rebuild(build, token, ttl_ms) then
+  return SUPERSEDED
 end
 for at = 3, #ARGV, 2 do
   if redis.call("SISMEMBER", build_live, ARGV[at]) == 0 then
     put(build_lex, build_top, build_entries, ARGV[at], ARGV[at + 1])
   end
 end
-for _, key in ipairs(KEYS) do
-  redis.call("PEXPIRE", key, ttl_ms)
+for number = 2, #KEYS do
+  redis.call("PEXPIRE", KEYS[number], ttl_ms)
 end
 return 1

@@ -10,14 +10,14 @@
 -- KEYS[8] build_top  zset
 -- KEYS[9] build_entries  hash
 -- ARGV[1] token  opaque
--- ARGV[2] remember_ms  milliseconds for which a repeated swap is recognized
 -- Returns n >= 0: entries in the index; the swap is done, now or by a call whose reply was lost
--- Returns -1: superseded or expired
+-- Returns -1: superseded, or expired
 -- Cost: O(1); the server frees the old keys in the background
 local build, built, build_live = KEYS[1], KEYS[2], KEYS[3]
 local lex, top, entries = KEYS[4], KEYS[5], KEYS[6]
 local build_lex, build_top, build_entries = KEYS[7], KEYS[8], KEYS[9]
-local token, remember_ms = ARGV[1], ARGV[2]
+local token = ARGV[1]
+-- @include rebuild
 
 local function replace(old, new)
   redis.call("UNLINK", old)
@@ -27,14 +27,14 @@ local function replace(old, new)
   end
 end
 
-if redis.call("GET", built) ~= token then
-  if redis.call("GET", build) ~= token then
-    return -1
+if not is_built(built, token) then
+  if not is_active(build, token) then
+    return SUPERSEDED
   end
   replace(lex, build_lex)
   replace(top, build_top)
   replace(entries, build_entries)
-  redis.call("UNLINK", build, build_live)
-  redis.call("SET", built, token, "PX", remember_ms)
+  redis.call("UNLINK", build_live)
+  finish_rebuild(build, built, token)
 end
 return redis.call("HLEN", entries)

@@ -1,7 +1,7 @@
 -- Add items, also to a filter that is being rebuilt.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the filter
--- DERIVED base:meta base:build base:<generation>:<number>
+-- DERIVED base:meta base:build base:<generation>:meta base:<generation>:<number>
 -- ARGV[1] parameters  of the filter
 -- ARGV[2] look  after how many items the filter is looked at whether it is full
 -- ARGV[3] seen  generation of the filter to whose first layer the items were added already; empty for none
@@ -21,7 +21,7 @@ if not filter then
 elseif filter.parameters ~= parameters then
   return { -1, filter.parameters }
 end
-local hashes, build = read_items(items), read_filter(base, base .. ":build")
+local hashes, build = read_items(items), read_build(base)
 local newest = filter.layers[filter.count].key
 if not build and redis.call("GETRANGE", newest, 0, 0) == REBUILDING then
   redis.call("SETRANGE", newest, 0, OPEN) -- the rebuild expired

@@ -10,16 +10,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.aggregation import FileState, IpLookup, LogAggregator, RangesInfo
+from django_redis_components.aggregation import FileState, LogAggregator
 from django_redis_components.aggregation.aggregator import files_flow, series_flow, top_flow
-from django_redis_components.aggregation.ip_lookup import info_flow
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.core import conf
+from django_redis_components.core import catalog, conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
+from django_redis_components.geoip import IpLookup, RangesInfo
+from django_redis_components.geoip.lookup import info_flow
 
 #: Aggregators that are read. Each takes 22 commands at most.
 MAX_AGGREGATORS = 2
@@ -65,22 +66,23 @@ class LogsPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/logs.html"
 
     def using(self) -> str:
-        """Return the alias of aggregation."""
-        return conf.settings().aggregation.using
+        """Return the alias of the dashboard."""
+        return conf.settings().dashboard.using
 
     def read(self) -> Flow[LogsSnapshot]:
-        """Read the days and the index of files, then the top keys and the files, in two round trips."""
+        """Read the aggregators that the site used last, their days and files, then the top keys: 3 round trips."""
         alias = self.using()
-        names = conf.settings().aggregation.aggregators[:MAX_AGGREGATORS]
-        aggregators = [LogAggregator(name, using=alias) for name in names]
+        entries = yield from catalog.entries_flow(LogAggregator.catalog_kind)
+        used = [entry for entry in entries if entry.using == alias][:MAX_AGGREGATORS]
+        aggregators = [LogAggregator(entry.name, using=alias) for entry in used]
         flows = [flow for each in aggregators for flow in (_latest_top(each), files_flow(each, MAX_FILES))]
         *outcomes, ranges = yield from gather([*flows, info_flow(IpLookup(using=alias))])
         raise_if_all_failed([*outcomes, ranges])
         found = []
-        for name, counts, files in zip(names, outcomes[::2], outcomes[1::2], strict=True):
+        for aggregator, counts, files in zip(aggregators, outcomes[::2], outcomes[1::2], strict=True):
             days, day, top = counts.value or ({}, None, [])
             error = counts.error or files.error
-            found.append(LogCounts(name, days, day, top, files.value or [], str(error) if error else ""))
+            found.append(LogCounts(aggregator.name, days, day, top, files.value or [], str(error) if error else ""))
         return LogsSnapshot(found, ranges.value)
 
     def context(self, value: LogsSnapshot) -> dict[str, Any]:

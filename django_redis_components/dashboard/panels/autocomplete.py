@@ -9,8 +9,8 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.autocomplete import ModelIndex, Source
-from django_redis_components.autocomplete.index import IndexSize, size_flow
+from django_redis_components.autocomplete import ModelIndex, RegisteredIndex
+from django_redis_components.autocomplete.index import IndexInfo, info_flow
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core import conf
 from django_redis_components.core.model_changes import CheckRecord, read_check
@@ -38,7 +38,7 @@ class IndexRow:
 
     name: str
     scoped: bool
-    size: IndexSize | None
+    size: IndexInfo | None
     note: str = ""
     is_model: bool = False
     check: CheckRecord | None = None
@@ -75,7 +75,7 @@ class IndexesPanel(Panel):
         sources, alias = registered(), self.using()
         measured = [each for each in sources if not each.scoped and each.using == alias][:MAX_INDEXES]
         compared = [each for each in sources if isinstance(each, ModelIndex) and each.using == alias][:MAX_INDEXES]
-        flows = [size_flow(each.index()) for each in measured] + [
+        flows = [info_flow(each.index()) for each in measured] + [
             read_check("autocomplete", each.name) for each in compared
         ]
         outcomes = yield from gather(flows)
@@ -93,7 +93,7 @@ class IndexesPanel(Panel):
         return [dataclasses.asdict(row) for row in value]
 
 
-def _row(source: Source, alias: str, outcome: GatherResult | None, check: GatherResult | None) -> IndexRow:
+def _row(source: RegisteredIndex, alias: str, outcome: GatherResult | None, check: GatherResult | None) -> IndexRow:
     checked = check.value if check is not None else None
     is_model = isinstance(source, ModelIndex)
     if outcome is not None and outcome.error is None:
@@ -101,7 +101,7 @@ def _row(source: Source, alias: str, outcome: GatherResult | None, check: Gather
     return IndexRow(source.name, source.scoped, None, _reason(source, alias, outcome), is_model, checked)
 
 
-def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
+def _reason(source: RegisteredIndex, alias: str, outcome: GatherResult | None) -> str:
     """Return why an index was not measured."""
     if outcome is not None:
         return str(outcome.error)

@@ -17,8 +17,8 @@ from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_text
 from django_redis_components.dashboard.panels.not_read import not_read
-from django_redis_components.search import QueryStats, SearchSize, registered
-from django_redis_components.search.index import size_flow, stats_flow
+from django_redis_components.search import QueryStats, SearchInfo, registered
+from django_redis_components.search.index import info_flow, stats_flow
 
 #: Indexes that are measured. Each takes 7 commands.
 MAX_INDEXES = 10
@@ -36,7 +36,7 @@ class SearchRow:
     """
 
     name: str
-    size: SearchSize | None
+    size: SearchInfo | None
     queries: QueryStats | None
     check: CheckRecord | None
     note: str = ""
@@ -76,7 +76,7 @@ class SearchPanel(Panel):
         flows = [
             flow
             for each in searches
-            for flow in (size_flow(each.index), stats_flow(each.index), read_check("search", each.name))
+            for flow in (info_flow(each.index), stats_flow(each.index), read_check("search", each.name))
         ]
         outcomes = yield from gather(flows)
         raise_if_all_failed(outcomes)
@@ -112,7 +112,7 @@ def _line(row: SearchRow) -> SearchLine:
     )
 
 
-def _state(size: SearchSize | None) -> str:
+def _state(size: SearchInfo | None) -> str:
     """Return what a rebuild does with the memory of an index."""
     if size and size.is_rebuilding:
         return _("a rebuild is running")

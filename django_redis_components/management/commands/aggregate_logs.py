@@ -10,8 +10,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
-from django_redis_components.aggregation import LOG_FORMATS, FileReport, IpLookup, LogAggregator, LogEntry, PlaceKey
+from django_redis_components.aggregation import LOG_FORMATS, FileReport, LogAggregator, LogEntry, PlaceKey
 from django_redis_components.aggregation.batches import EntryKey
+from django_redis_components.geoip import IpLookup
 from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common, add_yes
 from django_redis_components.management.log_aggregation import LogCounter, total_bytes
@@ -64,30 +65,30 @@ class Command(OperatorCommand):
             "--max-keys", type=whole_number(1, 100_000), default=10_000, help="of a day (default: 10000)"
         )
         parser.add_argument(
-            "--forget",
+            "--recount",
             action="store_true",
-            help="forget that the files were counted, instead of counting them; their counts stay",
+            help="have the next run count the files from their start, instead of counting them now; their counts stay",
         )
         parser.add_argument("--delete", action="store_true", help="remove all counts and marks of --name instead")
         add_yes(parser)
         add_common(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Count the files, forget them, or remove the counts."""
-        if options["delete"] == bool(options["files"]) or (options["delete"] and options["forget"]):
+        """Count the files, have them counted anew, or remove the counts."""
+        if options["delete"] == bool(options["files"]) or (options["delete"] and options["recount"]):
             text = "Expected files, or --delete without files."
             raise CommandError(text, returncode=ExitCode.INVALID_ARGUMENTS)
         try:
             key = _key(options["by"], options["using"])
             name = options["name"] or _default_name(options["by"])
-            aggregator = LogAggregator(name, key, max_keys=options["max_keys"], using=options["using"])
+            aggregator = LogAggregator(name, key=key, max_keys=options["max_keys"], using=options["using"])
         except (ValueError, TypeError, ImportError) as exc:
             raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
         if options["delete"]:
             return self._delete(aggregator, is_confirmed=options["yes"])
         paths = list(dict.fromkeys(options["files"]))
-        if options["forget"]:
-            return _forget(aggregator, paths)
+        if options["recount"]:
+            return _recount(aggregator, paths)
         with byte_progress("aggregate", partial(total_bytes, paths)) as advance:
             counter = LogCounter(aggregator, options["format"], options["accept_bad"], advance)
             reports = counter.count(paths, options["processes"])
@@ -100,15 +101,15 @@ class Command(OperatorCommand):
         return CommandResult({"name": aggregator.name}, f'The counts of "{aggregator.name}" are removed.')
 
 
-def _forget(aggregator: LogAggregator, paths: list[str]) -> CommandResult:
+def _recount(aggregator: LogAggregator, paths: list[str]) -> CommandResult:
     problems = []
     for path in paths:
         try:
-            aggregator.forget_file(path)
+            aggregator.recount_file(path)
         except OSError as exc:
             problems.append(f"{path}: {exc.strerror}.")
-    text = f"{len(paths) - len(problems):,} files are forgotten: the next run counts them from their start."
-    return CommandResult({"forgotten": len(paths) - len(problems)}, text, problem=" ".join(problems))
+    text = f"{len(paths) - len(problems):,} files are counted from their start by the next run."
+    return CommandResult({"to_recount": len(paths) - len(problems)}, text, problem=" ".join(problems))
 
 
 def _default_name(by: str) -> str:

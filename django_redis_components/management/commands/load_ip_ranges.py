@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.aggregation import IpLookup, RangesInfo
-from django_redis_components.aggregation.range_files import RANGE_FORMATS, RangeFile, load_files, read_locations
+from django_redis_components.geoip import IpLookup, RangesInfo
+from django_redis_components.geoip.range_files import RANGE_FORMATS, RangeFile, load_files, read_locations
 from django_redis_components.management.base import EXIT_CODES, CommandResult, ExitCode, OperatorCommand, add_common
 from django_redis_components.management.log_aggregation import total_bytes
 from django_redis_components.management.progress import Advance, byte_progress

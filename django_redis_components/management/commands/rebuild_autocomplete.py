@@ -8,11 +8,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.autocomplete.leftovers import delete_leftovers, find_leftovers
-from django_redis_components.autocomplete.model_drift import Drift, Place, find_drift, repair
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_yes
-from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
+from django_redis_components.management.rebuilding import add_arguments, examples_of, progress_of, shown
 from django_redis_components.management.tables import Table
 
 
@@ -87,16 +86,16 @@ class Command(OperatorCommand):
 
     def _compare(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         with progress_of(index.name, index.queryset()) as progress:
-            drift = find_drift(index, progress)
+            drift = index.find_drift(progress)
         if options["repair"]:
-            repair(index, drift)
+            index.repair(drift)
         counts = {"missing": len(drift.missing), "stale": len(drift.stale), "extra": len(drift.extra)}
         data = {"name": index.name, "objects": drift.objects, **counts, "repaired": options["repair"]}
         return {
             "INDEX": index.name,
             "OBJECTS": f"{drift.objects:,}",
             **{kind.upper(): f"{count:,}" for kind, count in counts.items()},
-            "FOR EXAMPLE": _examples(drift),
+            "FOR EXAMPLE": examples_of(drift),
             "data": data,
         }
 
@@ -107,12 +106,3 @@ def _chosen(names: list[str]) -> list[ModelIndex]:
         listed = ", ".join(known) or "none"
         raise CommandError(f"Unknown index {unknown[0]!r}. Indexes of models: {listed}.", returncode=2)
     return [known[name] for name in names or known]
-
-
-def _examples(drift: Drift) -> str:
-    kinds = {"missing": drift.missing, "stale": drift.stale, "extra": drift.extra}
-    return "; ".join(f"{kind} {_listed(places)}" for kind, places in kinds.items() if places)
-
-
-def _listed(places: list[Place]) -> str:
-    return shown([f"{scope}/{id_}" if scope else id_ for scope, id_ in places])

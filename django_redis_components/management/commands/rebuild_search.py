@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand
-from django_redis_components.management.rebuilding import add_arguments, progress_of, shown
+from django_redis_components.management.rebuilding import add_arguments, examples_of, progress_of
 from django_redis_components.management.tables import Table
 from django_redis_components.search import ModelSearch, registered
 
@@ -32,17 +32,17 @@ class Command(OperatorCommand):
         if not (options["check"] or options["repair"]):
             counts = [_rebuild(search) for search in searches]
             rows = [(search.name, f"{count:,}") for search, count in zip(searches, counts, strict=True)]
-            data = [{"name": search.name, "objects": count} for search, count in zip(searches, counts, strict=True)]
-            return CommandResult({"indexes": data}, table=Table(("INDEX", "OBJECTS"), rows, frozenset({"OBJECTS"})))
+            data = [{"name": search.name, "documents": count} for search, count in zip(searches, counts, strict=True)]
+            return CommandResult({"indexes": data}, table=Table(("INDEX", "DOCUMENTS"), rows, frozenset({"DOCUMENTS"})))
         found = [_compare(search, repair=options["repair"]) for search in searches]
         kinds = ("missing", "stale", "extra")
         headers = ("INDEX", "OBJECTS", *map(str.upper, kinds), "FOR EXAMPLE")
         rows = [
-            (one["name"], f"{one['objects']:,}", *(f"{len(one[kind]):,}" for kind in kinds), _examples(one))
-            for one in found
+            (one["name"], f"{one['objects']:,}", *(f"{one[kind]:,}" for kind in kinds), examples)
+            for one, examples in found
         ]
-        data = [one | {kind: len(one[kind]) for kind in kinds} for one in found]
-        differ = options["check"] and any(one[kind] for one in found for kind in kinds)
+        data = [one for one, _ in found]
+        differ = options["check"] and any(one[kind] for one in data for kind in kinds)
         hint = "Repair them: manage.py rebuild_search --repair" if differ else ""
         table = Table(headers, rows, frozenset(headers[1:-1]))
         return CommandResult({"indexes": data}, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
@@ -53,23 +53,14 @@ def _rebuild(search: ModelSearch) -> int:
         return search.rebuild(progress)
 
 
-def _compare(search: ModelSearch, *, repair: bool) -> dict[str, Any]:
+def _compare(search: ModelSearch, *, repair: bool) -> tuple[dict[str, Any], str]:
     with progress_of(search.name, search.queryset()) as progress:
         drift = search.find_drift(progress)
     if repair:
         search.repair(drift)
-    return {
-        "name": search.name,
-        "objects": drift.objects,
-        "missing": drift.missing,
-        "stale": drift.stale,
-        "extra": drift.extra,
-        "repaired": repair,
-    }
-
-
-def _examples(found: dict[str, Any]) -> str:
-    return "; ".join(f"{kind} {shown(found[kind])}" for kind in ("missing", "stale", "extra") if found[kind])
+    counts = {"missing": len(drift.missing), "stale": len(drift.stale), "extra": len(drift.extra)}
+    data = {"name": search.name, "objects": drift.objects, **counts, "repaired": repair}
+    return data, examples_of(drift)
 
 
 def _chosen(names: list[str]) -> list[ModelSearch]:

@@ -33,6 +33,7 @@ COMPONENTS = frozenset(
         "bloom",
         "expiry",
         "files",
+        "geoip",
         "live",
         "locks",
         "messaging",

@@ -1,7 +1,7 @@
 -- Add or replace a document: its postings, sort values and facets.
 -- Precondition: the record has the terms and sort names of the other arguments.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state root:gen root:dropping, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
+-- DERIVED root:state root:build root:gen root:dropping, and of each generation root:<number>: live docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] id  text
 -- ARGV[2] record  see shared/documents.lua
 -- ARGV[3] facets  see shared/documents.lua
@@ -18,71 +18,30 @@ local root = KEYS[1]
 local id, record, facets, length = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local longitude, latitude, force, counts = ARGV[5], ARGV[6], ARGV[7] == "1", tonumber(ARGV[8])
 -- @include generations
--- @include documents
+-- @include writing
 -- @include dropping
 -- Keys of an abandoned generation that one write deletes.
 local DROPPED_KEYS = 20
-local sorts_start, sorts_end = 9, 8 + 2 * counts
+local FIRST_PAIR = 9
 
--- Write sort values and the place; return the names of the sort values.
-local function write_values(base)
-  local names = {}
-  for at = sorts_start, sorts_end, 2 do
-    local name = ARGV[at]
-    names[name] = true
-    redis.call("ZADD", base .. ":s:" .. name, ARGV[at + 1], id)
-    redis.call("SADD", base .. ":names", "s:" .. name)
-  end
-  if longitude ~= "" then
-    redis.call("GEOADD", base .. ":geo", longitude, latitude, id)
-  else
-    redis.call("ZREM", base .. ":geo", id)
-  end
-  return names
-end
-
-local function write_postings(base, average)
-  for at = sorts_end + 1, #ARGV, 2 do
-    local term, frequency = ARGV[at], tonumber(ARGV[at + 1])
-    local key = base .. ":w:" .. term
-    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and (force or redis.call("ZCARD", key) == 1) then
-      redis.call("ZADD", base .. ":vocabulary", 0, term)
-    end
-  end
-end
-
-local function write_facets(base)
-  if facets ~= "" then
-    redis.call("HSET", base .. ":facets", id, facets)
-  end
-  for _, facet in ipairs(items_of(facets)) do
-    redis.call("SADD", base .. ":f:" .. facet, id)
-    redis.call("SADD", base .. ":names", "f:" .. facet)
-  end
-end
-
-local function is_same(base)
-  return redis.call("HGET", base .. ":docs", id) == record and (redis.call("HGET", base .. ":facets", id) or "") == facets
-end
-
-local average
-local code = 2
-for _, base in ipairs(written_bases(root)) do
-  local names = write_values(base)
-  if force or not is_same(base) then
-    drop(base, id, names)
-    local total = redis.call("HINCRBYFLOAT", base .. ":stats", "length", length)
-    redis.call("HSET", base .. ":docs", id, record)
-    -- A generation that is being built has few documents yet: the average is that of the one that is read.
-    average = average or math.max(total / redis.call("HLEN", base .. ":docs"), 1)
-    write_postings(base, average)
-    write_facets(base)
-    code = 1
-  elseif not average then
-    local total = tonumber(redis.call("HGET", base .. ":stats", "length") or "0")
-    average = math.max(total / redis.call("HLEN", base .. ":docs"), 1)
-  end
+local document = {
+  id = id,
+  record = record,
+  facets = facets,
+  length = length,
+  longitude = longitude,
+  latitude = latitude,
+  args = ARGV,
+  sorts = FIRST_PAIR,
+  terms = FIRST_PAIR + 2 * counts,
+}
+local current, building = written_bases(root)
+local is_changed, average = write_document(current, document, force, nil)
+if building then
+  -- It has few documents yet: the average is that of the one that is read.
+  is_changed = write_document(building, document, force, average) or is_changed
+  redis.call("SADD", building .. ":live", id)
 end
 redis.call("INCR", root .. ":gen")
 drop_keys(root, DROPPED_KEYS)
-return code
+return is_changed and 1 or 2

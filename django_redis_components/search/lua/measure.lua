@@ -1,7 +1,7 @@
 -- Measure an index.
 -- Precondition: none.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state root:dropping, and of the generation root:<number>: docs vocabulary stats
+-- DERIVED root:state root:build root:dropping, and of the generation root:<number>: docs vocabulary stats
 -- Returns number of documents, number of terms, weighted words of all documents as a string, whether a rebuild is running,
 --   whether data of another generation is still to be deleted
 -- Cost: O(1)
@@ -9,9 +9,8 @@ local root = KEYS[1]
 -- @include generations
 
 local base = current_base(root)
-local expires_ms = redis.call("HGET", root .. ":state", "expires_ms")
-local is_running = expires_ms and time_ms() < tonumber(expires_ms)
-local has_old = redis.call("EXISTS", root .. ":dropping") == 1 or (expires_ms and not is_running)
+local is_running = redis.call("EXISTS", root .. ":build") == 1
+local has_old = redis.call("EXISTS", root .. ":dropping") == 1 or (building_base(root) and not is_running)
 return {
   redis.call("HLEN", base .. ":docs"),
   redis.call("ZCARD", base .. ":vocabulary"),

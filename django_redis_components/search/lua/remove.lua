@@ -1,7 +1,7 @@
 -- Remove a document.
 -- Precondition: none.
 -- KEYS[1] root  prefix of the keys of the index
--- DERIVED root:state root:gen root:dropping, and of each generation root:<number>: docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
+-- DERIVED root:state root:build root:gen root:dropping, and of each generation root:<number>: live docs facets stats vocabulary names geo w:<term> s:<sort> f:<facet>
 -- ARGV[1] id  text
 -- Returns 1: removed
 -- Returns 2: it did not exist
@@ -11,12 +11,15 @@ local id = ARGV[1]
 -- @include generations
 -- @include documents
 
-local code = 2
-for _, base in ipairs(written_bases(root)) do
-  if drop(base, id, {}) then
-    redis.call("ZREM", base .. ":geo", id)
-    redis.call("INCR", root .. ":gen")
-    code = 1
-  end
+local current, building = written_bases(root)
+local is_removed = drop(current, id, {})
+if is_removed then
+  redis.call("ZREM", current .. ":geo", id)
+  redis.call("INCR", root .. ":gen")
 end
-return code
+if building then
+  drop(building, id, {})
+  redis.call("ZREM", building .. ":geo", id)
+  redis.call("SADD", building .. ":live", id)
+end
+return is_removed and 1 or 2

@@ -15,8 +15,8 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from django_redis_components.aggregation import IpLookup
 from django_redis_components.analytics import flush
+from django_redis_components.geoip import IpLookup
 
 #: Ranges of addresses with invented places, as a file of DB-IP has them. A few addresses are in no range.
 RANGES = Path(__file__).with_name("places.csv")

@@ -52,10 +52,10 @@ class SearchView(TemplateView):
             "filters": {"kind": kind} if kind in Kind.values else {},
             "facets": ["kind"],
             "page": page,
-            "page_size": PAGE_SIZE,
+            "per_page": PAGE_SIZE,
         }
         found = items.search(query, prefix=True, **options)
-        if not (found.total or asked.get("part")):
+        if not (found.paginator.count or asked.get("part")):
             items.search(query, **options)  # whole words: the index logs that it finds nothing
         kinds = [(value, Kind(value).label, count) for value, count in found.facets["kind"].items() if value in Kind]
         return super().get_context_data(

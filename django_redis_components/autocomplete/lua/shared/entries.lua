@@ -1,8 +1,8 @@
--- An entry is an id and its record: a head, then NUL, place and term for each folded term, sorted. The head is the text,
--- followed by 0x01 and the weight if the entry has one. A place is a digit: 0 start of the text, 1 start of a word,
+-- An entry is an id and its record: a head, then NUL, position and term for each folded term, sorted. The head is the text,
+-- followed by 0x01 and the weight if the entry has one. A position is a digit: 0 start of the text, 1 start of a word,
 -- 2 inside a run of Han characters.
--- Its members:  place term NUL head NUL id                             in the zset "lex"
---               place prefix mark rank NUL member of "lex"            in the zset "top"
+-- Its members:  position term NUL head NUL id                             in the zset "lex"
+--               position prefix mark rank NUL member of "lex"            in the zset "top"
 -- The members of "top" exist for entries with a weight only. A prefix has 0 to 2 characters; its member contains the first
 -- term with that prefix. The mark is NUL for a prefix that is the whole term and 0x01 otherwise, the rank is
 -- 999999999 - weight: a range of one prefix has exact matches first, then the heaviest entries.
@@ -26,13 +26,13 @@ local function members_of(id, record)
   local rank = weight and weight > 0 and string.format("%09d", 999999999 - weight)
   local lex, top, seen = {}, {}, {}
   for placed in string.gmatch(terms or "", "[^%z]+") do -- none in a corrupt record, which another program has written
-    local place, term = string.sub(placed, 1, 1), string.sub(placed, 2)
+    local position, term = string.sub(placed, 1, 1), string.sub(placed, 2)
     local member = placed .. "\0" .. head .. "\0" .. id
     lex[#lex + 1] = member
     for _, prefix in ipairs(rank and prefixes_of(term) or {}) do
       if not seen[prefix] then
         seen[prefix] = true
-        top[#top + 1] = place .. prefix .. (prefix == term and "\0" or "\1") .. rank .. "\0" .. member
+        top[#top + 1] = position .. prefix .. (prefix == term and "\0" or "\1") .. rank .. "\0" .. member
       end
     end
   end

@@ -9,6 +9,14 @@ local function allocate(layer, state)
   redis.call("SETRANGE", layer.key, 0, state)
 end
 
+-- Create a filter with one layer, and return it.
+local function create_filter(base, meta, parameters, generation, layout, state)
+  redis.call("HSET", meta, "parameters", parameters, "generation", generation, "layers", 1, "layout", layout)
+  local filter = read_filter(base, meta)
+  allocate(filter.layers[1], state)
+  return filter
+end
+
 -- Return the number of items that set as many bits as a layer has: n = -m/k ln(1 - X/m).
 local function estimate(layer)
   local set = redis.call("BITCOUNT", layer.key, HEADER_BITS / 8, -1)

@@ -31,6 +31,13 @@ local function read_filter(base, meta)
   return filter
 end
 
+-- Return the filter that a rebuild loads: its token is the generation, and its hash is base:<generation>:meta until it replaces
+-- the filter; nil if none is active.
+local function read_build(base)
+  local token = redis.call("GET", base .. ":build")
+  return token and read_filter(base, base .. ":" .. token .. ":meta") or nil
+end
+
 -- Return the hashes of items, two numbers of 48 bits each, and how many items there are.
 local function read_items(packed)
   local count = #packed / 12

@@ -36,7 +36,8 @@ local function leave(base, command, name, id)
   end
 end
 
--- Remove what the index has of a document, except the sort values that the new one has too.
+-- Remove what the index has of a document, except the sort values that the new one has too. Return its length; false if there
+-- was none.
 local function drop(base, id, kept_sorts)
   local record = redis.call("HGET", base .. ":docs", id)
   if not record then
@@ -57,8 +58,9 @@ local function drop(base, id, kept_sorts)
   for _, facet in ipairs(items_of(redis.call("HGET", base .. ":facets", id) or "")) do
     leave(base, "SREM", "f:" .. facet, id)
   end
-  redis.call("HINCRBYFLOAT", base .. ":stats", "length", -(tonumber(parts[1]) or 0))
+  local length = tonumber(parts[1]) or 0
+  redis.call("HINCRBYFLOAT", base .. ":stats", "length", -length)
   redis.call("HDEL", base .. ":docs", id)
   redis.call("HDEL", base .. ":facets", id)
-  return true
+  return length
 end

@@ -20,7 +20,7 @@ local function drop_keys(root, limit)
     redis.call("UNLINK", unpack(keys))
     return 1
   end
-  redis.call("UNLINK", base .. ":docs", base .. ":facets", base .. ":stats", base .. ":geo")
+  redis.call("UNLINK", base .. ":docs", base .. ":facets", base .. ":stats", base .. ":geo", base .. ":live")
   redis.call("SREM", root .. ":dropping", number)
   return redis.call("EXISTS", root .. ":dropping")
 end

@@ -19,20 +19,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
-from django_redis_components.aggregation import (
+from django_redis_components.exceptions import RebuildSuperseded
+from django_redis_components.geoip import (
     UNKNOWN,
     DatabaseUnavailable,
     InvalidRange,
     IpLookup,
     IpRange,
     Place,
-    RangesLoadExpired,
     country,
     country_of,
 )
-from django_redis_components.aggregation.blocks import BLOCK_RANGES, Block, blocks
-from django_redis_components.aggregation.places import pack, pack_public
-from tests.aggregation.mmdb import write_mmdb
+from django_redis_components.geoip.blocks import BLOCK_RANGES, Block, blocks
+from django_redis_components.geoip.places import pack, pack_public
+from tests.geoip.mmdb import write_mmdb
 from tests.support import Proxy, Store, eventually, run_async
 
 US, FR, JP = Place("US", "California", "Mountain View"), Place("FR", "Île-de-France", "Paris"), Place("JP")
@@ -75,8 +75,9 @@ def lookup(**options: Any) -> IpLookup:
 def test_addresses_are_found_in_ranges_of_both_families_and_gaps_are_unknown(store: Store) -> None:
     places = lookup()
 
-    info = places.load(RANGES, source="test.csv")
+    assert places.rebuild(RANGES, source="test.csv") == 4
 
+    info = places.info()
     assert (info.ranges, info.source, info.loaded_at is not None) == (4, "test.csv", True)
     asked = [
         "8.8.8.0",
@@ -102,25 +103,25 @@ ADDRESSES = [
 @pytest.mark.parametrize("address", ADDRESSES, ids=str)
 def test_address_is_looked_up_in_any_form(address: Any, redis_server: Store, settings: Any, tmp_path: Path) -> None:
     places = lookup()
-    places.load([IpRange("8.8.8.0", "8.8.8.255", US)])
+    places.rebuild([IpRange("8.8.8.0", "8.8.8.255", US)])
     path = write_mmdb(tmp_path / "us.mmdb", {"8.8.8.0/24": {"country": {"iso_code": "US"}}})
 
     assert places.lookup(address) == US
     assert IpLookup(mmdb=path).lookup(address) == Place("US")
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": str(path)}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"MMDB": str(path)}}
     assert country_of(address) == "US"
 
 
 @pytest.mark.parametrize("ranges", [[], [IpRange("8.8.8.0", "8.8.8.255", UNKNOWN)]], ids=["empty", "ZZ"])
 def test_load_without_ranges_is_refused_and_nothing_changes(ranges: list[IpRange], redis_server: Store) -> None:
     places = lookup()
-    places.load([IpRange("8.8.8.0", "8.8.8.255", US)])
+    places.rebuild([IpRange("8.8.8.0", "8.8.8.255", US)])
     before = places.info()
 
     with pytest.raises(InvalidRange, match=r"^There are no ranges with a country. The former ranges stay in use; "):
-        places.load(ranges)
+        places.rebuild(ranges)
     with pytest.raises(InvalidRange):
-        run_async(lambda: places.aload(ranges))
+        run_async(lambda: places.arebuild(ranges))
 
     assert places.info() == before
     assert places.lookup("8.8.8.8") == US
@@ -142,7 +143,7 @@ def test_database_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_private_addresses_are_unknown_also_if_a_range_has_them(redis_server: Store) -> None:
     places = lookup()
-    places.load([IpRange("0.0.0.0", "255.255.255.255", US), IpRange("::1:0:0:0", "ffff::", US)])
+    places.rebuild([IpRange("0.0.0.0", "255.255.255.255", US), IpRange("::1:0:0:0", "ffff::", US)])
 
     private = ["10.0.0.1", "127.0.0.1", "192.168.1.1", "172.31.0.1", "100.64.0.1", "fe80::1", "fd00::1", "::1"]
 
@@ -155,7 +156,7 @@ def test_text_that_is_no_address_is_unknown_and_not_resolved(
     junk: Any, redis_server: Store, no_dns: None, tmp_path: Path
 ) -> None:
     places = lookup()
-    places.load([IpRange("0.0.0.0", "255.255.255.255", US)])
+    places.rebuild([IpRange("0.0.0.0", "255.255.255.255", US)])
     path = write_mmdb(tmp_path / "all.mmdb", {"0.0.0.0/1": {"country": {"iso_code": "US"}}})
 
     assert places.lookup_many([junk]) == [UNKNOWN]
@@ -175,10 +176,10 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     places = lookup()
 
     async def scene() -> list[Any]:
-        await places.aload(RANGES)
+        assert await places.arebuild(iter(RANGES)) == 4
         found = [await places.alookup("8.8.8.8"), await places.alookup_many(["90.0.0.1", "9.9.9.9"])]
         found.append((await places.ainfo()).ranges)
-        await places.adelete()
+        assert (await places.adelete(), await places.adelete()) == (True, False)
         return [*found, (await places.ainfo()).ranges, await places.alookup("8.8.8.8")]
 
     assert run_async(scene) == [US, [FR, UNKNOWN], 4, 0, UNKNOWN]
@@ -188,21 +189,22 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
 @pytest.mark.contract
 def test_new_load_replaces_all_ranges_and_leaves_no_keys_behind(store: Store) -> None:
     places = lookup()
-    places.load(many_ranges(20_000))
+    places.rebuild(many_ranges(20_000))
     before = store.keys()
 
-    places.load(RANGES)
+    places.rebuild(RANGES)
 
     assert places.lookup("8.8.8.8") == US
     assert places.info().ranges == 4
     keys = store.keys()
-    assert len(keys) == len(before) == 2
-    assert {store.raw.ttl(key) for key in keys} == {-1}
+    assert len(keys) == len(before) == 3
+    assert sorted(store.raw.ttl(key) for key in keys)[:2] == [-1, -1]
+    assert 590 < store.raw.ttl(f"{store.prefix}:geoip:{{test}}:built") <= 600
 
 
 def test_large_load_answers_like_a_linear_search(redis_server: Store) -> None:
     places, ranges = lookup(), list(many_ranges(5_000))
-    places.load(ranges)
+    places.rebuild(ranges)
     rng = random.Random(1)
     asked = [str(ipaddress.IPv4Address(rng.randrange(11 << 24, 12 << 24))) for _ in range(300)]
 
@@ -227,7 +229,7 @@ def numbers(texts: list[str]) -> list[Any]:
 
 def test_readers_see_the_former_ranges_until_a_load_is_complete(redis_server: Store) -> None:
     places = lookup()
-    places.load(RANGES)
+    places.rebuild(RANGES)
     seen = []
 
     def ranges() -> Iterator[IpRange]:
@@ -236,54 +238,67 @@ def test_readers_see_the_former_ranges_until_a_load_is_complete(redis_server: St
                 seen.append(places.lookup_many(["8.8.8.8", "11.0.0.0"]))
             yield each
 
-    places.load(ranges())
+    places.rebuild(ranges())
 
     assert seen == [[US, UNKNOWN]] * 3
     assert places.lookup_many(["8.8.8.8", "11.0.0.0"])[0] == UNKNOWN
 
 
-def test_error_in_a_load_leaves_the_former_ranges_and_a_ttl(redis_server: Store) -> None:
+def test_error_in_a_load_leaves_the_former_ranges_only(redis_server: Store) -> None:
     places = lookup()
-    places.load(RANGES)
+    places.rebuild(RANGES)
+    before = redis_server.keys()
 
     def broken() -> Iterator[IpRange]:
         yield from many_ranges(10_000)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        places.load(broken())
+        places.rebuild(broken())
 
     assert places.lookup("8.8.8.8") == US
-    keys = redis_server.keys()
-    left = [key for key in keys if redis_server.raw.ttl(key) != -1]
-    assert [0 < redis_server.raw.ttl(key) <= 900 for key in left] == [True]
+    assert redis_server.keys() == before
+
+
+def test_later_load_supersedes_an_earlier_one(redis_server: Store) -> None:
+    places = lookup()
+
+    def earlier() -> Iterator[IpRange]:
+        yield from many_ranges(10_000)
+        loaded = [key for key in redis_server.keys() if redis_server.raw.ttl(key) != -1]  # noqa: SIM118 - no dict
+        assert [0 < redis_server.raw.ttl(key) <= 900 for key in loaded] == [True, True]
+        places.rebuild(RANGES)
+
+    with pytest.raises(RebuildSuperseded):
+        places.rebuild(earlier())
+
+    assert (places.info().ranges, places.lookup("8.8.8.8"), len(redis_server.keys())) == (4, US, 3)
 
 
 def test_load_whose_blocks_were_removed_raises_and_changes_nothing(redis_server: Store) -> None:
     places = lookup()
-    places.load(RANGES)
+    places.rebuild(RANGES)
     before = set(redis_server.keys())
 
     def evicted() -> Iterator[IpRange]:
         yield from many_ranges(10_000)
-        redis_server.raw.unlink(*set(redis_server.keys()) - before)
+        redis_server.raw.unlink(*(key for key in set(redis_server.keys()) - before if not key.endswith(b":build")))
 
-    with pytest.raises(RangesLoadExpired, match="The load of ranges 'test' is incomplete: it paused longer than 900 s"):
-        places.load(evicted())
+    with pytest.raises(RebuildSuperseded, match=r"rebuild of ranges 'test' was discarded: .* removed its keys\.$"):
+        places.rebuild(evicted())
 
     assert places.lookup("8.8.8.8") == US
 
 
-@pytest.mark.parametrize("script", ["ip", "ZREMRANGEBYRANK"])
-def test_load_survives_lost_replies(proxy: Proxy, redis_server: Store, script: str) -> None:
+def test_load_survives_lost_replies(proxy: Proxy, redis_server: Store) -> None:
     places = lookup(using="proxied")
-    places.load(many_ranges(9_000))
-    proxy.drop_next_reply(after=script.encode(), times=3)
+    places.rebuild(many_ranges(9_000))
+    proxy.drop_next_reply(after=b"{test}", times=3)
 
-    info = places.load(RANGES)
+    ranges = places.rebuild(RANGES)
 
     assert proxy.dropped == 3
-    assert (info.ranges, places.lookup("90.0.0.1"), len(redis_server.keys())) == (4, FR, 2)
+    assert (ranges, places.lookup("90.0.0.1"), len(redis_server.keys())) == (4, FR, 3)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +320,7 @@ def test_load_survives_lost_replies(proxy: Proxy, redis_server: Store, script: s
 )
 def test_ranges_that_are_not_valid_are_refused(redis_server: Store, ranges: list[IpRange], error: str) -> None:
     with pytest.raises(InvalidRange, match=f"^{error}"):
-        lookup().load(ranges)
+        lookup().rebuild(ranges)
 
     assert lookup().info().ranges == 0
 
@@ -313,11 +328,11 @@ def test_ranges_that_are_not_valid_are_refused(redis_server: Store, ranges: list
 def test_ipv6_before_ipv4_and_neighbors_of_one_place_are_accepted(redis_server: Store) -> None:
     joined = [IpRange(f"20.0.{n}.0", f"20.0.{n}.255", JP) for n in range(256)]
 
-    info = lookup().load([*RANGES[2:], *RANGES[:2], *joined[:0], IpRange("7.0.0.0", "7.0.0.9", FR)])
-    assert info.ranges == 5
+    count = lookup().rebuild([*RANGES[2:], *RANGES[:2], *joined[:0], IpRange("7.0.0.0", "7.0.0.9", FR)])
+    assert count == 5
     assert lookup().lookup_many(["7.0.0.1", "90.0.0.1", "2a01:cb00::"]) == [FR, FR, FR]
 
-    assert lookup().load(joined).ranges == 1
+    assert lookup().rebuild(joined) == 1
 
 
 def test_block_keeps_names_without_separators() -> None:
@@ -341,7 +356,7 @@ def test_missing_ranges_are_reported_once(redis_server: Store, caplog: pytest.Lo
     [record] = caplog.records
     assert record.getMessage() == (
         "No ranges 'test' are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
-        ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].'
+        ' REDIS_COMPONENTS["GEOIP"]["MMDB"].'
     )
 
 
@@ -370,7 +385,7 @@ def test_database_file_is_read_without_redis(tmp_path: Path, no_dns: None) -> No
 
 
 def test_replaced_database_file_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.aggregation.mmdb.CHECK_EVERY_S", 0)
+    monkeypatch.setattr("django_redis_components.geoip.mmdb.CHECK_EVERY_S", 0)
     path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
     places = IpLookup(mmdb=path)
     assert places.lookup("8.8.8.8") == US
@@ -412,7 +427,7 @@ def test_ranges_are_read_outside_of_the_event_loop(store: Store) -> None:
         yield IpRange("8.0.0.0", "8.0.0.255", Place("US"))
 
     async def scene() -> None:
-        assert (await IpLookup(source="ranges").aload(ranges())).ranges == 1
+        assert await IpLookup(source="ranges").arebuild(ranges()) == 1
         assert threading.current_thread() not in threads
 
     run_async(scene)
@@ -420,15 +435,15 @@ def test_ranges_are_read_outside_of_the_event_loop(store: Store) -> None:
 
 def test_country_of_uses_the_file_of_the_settings(tmp_path: Path, settings: Any) -> None:
     path = write_mmdb(tmp_path / "city.mmdb", RECORDS)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"MMDB": path}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"MMDB": path}}
 
     assert [country_of(ip) for ip in ("8.8.8.8", "90.1.1.1", "9.9.9.9", "junk")] == ["US", "FR", "ZZ", "ZZ"]
-    assert IpLookup().mmdb_path() == str(path)
-    assert IpLookup(source="ranges").mmdb_path() is None
+    assert repr(IpLookup()) == f"<IpLookup {str(path)!r}>"
+    assert repr(IpLookup(source="ranges")) == "<IpLookup 'default'>"
 
 
 def test_country_of_remembers_countries_from_redis(redis_server: Store) -> None:
-    IpLookup(source="ranges").load(RANGES)
+    IpLookup(source="ranges").rebuild(RANGES)
     commands = redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"]
 
     assert [country_of("8.8.8.8") for _ in range(10)] == ["US"] * 10
@@ -437,8 +452,8 @@ def test_country_of_remembers_countries_from_redis(redis_server: Store) -> None:
 
 
 def test_country_of_is_unknown_and_quick_while_redis_is_away(proxy: Proxy, settings: Any) -> None:
-    IpLookup(source="ranges").load(RANGES)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    IpLookup(source="ranges").rebuild(RANGES)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"USING": "proxied"}}
     proxy.stop_accepting()
 
     assert [country_of(f"8.8.8.{n}") for n in range(100)] == ["ZZ"] * 100
@@ -450,8 +465,8 @@ def test_country_of_is_unknown_and_quick_while_redis_is_away(proxy: Proxy, setti
 def test_country_of_is_remembered_for_longer_while_redis_is_away(
     proxy: Proxy, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    IpLookup(source="ranges").load(RANGES)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AGGREGATION": {"USING": "proxied"}}
+    IpLookup(source="ranges").rebuild(RANGES)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"GEOIP": {"USING": "proxied"}}
     eventually(lambda: country_of("8.8.8.8") == "US")
     now = time.monotonic() + country.CACHE_TTL_S
     monkeypatch.setattr(country, "time", SimpleNamespace(monotonic=lambda: now))
@@ -465,7 +480,7 @@ def test_countries_that_were_looked_up_longest_ago_are_forgotten(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(country, "CACHE_SIZE", 1)
-    IpLookup(source="ranges").load(RANGES)
+    IpLookup(source="ranges").rebuild(RANGES)
     for ip in ("8.8.8.1", "8.8.8.2"):
         eventually(lambda ip=ip: country_of(ip) == "US")
     redis_server.delete_keys()
@@ -474,12 +489,12 @@ def test_countries_that_were_looked_up_longest_ago_are_forgotten(
 
 
 def test_arguments_and_settings_are_checked(settings: Any) -> None:
-    with pytest.raises(ValueError, match=r"source='dns': expected 'auto', 'mmdb' or 'ranges'."):
+    with pytest.raises(ValueError, match=r"source='dns': expected one of 'auto', 'mmdb', 'ranges'."):
         IpLookup(source="dns")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"mmdb='x': expected none with source='ranges'."):
         IpLookup(mmdb="x", source="ranges")
     with pytest.raises(ValueError, match='source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS'):
         IpLookup(source="mmdb").lookup("8.8.8.8")
-    settings.REDIS_COMPONENTS = {"AGGREGATION": {"MMDB": 7}}
-    with pytest.raises(Exception, match=r'REDIS_COMPONENTS\["AGGREGATION"\]\["MMDB"\] = 7: expected None or the path'):
+    settings.REDIS_COMPONENTS = {"GEOIP": {"MMDB": 7}}
+    with pytest.raises(Exception, match=r'REDIS_COMPONENTS\["GEOIP"\]\["MMDB"\] = 7: expected None or the path'):
         IpLookup().lookup("8.8.8.8")

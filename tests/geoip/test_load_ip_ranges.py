@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.aggregation import UNKNOWN, IpLookup, Place
+from django_redis_components.geoip import UNKNOWN, IpLookup, Place
 from tests.support import Store
 
 #: Synthetic files in the formats of the providers.

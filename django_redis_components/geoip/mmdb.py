@@ -8,10 +8,10 @@ import time
 from itertools import islice
 from typing import Any
 
-from django_redis_components.aggregation.exceptions import DatabaseUnavailable
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place
 from django_redis_components.core.exceptions import missing_extra
 from django_redis_components.core.regular_files import open_regular_file
+from django_redis_components.geoip.exceptions import DatabaseUnavailable
+from django_redis_components.geoip.places import UNKNOWN, Address, Place
 
 #: Seconds between two checks whether the file was replaced, as by an update.
 CHECK_EVERY_S = 30.0

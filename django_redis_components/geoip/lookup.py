@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 from bisect import bisect_right
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from django_redis_components.aggregation.blocks import ADDRESS_BYTES, Block, IpRange, blocks
-from django_redis_components.aggregation.exceptions import InvalidRange, RangesLoadExpired
-from django_redis_components.aggregation.mmdb import mmdb_file
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place, pack_public, public_address
-from django_redis_components.aggregation.scripts import FIND_RANGES, FORGET_RANGES, LOAD_RANGES, SWAP_RANGES
-from django_redis_components.core import conf, keys
+from django_redis_components.core import conf
+from django_redis_components.core.arguments import check_choice, check_iterable
 from django_redis_components.core.client import connections
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
-from django_redis_components.core.protocol import Command, Flow, LocalIO, Read, arun, run
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.units import moment_of
+from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
+from django_redis_components.geoip.mmdb import mmdb_file
+from django_redis_components.geoip.places import UNKNOWN, Address, Place, pack_public, public_address
+from django_redis_components.geoip.rebuilding import RangesRebuild, read_in_thread
+from django_redis_components.geoip.scripts import DELETE, FIND_RANGES
 
-#: Blocks of one call that adds or removes them, about 150 KiB of countries and 500 KiB of cities.
-CHUNK = 100
 #: Addresses of one call. Each may need a block of about 2 KiB.
 MAX_ADDRESSES = 500
-#: Milliseconds for which a load is kept after its last block, and former ranges after a load.
-LOAD_TTL_MS = 15 * 60 * 1_000
 #: Where places are looked up.
 Source = Literal["auto", "mmdb", "ranges"]
+SOURCES: tuple[Source, ...] = ("auto", "mmdb", "ranges")
 
-logger = guarded_logger("django_redis_components.aggregation")
+logger = guarded_logger("django_redis_components.geoip")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,12 +47,12 @@ class RangesInfo:
     loaded_at: datetime | None
 
 
-class IpLookup:
+class IpLookup(DeletableComponent):
     """Look up the places of IP addresses.
 
     Args:
         name: name of the ranges in Redis.
-        mmdb: path of a database file; None: ``AGGREGATION["MMDB"]``.
+        mmdb: path of a database file; None: ``GEOIP["MMDB"]``.
         source: "mmdb": the database file; "ranges": the ranges in Redis; "auto": the file if there is one, else the
             ranges.
         using: connection alias of the ranges.
@@ -63,6 +60,10 @@ class IpLookup:
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
+
+    component = "geoip"
+    name_label = "name of ranges"
+    catalog_kind = "IpLookup"
 
     def __init__(
         self,
@@ -72,28 +73,26 @@ class IpLookup:
         source: Source = "auto",
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "name of ranges")
-        if source not in ("auto", "mmdb", "ranges"):
-            raise ValueError(f"source={source!r}: expected 'auto', 'mmdb' or 'ranges'.")
+        super().__init__(name, using=using)
+        check_choice(source, "source", SOURCES)
         if mmdb is not None and source == "ranges":
             raise ValueError(f"mmdb={os.fspath(mmdb)!r}: expected none with source='ranges'.")
         self.mmdb = None if mmdb is None else os.fspath(mmdb)
         self.source = source
-        self.using = using
         self._has_warned = False
 
     def __repr__(self) -> str:
-        return f"<IpLookup {self.mmdb_path() or self.name}>"
+        return f"<IpLookup {self._mmdb_path() or self.name!r}>"
 
-    def mmdb_path(self) -> str | None:
+    def _mmdb_path(self) -> str | None:
         """Return the path of the database file that is used; None if the ranges in Redis are used.
 
         Raises:
             ValueError: ``source="mmdb"``, and there is no path.
         """
-        path = None if self.source == "ranges" else self.mmdb or conf.settings().aggregation.mmdb
+        path = None if self.source == "ranges" else self.mmdb or conf.settings().geoip.mmdb
         if path is None and self.source == "mmdb":
-            raise ValueError('source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS["AGGREGATION"]["MMDB"].')
+            raise ValueError('source="mmdb": expected a path in mmdb or in REDIS_COMPONENTS["GEOIP"]["MMDB"].')
         return path
 
     def lookup(self, ip: Address) -> Place:
@@ -106,9 +105,9 @@ class IpLookup:
             DatabaseUnavailable: the database file is missing or damaged.
             redis.exceptions.RedisError: the ranges could not be read.
         """
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, (ip,))[0]
-        return run(connections.client(self.using), self._lookup((ip,)))[0]
+        return self._run(self._lookup((ip,)))[0]
 
     async def alookup(self, ip: Address) -> Place:
         """See `lookup`. A database file is read without a thread: it is in memory."""
@@ -117,56 +116,51 @@ class IpLookup:
     def lookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """Return the place of each address; see `lookup`. With ranges: one round trip for 500 different addresses."""
         wanted = list(ips)
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
-        return run(connections.client(self.using), self._lookup(wanted)) if wanted else []
+        return self._run(self._lookup(wanted)) if wanted else []
 
     async def alookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """See `lookup_many`."""
         wanted = list(ips)
-        if (path := self.mmdb_path()) is not None:
+        if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
-        return await arun(connections.aclient(self.using), self._lookup(wanted)) if wanted else []
+        return await self._arun(self._lookup(wanted)) if wanted else []
 
-    def load(self, ranges: Iterable[IpRange], *, source: str = "") -> RangesInfo:
-        """Replace the ranges in Redis in one step, after all were added.
+    def rebuild(self, items: Iterable[IpRange], *, source: str = "") -> int:
+        """Replace the ranges in Redis in one step, after all were added, and return their number.
 
-        Until then, and after an error, the former ones are used. Of two loads at the same time the later one to finish
-        remains.
+        Until then, and after an error, the former ones are used. Neighbors of the same place are counted as one.
 
         Args:
-            ranges: in the order of their addresses, without overlaps; several sorted parts may follow each other.
+            items: ranges in the order of their addresses, without overlaps; several sorted parts may follow each other.
             source: where they are from, for `info`.
 
         Raises:
             InvalidRange: a range is not valid, or overlaps another one, or no range has a country.
-            RangesLoadExpired: the load paused for more than 15 minutes.
+            RebuildSuperseded: a later one has started, or this one paused for 15 minutes.
         """
-        return run(connections.client(self.using), self._load(ranges, source))
+        return self._new_rebuild(source).run(connections.client(self.using), blocks(check_iterable(items, "items")))
 
-    async def aload(self, ranges: Iterable[IpRange] | AsyncIterable[IpRange], *, source: str = "") -> RangesInfo:
-        """See `load`. An iterable is read in a thread; an asynchronous one whole before the load starts."""
-        known = [each async for each in ranges] if isinstance(ranges, AsyncIterable) else ranges
-        return await arun(connections.aclient(self.using), self._load(known, source))
+    async def arebuild(self, items: Iterable[IpRange] | AsyncIterable[IpRange], *, source: str = "") -> int:
+        """See `rebuild`. An iterable is read in a thread; an asynchronous one whole before the first is added."""
+        known = [each async for each in items] if isinstance(items, AsyncIterable) else check_iterable(items, "items")
+        client = connections.aclient(self.using)
+        return await self._new_rebuild(source).arun(client, read_in_thread(blocks(known)))
 
     def info(self) -> RangesInfo:
         """Return what is loaded in Redis."""
-        return run(connections.client(self.using), self._info())
+        return self._run(self._info())
 
     async def ainfo(self) -> RangesInfo:
         """See `info`."""
-        return await arun(connections.aclient(self.using), self._info())
+        return await self._arun(self._info())
 
-    def delete(self) -> None:
-        """Remove the ranges from Redis."""
-        run(connections.client(self.using), self._delete())
-
-    async def adelete(self) -> None:
-        """See `delete`."""
-        await arun(connections.aclient(self.using), self._delete())
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"source": "ranges"}
 
     def _base(self) -> str:
-        return keys.key("aggregation", self.name, "ip")
+        return self._key()
 
     def _lookup(self, ips: Sequence[Address]) -> Flow[list[Place]]:
         packed = [pack_public(ip) for ip in ips]
@@ -190,44 +184,16 @@ class IpLookup:
         self._has_warned = True
         logger.warning(
             "No ranges %r are loaded: all places are unknown. Load them by manage.py load_ip_ranges, or set"
-            ' REDIS_COMPONENTS["AGGREGATION"]["MMDB"].',
+            ' REDIS_COMPONENTS["GEOIP"]["MMDB"].',
             self.name,
         )
 
-    def _load(self, ranges: Iterable[IpRange], source: str) -> Flow[RangesInfo]:
-        generation, count = secrets.token_hex(8), [0, 0]
-        chunks = _chunks(blocks(ranges), count)
-        while chunk := (yield LocalIO(partial(next, chunks, None))):
-            yield LOAD_RANGES(base=self._base(), generation=generation, ttl_ms=LOAD_TTL_MS, blocks=chunk)
-        if not count[1]:
-            raise InvalidRange(
-                "There are no ranges with a country. The former ranges stay in use; `delete` removes them."
-            )
-        reply = yield SWAP_RANGES(
-            base=self._base(),
-            generation=generation,
-            blocks=count[0],
-            ranges=count[1],
-            source=source,
-            ttl_ms=LOAD_TTL_MS,
-        )
-        if isinstance(reply, int):
-            raise RangesLoadExpired(self.name, LOAD_TTL_MS / 1_000)
-        yield from self._remove(reply)
-        info: RangesInfo = yield from self._info()
-        return info
+    def _new_rebuild(self, source: str) -> RangesRebuild:
+        self._record_use()
+        return RangesRebuild(self.name, self._base(), source)
 
-    def _delete(self) -> Flow[None]:
-        generation = yield FORGET_RANGES(base=self._base(), ttl_ms=LOAD_TTL_MS)
-        yield from self._remove(generation)
-
-    def _remove(self, generation: bytes) -> Flow[None]:
-        """Remove the blocks of a generation in bounded steps."""
-        if not generation:
-            return
-        key = f"{self._base()}:{generation.decode()}"
-        while (yield Command("ZREMRANGEBYRANK", key, 0, CHUNK - 1, retry=True)):
-            pass
+    def _delete(self) -> Flow[bool]:
+        return bool((yield DELETE(base=self._base())))
 
     def _info(self) -> Flow[RangesInfo]:
         ranges, count, source, loaded_at = yield Read("HMGET", self._base(), "ranges", "blocks", "source", "loaded_at")
@@ -242,9 +208,14 @@ def lookup_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
 
 def places_flow(lookup: IpLookup, ips: Sequence[Address]) -> Flow[list[Place]]:
     """Return the flow of `IpLookup.lookup_many`, to run it on the connection of the lookup."""
-    if (path := lookup.mmdb_path()) is not None:
+    if (path := lookup._mmdb_path()) is not None:
         return _from_file(path, ips)
     return (yield from lookup._lookup(ips))
+
+
+def has_source(lookup: IpLookup) -> Flow[bool]:
+    """Return whether there is a database file, or ranges in Redis."""
+    return lookup._mmdb_path() is not None or (yield from are_ranges_loaded(lookup))
 
 
 def are_ranges_loaded(lookup: IpLookup) -> Flow[bool]:
@@ -261,17 +232,3 @@ def _from_file(path: str, ips: Sequence[Address]) -> list[Place]:
     file = mmdb_file(path)
     public = map(public_address, ips)
     return [UNKNOWN if address is None else file.place(address) for address in public]
-
-
-def _chunks(source: Iterable[tuple[bytes, int]], count: list[int]) -> Iterator[list[bytes]]:
-    """Yield lists of blocks, and add the number of blocks and of ranges to `count`."""
-    chunk: list[bytes] = []
-    for block, ranges in source:
-        count[0] += 1
-        count[1] += ranges
-        chunk.append(block)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

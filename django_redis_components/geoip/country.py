@@ -8,13 +8,13 @@ import time
 
 from redis.exceptions import RedisError
 
-from django_redis_components.aggregation.ip_lookup import IpLookup, lookup_flow
-from django_redis_components.aggregation.mmdb import mmdb_file
-from django_redis_components.aggregation.places import UNKNOWN_COUNTRY, pack_public, unpacked
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import run
+from django_redis_components.geoip.lookup import IpLookup, lookup_flow
+from django_redis_components.geoip.mmdb import mmdb_file
+from django_redis_components.geoip.places import UNKNOWN_COUNTRY, pack_public, unpacked
 
 #: Addresses whose country a process remembers, about 250 bytes each.
 CACHE_SIZE = 10_000
@@ -31,7 +31,7 @@ _mutex = threading.Lock()
 def country_of(ip: str) -> str:
     """Return the country code of an address, "ZZ" if it is unknown.
 
-    The source is ``REDIS_COMPONENTS["AGGREGATION"]``: the database file `MMDB`, or the ranges "default" in Redis.
+    The source is ``REDIS_COMPONENTS["GEOIP"]``: the database file `MMDB`, or the ranges "default" in Redis.
     Countries from Redis are remembered for up to 5 minutes, and longer while Redis is unavailable or slow; then those
     that are not remembered are "ZZ". A view on an event loop should use the file: a look-up in Redis blocks it for up
     to 0.25 s.
@@ -42,7 +42,7 @@ def country_of(ip: str) -> str:
     packed = pack_public(ip)
     if packed is None:
         return UNKNOWN_COUNTRY
-    if (path := conf.settings().aggregation.mmdb) is not None:
+    if (path := conf.settings().geoip.mmdb) is not None:
         return mmdb_file(path).place(unpacked(packed)).country
     period, known = int(time.monotonic() // CACHE_TTL_S), _known.get(packed)
     if known is not None and known[0] == period:
@@ -60,7 +60,7 @@ def country_of(ip: str) -> str:
 
 def _look_up(packed: bytes) -> str | None:
     """Look a country up in Redis; None if Redis is skipped or does not answer."""
-    using = conf.settings().aggregation.using
+    using = conf.settings().geoip.using
     try:
         [place] = run(connections.page_client(using, TIMEOUT_S), lookup_flow(_ranges(using), [unpacked(packed)]))
     except RedisError:

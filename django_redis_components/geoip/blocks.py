@@ -22,8 +22,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from django_redis_components.aggregation.exceptions import InvalidRange
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place, is_ipv4, pack, unpacked
+from django_redis_components.geoip.exceptions import InvalidRange
+from django_redis_components.geoip.places import UNKNOWN, Address, Place, is_ipv4, pack, unpacked
 
 #: Ranges of a block. More need less memory for each range, and longer replies.
 BLOCK_RANGES = 64

@@ -11,11 +11,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from django_redis_components.aggregation.blocks import IpRange
-from django_redis_components.aggregation.exceptions import InvalidRange
-from django_redis_components.aggregation.ip_lookup import IpLookup, RangesInfo
-from django_redis_components.aggregation.places import UNKNOWN, Address, Place
 from django_redis_components.core.regular_files import open_regular_file
+from django_redis_components.geoip.blocks import IpRange
+from django_redis_components.geoip.exceptions import InvalidRange
+from django_redis_components.geoip.lookup import IpLookup, RangesInfo
+from django_redis_components.geoip.places import UNKNOWN, Address, Place
 
 #: The format of a file.
 RangeFormat = Literal["dbip", "ip2location", "geolite2", "ipinfo"]
@@ -92,7 +92,7 @@ _IP2LOCATION_HINT = " A file of IPv6 of IP2Location has the IPv4 ranges too: loa
 
 
 def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
-    """Replace the ranges of `lookup` with those of files; see `IpLookup.load`.
+    """Replace the ranges of `lookup` with those of files; see `IpLookup.rebuild`.
 
     Raises:
         InvalidRange: a line is not valid, or a file has no range with a country; the text names the file and the line.
@@ -112,7 +112,8 @@ def load_files(lookup: IpLookup, files: Sequence[RangeFile]) -> RangesInfo:
                 raise InvalidRange("The file has no ranges with a country: the former ranges stay in use.")
 
     try:
-        return lookup.load(ranges(), source=", ".join(file.path.name for file in files))
+        lookup.rebuild(ranges(), source=", ".join(file.path.name for file in files))
+        return lookup.info()
     except InvalidRange as exc:
         hint = (
             _IP2LOCATION_HINT if len(files) > 1 and current.format == "ip2location" and "overlaps" in exc.reason else ""

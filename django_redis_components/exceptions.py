@@ -1,0 +1,30 @@
+"""The base classes of the exceptions of this package, and the exceptions that several components raise.
+
+Each component has a base class of its own, such as `locks.LockError`; all of them are a `RedisComponentsError`. Errors
+of the connection are those of redis-py.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
+from django_redis_components.core.exceptions import (
+    BaseInterruption,
+    ConfigurationError,
+    Interruption,
+    RebuildSuperseded,
+    RedisComponentsError,
+    TryLater,
+    UnsupportedServer,
+)
+
+__all__ = [
+    "BaseInterruption",
+    "ConfigurationError",
+    "Interruption",
+    "NotConnected",
+    "RebuildSuperseded",
+    "RedisComponentsError",
+    "SlotMigrating",
+    "TryLater",
+    "UnsupportedServer",
+]

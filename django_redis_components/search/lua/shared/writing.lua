@@ -1,0 +1,73 @@
+-- @include documents
+-- A document that is written is a table: id, record, facets, length, longitude, latitude; and args with sort names and values from
+-- number `sorts` to number `terms` - 1, then terms and frequencies, alternating.
+
+-- Return the average length of the documents of a generation; nil if it has none.
+local function average_length(base, total)
+  local documents = redis.call("HLEN", base .. ":docs")
+  if documents == 0 then
+    return nil
+  end
+  return math.max(tonumber(total or redis.call("HGET", base .. ":stats", "length") or "0") / documents, 1)
+end
+
+-- Write sort values and the place; return the names of the sort values.
+local function write_values(base, document)
+  local names = {}
+  for at = document.sorts, document.terms - 1, 2 do
+    local name = document.args[at]
+    names[name] = true
+    redis.call("ZADD", base .. ":s:" .. name, document.args[at + 1], document.id)
+    redis.call("SADD", base .. ":names", "s:" .. name)
+  end
+  if document.longitude ~= "" then
+    redis.call("GEOADD", base .. ":geo", document.longitude, document.latitude, document.id)
+  else
+    redis.call("ZREM", base .. ":geo", document.id)
+  end
+  return names
+end
+
+local function write_postings(base, document, average, force)
+  local id, length = document.id, document.length
+  for at = document.terms, #document.args, 2 do
+    local term, frequency = document.args[at], tonumber(document.args[at + 1])
+    local key = base .. ":w:" .. term
+    if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and (force or redis.call("ZCARD", key) == 1) then
+      redis.call("ZADD", base .. ":vocabulary", 0, term)
+    end
+  end
+end
+
+local function write_facets(base, document)
+  if document.facets ~= "" then
+    redis.call("HSET", base .. ":facets", document.id, document.facets)
+  end
+  for _, facet in ipairs(items_of(document.facets)) do
+    redis.call("SADD", base .. ":f:" .. facet, document.id)
+    redis.call("SADD", base .. ":names", "f:" .. facet)
+  end
+end
+
+local function is_same(base, document)
+  return redis.call("HGET", base .. ":docs", document.id) == document.record
+    and (redis.call("HGET", base .. ":facets", document.id) or "") == document.facets
+end
+
+-- Write a document to a generation; return whether its record differs, and the average length of documents.
+-- force: write the postings also if the record is the same.
+-- average: of the documents; nil for that of the generation.
+local function write_document(base, document, force, average)
+  if not force and is_same(base, document) then
+    write_values(base, document)
+    return false, average or average_length(base)
+  end
+  -- This comes first because a server without memory refuses it, and refuses nothing of a script that has written.
+  local total = redis.call("HINCRBYFLOAT", base .. ":stats", "length", document.length)
+  local dropped = drop(base, document.id, write_values(base, document)) or 0
+  redis.call("HSET", base .. ":docs", document.id, document.record)
+  average = average or average_length(base, total - dropped)
+  write_postings(base, document, average, force)
+  write_facets(base, document)
+  return true, average
+end
