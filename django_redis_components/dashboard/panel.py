@@ -78,8 +78,9 @@ P = TypeVar("P", bound=Panel)
 _panels: dict[str, Panel] = {}
 #: Names of the panels of the package that are not added yet: `panels.views`, which the first page imports, adds them.
 _own_names = {
-    "bloom", "broadcasts", "chats", "cohorts", "events", "files", "indexes", "logs", "mailboxes", "rankings",
-    "retention", "search", "sign-in-calendar", "sign-ins", "sources", "top-pages", "traffic", "visitors",
+    "bloom", "broadcasts", "chats", "cohorts", "counters", "events", "files", "indexes", "logs", "mailboxes",
+    "presences", "rankings", "recent-lists", "retention", "search", "sign-in-calendar", "sign-ins", "sources",
+    "top-pages", "traffic", "visitors",
 }  # fmt: skip
 
 

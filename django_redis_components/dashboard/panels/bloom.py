@@ -10,8 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.bloom import BloomInfo
-from django_redis_components.bloom.filter import info_flow, registered_filters
+from django_redis_components.bloom.filter import BloomFilter, info_flow
 from django_redis_components.core import conf
+from django_redis_components.core.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
@@ -24,7 +25,7 @@ MAX_FILTERS = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BloomRow:
-    """A filter of this process.
+    """A filter.
 
     Attributes:
         info: None if it could not be read; `note` says why.
@@ -50,7 +51,7 @@ class BloomLine:
 
 
 class BloomPanel(Panel):
-    """The Bloom filters of this process."""
+    """The Bloom filters that the site uses."""
 
     name = "bloom"
     title = gettext_lazy("Bloom filters")
@@ -59,12 +60,12 @@ class BloomPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/bloom.html"
 
     def using(self) -> str:
-        """Return the alias of the first filter; those on other connections are listed without figures."""
-        return next((each.using for each in registered_filters()), conf.settings().dashboard.using)
+        """Return the alias of the dashboard; filters on other connections are listed without figures."""
+        return conf.settings().dashboard.using
 
     def read(self) -> Flow[list[BloomRow]]:
-        """Read the filters in two round trips."""
-        alias, registered = self.using(), registered_filters()
+        """Read the names and the filters in three round trips."""
+        alias, registered = self.using(), objects((yield from names_flow(BloomFilter.catalog_kind)), BloomFilter)
         filters = [each for each in registered if each.using == alias][:MAX_FILTERS]
         outcomes = yield from gather([info_flow(each) for each in filters])
         raise_if_all_failed(outcomes)

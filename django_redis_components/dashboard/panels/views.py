@@ -18,6 +18,7 @@ from django_redis_components.dashboard.panels.cohorts import CohortsPanel, Reten
 from django_redis_components.dashboard.panels.events import EventsPanel
 from django_redis_components.dashboard.panels.files import FilesPanel
 from django_redis_components.dashboard.panels.messaging import BroadcastsPanel, ChatsPanel, MailboxesPanel
+from django_redis_components.dashboard.panels.names import CountersPanel, PresencesPanel, RecentListsPanel
 from django_redis_components.dashboard.panels.rankings import RankingsPanel
 from django_redis_components.dashboard.panels.search import SearchPanel
 from django_redis_components.dashboard.panels.sign_in_calendar import CalendarPanel
@@ -56,6 +57,9 @@ add_own_panels(
         CalendarPanel,
         CohortsPanel,
         RankingsPanel,
+        CountersPanel,
+        PresencesPanel,
+        RecentListsPanel,
         IndexesPanel,
         SearchPanel,
         BloomPanel,
