@@ -246,7 +246,7 @@ def visitors(url: str, options: argparse.Namespace) -> None:
     last = DAY + timedelta(days=29)
     for one in (stable, salted):
         found = one.count(DAY, last)
-        print(f"1,000 visitors on each of 30 days, {one.name} ids: {int(found):,}, exact_range {found.exact_range}")
+        print(f"1,000 visitors on each of 30 days, {one.name} ids: {int(found):,}, is_unique {found.is_unique}")
 
 
 def cohorts(url: str, options: argparse.Namespace) -> None:
@@ -269,7 +269,7 @@ def cohorts(url: str, options: argparse.Namespace) -> None:
     for monday, users, actives in zip(mondays, signed_up, active, strict=True):
         for event, ids in ((first, users), (later, actives)):
             for user in ids:
-                event.mark(user, monday)
+                event.mark(user, at=monday)
     marked_s = time.perf_counter() - started
     times, found = [], None
     for _ in range(20):

@@ -118,7 +118,7 @@ def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
     for ago in range(DAYS):
         day = site_date() - timedelta(days=ago)
         UniqueVisitors("default").add(*range(VISITORS), at=day)
-        SignIns("default").sign_in(ago + 1, day)
+        SignIns("default").sign_in(ago + 1, at=day)
     KEEP_ALIVE.extend(Lock(f"lock-{number}", timeout=3_600) for number in range(LOCKS))
     for held in KEEP_ALIVE:
         held.acquire()

@@ -150,7 +150,7 @@ def open_channel(url: str, names: list[str], limit_bytes: int) -> Any:
     set_up(url)
     from django_redis_components.files import FileChannel
 
-    channel = FileChannel("benchmark", names, limit_bytes)
+    channel = FileChannel("benchmark", names, limit_bytes=limit_bytes)
     channel.info()
     return channel
 

@@ -69,7 +69,7 @@ def measure_calls(plain: redis.Redis, options: argparse.Namespace) -> None:
     from django_redis_components.messaging import Chat, chats, pending, unread_counts
 
     users = [f"user {number}" for number in range(options.members)]
-    rooms = [Chat.create(users[0], users, TEXT, f"room {number}") for number in range(options.chats)]
+    rooms = [Chat.create(users[0], users, TEXT, chat_id=f"room {number}") for number in range(options.chats)]
     for room in rooms:
         for _ in range(EACH - 1):
             room.send(random.choice(users), TEXT)
@@ -101,7 +101,7 @@ def measure_memory(plain: redis.Redis) -> None:
     """Bytes per message: of a chat whose tokens have expired, and of the log as a sorted set of JSON texts."""
     from django_redis_components.messaging import Chat, Retention
 
-    chat = Chat.create("user 1", ["user 2"], TEXT, "memory", retention=Retention(keep_last=LOG))
+    chat = Chat.create("user 1", ["user 2"], TEXT, chat_id="memory", retention=Retention(keep_last=LOG))
     for _ in range(LOG - 1):
         chat.send("user 1", TEXT)
     sizes = {key: plain.memory_usage(key, samples=0) or 0 for key in plain.scan_iter(match="drc:messaging:{memory}*")}
@@ -118,7 +118,7 @@ async def measure_waiters(plain: redis.Redis, count: int) -> None:
     from django_redis_components.messaging import Mailbox
 
     before_kb, before_clients = resident_kb(), len(plain.client_list())
-    waits = [asyncio.ensure_future(Mailbox(number).await_(WATCH_S * 4)) for number in range(count)]
+    waits = [asyncio.ensure_future(Mailbox(number).await_for_message(WATCH_S * 4)) for number in range(count)]
     while len(plain.execute_command("PUBSUB", "SHARDCHANNELS")) < count:  # noqa: ASYNC110 - another process
         await asyncio.sleep(0.05)
     await asyncio.sleep(SETTLE_S)
@@ -142,7 +142,7 @@ async def measure_streams(plain: redis.Redis, count: int, members: int) -> None:
     from django_redis_components.messaging import Chat
 
     users = [f"user {number}" for number in range(members)]
-    rooms = [Chat.create(users[0], users, "hi", f"stream {number}") for number in range(-(-count // members))]
+    rooms = [Chat.create(users[0], users, "hi", chat_id=f"stream {number}") for number in range(-(-count // members))]
     before_kb, before_clients, received = resident_kb(), len(plain.client_list()), asyncio.Semaphore(0)
     streams = [asyncio.ensure_future(_read_stream(room, user, received)) for room in rooms for user in users][:count]
     for _ in streams:  # the first message

@@ -164,7 +164,7 @@ def hits(hit: Callable[[str], Any], allowed: bool) -> Timed:
     """Time hits of one key; the answer must be this."""
 
     def one() -> None:
-        assert hit("key").allowed is allowed
+        assert hit("key").is_allowed is allowed
 
     return lambda calls: repeated(one, calls)
 

@@ -31,10 +31,9 @@ from django.db import connections as databases
 from django.utils import translation
 
 from django_redis_components.autocomplete import widgets
-from django_redis_components.core import circuit_breaker
+from django_redis_components.core import catalog, circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
-from django_redis_components.files.channel import known_channels
 from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
@@ -204,6 +203,13 @@ def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
         close_pools()
 
 
+@pytest.fixture
+def catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the names that the test uses recorded, as on a site, but in its thread and at once."""
+    monkeypatch.setattr(catalog, "is_on", lambda: True)
+    monkeypatch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
+
+
 @pytest.fixture(autouse=True)
 def _closed_pools() -> Iterator[None]:
     yield
@@ -215,13 +221,6 @@ def _no_watched_leases() -> Iterator[None]:
     """Forget the leases that a test leaves: the renewer would watch that of a deleted lock for a third of its time."""
     yield
     renewer.watches.clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_known_channels() -> Iterator[None]:
-    """Forget the file channels that a test leaves to the garbage collector: the dashboard would read them."""
-    yield
-    known_channels.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 DATABASE = os.environ.get("TEST_DATABASE") or str(Path(tempfile.gettempdir()) / f"drc-tests-{os.getpid()}.sqlite3")
 
 #: No server listens there: a test that requests no server must not use one of the developer.
-NOWHERE = {"PREFIX": "nowhere", "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+NOWHERE = {"PREFIX": "nowhere", "CATALOG": False, "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
 
 SECRET_KEY = "for the tests only"
 DEBUG = False

@@ -37,8 +37,8 @@ Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 ``ids``                   hash: id to number, if mapped       none; `forget_number` deletes an id
 ``scratch:<number>``      bitmap                              only while a script runs, 60 s at most
 ``rk:all``                zset: member to score               none; `Ranking.delete` deletes it
-``rk:<window>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
-``rk``                    set: names of its windows of time   as long as its windows of time
+``rk:<period>``           zset: member to score               TTL ``ANALYTICS["TTL"]`` from each write
+``rk``                    set: names of its periods           as long as its periods
 ``bc``                    string: counters of a few bits      none; `BitCounters.delete` deletes it
 ``uv:scratch, uv:part``   HyperLogLog                         only while a script runs
 ========================  ==================================  ========================================
@@ -50,10 +50,10 @@ Example::
 
     today = timezone.localdate()
     PageViews().hit("/items/7/")
-    UniqueVisitors("default").add("visitor 1", "visitor 2")
-    if SignIns("default").sign_in(42):
+    UniqueVisitors().add("visitor 1", "visitor 2")
+    if SignIns().sign_in(42):
         print("first time today")
-    print(PageViews().count("/items/7/", today), UniqueVisitors("default").count(today), SignIns("default").streak(42))
+    print(PageViews().count("/items/7/", today), UniqueVisitors().count(today), SignIns().streak(42))
 
 See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the settings.
 """

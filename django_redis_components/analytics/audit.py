@@ -12,7 +12,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.units import moment_of
 
 #: What was done.
-Action = Literal["make_up", "undo"]
+Action = Literal["backfill", "remove"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class SignInChange:
 
     Attributes:
         at: when, by the server's clock, in UTC.
-        action: "make_up" or "undo".
+        action: "backfill" or "remove".
         day: of the sign-in.
         by: who did it.
     """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from django_redis_components.analytics.counter import Counter
+from django_redis_components.core.arguments import check_choice, check_flag, check_int
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read
 
 #: Largest string: 64 MiB. Allocating it blocks the server for some 50 ms.
@@ -14,7 +15,7 @@ MAX_BITS = 2**29
 MAX_COUNTERS = 1_000
 
 
-class BitCounters(Counter):
+class BitCounters(DeletableComponent):
     """Counters by index: attempts of a user, levels of a lesson, votes for an answer. 16 million of 4 bits take 8 MB.
 
     Args:
@@ -28,25 +29,26 @@ class BitCounters(Counter):
     The string has no TTL; `delete` deletes it. It is as long as the largest index that was written.
 
     Raises:
-        ValueError: an argument is not accepted.
+        TypeError, ValueError: an argument is not accepted.
     """
+
+    component = "analytics"
+    catalog_kind = "BitCounters"
 
     def __init__(
         self,
         name: str,
-        bits: int = 4,
         *,
+        bits: int = 4,
         signed: bool = False,
         overflow: Literal["wrap", "sat", "fail"] = "wrap",
         using: str = "default",
     ) -> None:
         super().__init__(name, using=using)
-        most = 64 if signed else 63
-        if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= most:
-            raise ValueError(f"bits={bits!r}: expected 1 to {most}.")
-        if overflow not in ("wrap", "sat", "fail"):
-            raise ValueError(f"overflow={overflow!r}: expected 'wrap', 'sat' or 'fail'.")
-        self.type = f"{'i' if signed else 'u'}{bits}"
+        self.bits = check_int(bits, "bits", 1, 64 if check_flag(signed, "signed") else 63)
+        check_choice(overflow, "overflow", ("wrap", "sat", "fail"))
+        self.signed = signed
+        self._type = f"{'i' if signed else 'u'}{bits}"
         self.overflow = overflow
         self.largest_index = MAX_BITS // bits - 1
         self._bounds = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
@@ -98,14 +100,6 @@ class BitCounters(Counter):
         """See `set`."""
         await self._arun(self._set(index, value))
 
-    def delete(self) -> bool:
-        """Delete all counters of the name; return whether there were any. Idempotent."""
-        return self._run(self._delete())
-
-    async def adelete(self) -> bool:
-        """See `delete`."""
-        return await self._arun(self._delete())
-
     def _delete(self) -> Flow[bool]:
         deleted: int = yield Command("UNLINK", self._key("bc"), retry=True)
         return deleted == 1
@@ -116,9 +110,8 @@ class BitCounters(Counter):
             return {}
         parts: list[str | int] = []
         for index, by in changes.items():
-            if isinstance(by, bool) or not isinstance(by, int) or not -(2**63) <= by < 2**63:
-                raise ValueError(f"by={by!r}: expected an integer of 64 bits.")
-            parts += ["INCRBY", self.type, self._position(index), by]
+            check_int(by, "by", -(2**63), 2**63 - 1)
+            parts += ["INCRBY", self._type, self._position(index), by]
         values = yield Command("BITFIELD", self._key("bc"), "OVERFLOW", self.overflow.upper(), *parts)
         return dict(zip(changes, values, strict=True))
 
@@ -127,20 +120,19 @@ class BitCounters(Counter):
         self._check_number(len(wanted))
         if not wanted:
             return {}
-        parts = [part for index in wanted for part in ("GET", self.type, self._position(index))]
+        parts = [part for index in wanted for part in ("GET", self._type, self._position(index))]
         values = yield Read("BITFIELD_RO", self._key("bc"), *parts)
         return dict(zip(wanted, values, strict=True))
 
     def _set(self, index: int, value: int) -> Flow[None]:
-        least, most = self._bounds
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"value={value!r}: expected an integer from {least} to {most}.")
-        yield Command("BITFIELD", self._key("bc"), "SET", self.type, self._position(index), value, retry=True)
+        check_int(value, "value", *self._bounds)
+        yield Command("BITFIELD", self._key("bc"), "SET", self._type, self._position(index), value, retry=True)
 
     def _position(self, index: int) -> str:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= self.largest_index:
-            raise ValueError(f"index={index!r}: expected an integer from 0 to {self.largest_index} (64 MiB).")
-        return f"#{index}"
+        return f"#{check_int(index, 'index', 0, self.largest_index, hint=' (64 MiB)')}"
+
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"bits": self.bits, "signed": self.signed, "overflow": self.overflow}
 
     @staticmethod
     def _check_number(count: int) -> None:

@@ -10,6 +10,7 @@ from django_redis_components.analytics import periods
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.expressions import UserSet, count_all
 from django_redis_components.analytics.periods import Unit
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 
@@ -50,14 +51,14 @@ def cohorts(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return run(connections.client(first.using), cohorts_flow(first, later, unit, periods, end))
+    return first._run(cohorts_flow(first, later, unit, periods, end))
 
 
 async def acohorts(
     first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> list[Cohort]:
     """See `cohorts`."""
-    return await arun(connections.aclient(first.using), cohorts_flow(first, later, unit, periods, end))
+    return await first._arun(cohorts_flow(first, later, unit, periods, end))
 
 
 def funnel(*steps: UserSet) -> list[int]:
@@ -76,15 +77,14 @@ async def afunnel(*steps: UserSet) -> list[int]:
 
 def cohorts_flow(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[list[Cohort]]:
     """Return the flow of `cohorts`, in one round trip."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PERIODS:
-        raise ValueError(f"periods={count!r}: expected an integer from 1 to {MAX_PERIODS}.")
+    check_int(count, "periods", 1, MAX_PERIODS)
     last = periods.start_of(unit, end)
     starts = [periods.following(unit, last, number - count + 1) for number in range(count)]
     rows = [(start, starts[number:]) for number, start in enumerate(starts)]
     sets = []
     for start, following in rows:
-        members = first.period(unit, start)
-        sets += [members, *(members & later.period(unit, each) for each in following)]
+        members = first.period(unit=unit, at=start)
+        sets += [members, *(members & later.period(unit=unit, at=each) for each in following)]
     counts = iter((yield from count_all(sets)))
     return [Cohort(start, next(counts), tuple(next(counts) for _ in following)) for start, following in rows]
 

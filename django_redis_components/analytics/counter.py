@@ -1,38 +1,28 @@
-"""The base class of counters: a validated name, a connection, and the sync and async drivers."""
+"""What the counters of a site share: its name, and the TTLs of periods."""
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from django_redis_components.core import conf, keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core import conf
+from django_redis_components.core.component import Component
 from django_redis_components.core.units import to_ms
-
-T = TypeVar("T")
 
 #: TTL of hours in milliseconds: 8 days, so that the last seven are complete.
 SHORT_TTL_MS = 8 * 86_400 * 1_000
 
 
-class Counter:
-    """A named counter. Its keys share the Cluster slot of the name."""
+class SiteCounter(Component):
+    """Counts something of a site. Its keys share the Cluster slot of the site."""
 
-    def __init__(self, name: str, *, using: str = "default") -> None:
-        self.name = keys.validate_name(name)
-        self.using = using
+    component = "analytics"
+    name_label = "site"
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
+    def __init__(self, site: str = "default", *, using: str = "default") -> None:
+        super().__init__(site, using=using)
 
-    def _key(self, *parts: str) -> str:
-        return keys.key("analytics", self.name, *parts)
-
-    def _run(self, flow: Flow[T]) -> T:
-        return run(connections.client(self.using), flow)
-
-    async def _arun(self, flow: Flow[T]) -> T:
-        return await arun(connections.aclient(self.using), flow)
+    @property
+    def site(self) -> str:
+        """The name of the site."""
+        return self.name
 
 
 def ttl_ms() -> int:

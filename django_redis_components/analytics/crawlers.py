@@ -1,6 +1,6 @@
 """Which User-Agents are no visitors: crawlers, probes, link previews and HTTP libraries. Without Redis.
 
-Two rules decide, and the settings ``IGNORE_AGENTS`` and ``COUNT_AGENTS`` add to them and take from them:
+Two rules decide, and the settings ``EXCLUDE_AGENTS`` and ``COUNT_AGENTS`` add to them and take from them:
 
 - A browser names the system that it runs on. Almost no library, probe or crawler of its own make does.
 - A machine that looks like a browser names its kind, its product or a URL.

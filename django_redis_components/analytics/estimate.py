@@ -14,21 +14,21 @@ class Estimate(int):
     Attributes:
         error: the standard error as a fraction of the number: 0.0081 is 0.81 %. Two of three estimates are within
             it; about one in a hundred is off by more than 2 %.
-        exact_range: True if every visitor is counted once over the whole range. False if a visitor has
+        is_unique: True if every visitor is counted once over the whole range. False if a visitor has
             another id each day (salted hash): the number is then the *sum of daily visitors*.
     """
 
     error: float
-    exact_range: bool
+    is_unique: bool
 
-    def __new__(cls, value: int, *, error: float = STANDARD_ERROR, exact_range: bool = True) -> Self:
+    def __new__(cls, value: int, *, error: float = STANDARD_ERROR, is_unique: bool = True) -> Self:
         instance = super().__new__(cls, value)
         instance.error = error
-        instance.exact_range = exact_range
+        instance.is_unique = is_unique
         return instance
 
     def __repr__(self) -> str:
-        return f"Estimate({int(self)}, error={self.error}, exact_range={self.exact_range})"
+        return f"Estimate({int(self)}, error={self.error}, is_unique={self.is_unique})"
 
     def __str__(self) -> str:
         return int.__repr__(self)

@@ -10,14 +10,15 @@ from typing import get_args
 from django.utils import timezone
 
 from django_redis_components.analytics import periods
-from django_redis_components.analytics.counter import Counter, ttl_ms
+from django_redis_components.analytics.counter import ttl_ms
 from django_redis_components.analytics.expressions import UserSet
-from django_redis_components.analytics.periods import Unit
+from django_redis_components.analytics.periods import Unit, check_units
 from django_redis_components.analytics.scripts import MARK, UNMARK
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import conf, keys
 from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Units of periods, the shortest first.
@@ -28,7 +29,7 @@ MAX_NAMES = 50
 CHUNK = 1_000
 
 
-class Events(Counter):
+class Events(DeletableComponent):
     """Users who did something: signed up, paid, opened a page.
 
     Each period has a bitmap with one bit for each user, with the TTL of `ANALYTICS["TTL"]` from its last write. Sets of
@@ -49,6 +50,9 @@ class Events(Counter):
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "analytics"
+    name_label = "event"
+
     def __init__(
         self,
         event: str,
@@ -58,19 +62,19 @@ class Events(Counter):
         mapped: bool = False,
         using: str = "default",
     ) -> None:
-        super().__init__(site, using=using)
-        self.event = keys.validate_name(event, "event")
+        super().__init__(event, using=using)
         if ":" in event:
             raise ValueError(f"event {event!r}: colons are not accepted.")
-        if isinstance(units, str) or not units or not set(units) <= set(UNITS):
-            raise ValueError(f"units={units!r}: expected some of {', '.join(UNITS)}.")
-        self.units = tuple(unit for unit in UNITS if unit in units)
+        self.site = keys.validate_name(site, "site")
+        self.units = check_units(units, UNITS)
         self.mapped = check_flag(mapped, "mapped")
 
-    def __repr__(self) -> str:
-        return f"<Events {self.event!r} of {self.name!r}>"
+    @property
+    def event(self) -> str:
+        """The name of the event."""
+        return self.name
 
-    def mark(self, user_id: UserId, at: date | None = None) -> bool:
+    def mark(self, user_id: UserId, *, at: date | None = None) -> bool:
         """Mark that a user did it. Idempotent.
 
         Args:
@@ -85,45 +89,44 @@ class Events(Counter):
         """
         return self._run(self._mark(user_id, at))
 
-    async def amark(self, user_id: UserId, at: date | None = None) -> bool:
+    async def amark(self, user_id: UserId, *, at: date | None = None) -> bool:
         """See `mark`."""
         return await self._arun(self._mark(user_id, at))
 
-    def hour(self, at: date | None = None) -> UserSet:
+    def hour(self, *, at: date | None = None) -> UserSet:
         """Return the users of an hour."""
-        return self.period("hour", at)
+        return self._period("hour", at)
 
-    def day(self, at: date | None = None) -> UserSet:
+    def day(self, *, at: date | None = None) -> UserSet:
         """Return the users of a day; today if None."""
-        return self.period("day", at)
+        return self._period("day", at)
 
-    def week(self, at: date | None = None) -> UserSet:
+    def week(self, *, at: date | None = None) -> UserSet:
         """Return the users of the ISO week of a day, from Monday."""
-        return self.period("week", at)
+        return self._period("week", at)
 
-    def month(self, at: date | None = None) -> UserSet:
+    def month(self, *, at: date | None = None) -> UserSet:
         """Return the users of the month of a day."""
-        return self.period("month", at)
+        return self._period("month", at)
 
-    def period(self, unit: Unit, at: date | None = None) -> UserSet:
+    def period(self, *, unit: Unit, at: date | None = None) -> UserSet:
         """Return the users of the period of a time.
 
         Raises:
             ValueError: the unit is not kept.
         """
-        if unit not in self.units:
-            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
-        return UserSet(self._key(), self.using, (self._bitmap(unit, at),))
+        return self._period(unit, at)
 
-    def between(self, unit: Unit, start: date, end: date) -> UserSet:
+    def between(self, start: date, end: date, *, unit: Unit = "day") -> UserSet:
         """Return the users of any period from that of `start` to that of `end`, both included; at most 400."""
-        return reduce(UserSet.__or__, [self.period(unit, each) for each in periods.starts(unit, start, end)])
+        periods.check_unit(unit)
+        return reduce(UserSet.__or__, [self._period(unit, each) for each in periods.starts(unit, start, end)])
 
-    def did(self, user_id: UserId, unit: Unit = "day", at: date | None = None) -> bool:
+    def did(self, user_id: UserId, *, unit: Unit = "day", at: date | None = None) -> bool:
         """Return whether a user did it in the period of a time."""
         return self._run(self._did(user_id, unit, at))
 
-    async def adid(self, user_id: UserId, unit: Unit = "day", at: date | None = None) -> bool:
+    async def adid(self, user_id: UserId, *, unit: Unit = "day", at: date | None = None) -> bool:
         """See `did`."""
         return await self._arun(self._did(user_id, unit, at))
 
@@ -136,13 +139,10 @@ class Events(Counter):
         stored = await self._arun(self._stored())
         return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(stored)])
 
-    def delete(self) -> int:
-        """Delete all periods and the name of the event; return the number of periods. Idempotent."""
-        return self._run(self._delete())
-
-    async def adelete(self) -> int:
-        """See `delete`."""
-        return await self._arun(self._delete())
+    def _period(self, unit: Unit, at: date | None) -> UserSet:
+        if unit not in self.units:
+            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
+        return UserSet(self._key(), self.using, (self._bitmap(unit, at),))
 
     def _mark(self, user_id: UserId, at: date | None) -> Flow[bool]:
         moment = timezone.now() if at is None else at  # one time for all periods
@@ -160,7 +160,7 @@ class Events(Counter):
         return check_number(reply, self) == 1
 
     def _did(self, user_id: UserId, unit: Unit, at: date | None) -> Flow[bool]:
-        self.period(unit, at)  # raises for a unit that is not kept
+        self._period(unit, at)  # raises for a unit that is not kept
         number = self._id(user_id)
         if self.mapped:
             number = yield Read("HGET", self._key("ids"), number)
@@ -177,14 +177,17 @@ class Events(Counter):
         """Return the names of the stored bitmaps, also of units that this object does not keep."""
         return (yield from stored_periods(self._index()))
 
-    def _delete(self) -> Flow[int]:
+    def _delete(self) -> Flow[bool]:
         names = yield from self._stored()
         bitmaps = [Command("UNLINK", *map(self._key, chunk), retry=True) for chunk in _chunks(names)]
         deleted: list[int] = (yield Batch(bitmaps)) if bitmaps else []
         # The index comes last: an error before it leaves it for the next call.
         yield Command("ZREM", self._key("ev"), self.event, retry=True)
         yield Command("UNLINK", self._index(), retry=True)
-        return sum(deleted)
+        return sum(deleted) > 0
+
+    def _key(self, *parts: str) -> str:
+        return keys.key(self.component, self.site, *parts)
 
     def _index(self) -> str:
         return self._key("ev", self.event)

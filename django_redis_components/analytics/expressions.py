@@ -60,7 +60,7 @@ class UserSet:
         """See `count`."""
         return await arun(connections.aclient(self.using), self._count())
 
-    def call(self) -> Call:
+    def _call(self) -> Call:
         """Return the call that counts."""
         if self._is_complement:
             raise ValueError(f"{self!r} has no end: combine it with a set of users, as in active & ~paid.")
@@ -79,7 +79,7 @@ class UserSet:
         return UserSet(self._base, self.using, program, is_complement=is_complement)
 
     def _count(self) -> Flow[int]:
-        users: int = yield self.call()
+        users: int = yield self._call()
         return users
 
 
@@ -94,5 +94,5 @@ def _union_parts(program: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
 
 def count_all(sets: Sequence[UserSet]) -> Flow[list[int]]:
     """Return the number of users of several sets, in one round trip."""
-    counts: list[int] = (yield Batch([each.call() for each in sets])) if sets else []
+    counts: list[int] = (yield Batch([each._call() for each in sets])) if sets else []
     return counts

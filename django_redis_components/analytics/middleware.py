@@ -31,7 +31,7 @@ class AnalyticsMiddleware:
     """Count page views, visitors and where they come from, without a round trip.
 
     A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, what scripts and frames
-    fetch, crawlers and other machines (see `crawlers`, ``IGNORE_AGENTS``, ``COUNT_AGENTS``), ``EXCLUDE_PATHS`` and
+    fetch, crawlers and other machines (see `crawlers`, ``EXCLUDE_AGENTS``, ``COUNT_AGENTS``), ``EXCLUDE_PATHS`` and
     visitors who opted out (`opt_out`) are not counted. The name of a page is its path. A view is counted in the memory
     of the process and added to Redis within a second (see `PageViews.hit_later`): a request never waits for Redis.
 
@@ -78,7 +78,7 @@ def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
     analytics = conf.settings().analytics
     if analytics.exclude_paths and request.path.startswith(analytics.exclude_paths):
         return False
-    if is_crawler(sources.user_agent(request), analytics.ignore_agents, analytics.count_agents):
+    if is_crawler(sources.user_agent(request), analytics.exclude_agents, analytics.count_agents):
         return False
     return not identity.is_excluded(request)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.buffer import BUFFER, View
-from django_redis_components.analytics.counter import Counter
+from django_redis_components.analytics.counter import SiteCounter
 from django_redis_components.analytics.dates import span
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import HIT
@@ -24,13 +24,14 @@ from django_redis_components.analytics.view_counters import (
     page_name,
     value_key,
 )
+from django_redis_components.core.arguments import check_choice, check_int
 from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: Maximum pages that `top` returns.
 MAX_TOP = 1_000
 
 
-class PageViews(Counter):
+class PageViews(SiteCounter):
     """Views of the pages of a site, by hour, day, week and month.
 
     Hours are kept for 8 days, all others for ``ANALYTICS["TTL"]`` after their last view.
@@ -40,10 +41,9 @@ class PageViews(Counter):
         using: connection alias.
     """
 
-    def __init__(self, site: str = "default", *, using: str = "default") -> None:
-        super().__init__(site, using=using)
+    catalog_kind = "PageViews"
 
-    def hit(self, page: str, at: date | None = None) -> int:
+    def hit(self, page: str, *, at: date | None = None) -> int:
         """Count one view of a page.
 
         It is sent once: after a lost reply the exception is raised, because a repetition could count twice.
@@ -61,7 +61,7 @@ class PageViews(Counter):
         """
         return self._run(self._hit(page, at))
 
-    async def ahit(self, page: str, at: date | None = None) -> int:
+    async def ahit(self, page: str, *, at: date | None = None) -> int:
         """See `hit`."""
         return await self._arun(self._hit(page, at))
 
@@ -74,7 +74,7 @@ class PageViews(Counter):
         Args:
             page: its name; see `hit`.
         """
-        BUFFER.record(self.using, self.name, View(page_name(page)))
+        BUFFER.record(self.using, self.site, View(page_name(page)))
 
     def count(self, page: str | None, start: date, end: date | None = None) -> int:
         """Return the views of a page from `start` to `end`, both included.
@@ -110,22 +110,22 @@ class PageViews(Counter):
         """See `series`."""
         return await self._arun(self._series(page, start, end, unit))
 
-    def top(self, day: date | None = None, limit: int = 10, *, unit: Unit = "day") -> list[tuple[str, int]]:
+    def top(self, limit: int = 10, *, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
         """Return the pages of a period with the most views, in descending order, as (page, views).
 
         Args:
-            day: a day of the period; today if None. An hour needs a time.
             limit: maximum number of pages, up to 1,000.
+            at: a day of the period; today if None. An hour needs a time.
             unit: length of the period: "hour", "day", "week" or "month".
         """
-        return self._run(self._top(day, limit, unit))
+        return self._run(self._top(limit, at, unit))
 
-    async def atop(self, day: date | None = None, limit: int = 10, *, unit: Unit = "day") -> list[tuple[str, int]]:
+    async def atop(self, limit: int = 10, *, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
         """See `top`."""
-        return await self._arun(self._top(day, limit, unit))
+        return await self._arun(self._top(limit, at, unit))
 
     def breakdown(
-        self, dimension: Dimension, day: date | None = None, limit: int = 10, *, unit: Unit = "day"
+        self, dimension: Dimension, limit: int = 10, *, at: date | None = None, unit: Unit = "day"
     ) -> list[tuple[str, int]]:
         """Return the values of a dimension with the most views, in descending order, as (value, views).
 
@@ -133,23 +133,23 @@ class PageViews(Counter):
 
         Args:
             dimension: "referrer", "utm_source", "device" or "country".
-            day: a day of the period; today if None.
             limit: maximum number of values, up to 1,000.
+            at: a day of the period; today if None.
             unit: length of the period: "day", "week" or "month".
         """
-        return self._run(self._breakdown(dimension, day, limit, unit))
+        return self._run(self._breakdown(dimension, limit, at, unit))
 
     async def abreakdown(
-        self, dimension: Dimension, day: date | None = None, limit: int = 10, *, unit: Unit = "day"
+        self, dimension: Dimension, limit: int = 10, *, at: date | None = None, unit: Unit = "day"
     ) -> list[tuple[str, int]]:
         """See `breakdown`."""
-        return await self._arun(self._breakdown(dimension, day, limit, unit))
+        return await self._arun(self._breakdown(dimension, limit, at, unit))
 
     def _hit(self, page: str, at: date | None) -> Flow[int]:
         moment = timezone.now() if at is None else at  # one time for all periods
         units = [unit for unit in PAGE_UNITS if unit != "hour" or isinstance(moment, datetime)]
         limits = [limit for unit in units for limit in page_limits(unit)]
-        keys = [page_key(self.name, unit, moment) for unit in units]
+        keys = [page_key(self.site, unit, moment) for unit in units]
         views: int = yield HIT(periods=keys, page=page_name(page), limits=limits)
         return views
 
@@ -161,40 +161,36 @@ class PageViews(Counter):
         periods.check_unit(unit)
         name = SUM if page is None else page_name(page)
         found = periods.starts(unit, start, end) if unit != "day" else span(start, end)
-        reads = [Read("ZSCORE", page_key(self.name, unit, at), name) for at in found]
+        reads = [Read("ZSCORE", page_key(self.site, unit, at), name) for at in found]
         replies: Sequence[bytes | None] = yield Batch(reads)
         return {at: _views(reply) for at, reply in zip(found, replies, strict=True)}
 
-    def _top(self, day: date | None, limit: int, unit: Unit) -> Flow[list[tuple[str, int]]]:
+    def _top(self, limit: int, at: date | None, unit: Unit) -> Flow[list[tuple[str, int]]]:
         periods.check_unit(unit)
-        return (yield from self._most(page_key(self.name, unit, day, "day"), limit))
+        return (yield from self._most(page_key(self.site, unit, at), limit))
 
-    def _breakdown(self, dimension: Dimension, day: date | None, limit: int, unit: Unit) -> Flow[list[tuple[str, int]]]:
-        if dimension not in get_args(Dimension):
-            expected = ", ".join(map(repr, get_args(Dimension)))
-            raise ValueError(f"dimension={dimension!r}: expected one of {expected}.")
-        if unit not in VALUE_UNITS:
-            raise ValueError(f"unit={unit!r}: expected one of {', '.join(map(repr, VALUE_UNITS))}.")
-        return (yield from self._most(value_key(self.name, dimension, unit, day), limit))
+    def _breakdown(self, dimension: Dimension, limit: int, at: date | None, unit: Unit) -> Flow[list[tuple[str, int]]]:
+        check_choice(dimension, "dimension", get_args(Dimension))
+        periods.check_unit(unit, VALUE_UNITS)
+        return (yield from self._most(value_key(self.site, dimension, unit, at), limit))
 
     def _most(self, key: str, limit: int) -> Flow[list[tuple[str, int]]]:
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
-            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
+        check_int(limit, "limit", 1, MAX_TOP)
         reply: list[bytes] = yield Read("ZREVRANGE", key, 0, limit, "WITHSCORES")  # one more, for the sum
         rows = [(name.decode(), _views(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]
         return [row for row in rows if row[0] != SUM][:limit]
 
 
-def top_flow(views: PageViews, day: date, limit: int, unit: Unit = "day") -> Flow[list[tuple[str, int]]]:
+def top_flow(views: PageViews, at: date, limit: int, unit: Unit = "day") -> Flow[list[tuple[str, int]]]:
     """Return the flow of `PageViews.top`, to run it with others."""
-    return views._top(day, limit, unit)
+    return views._top(limit, at, unit)
 
 
 def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
     """Return the views of all pages of a day, in descending order; an export has no `MAX_TOP`."""
     found, cursor = dict[bytes, bytes](), 0
     while True:
-        cursor, rows = yield Read("ZSCAN", page_key(views.name, "day", day), cursor, "COUNT", MAX_TOP)
+        cursor, rows = yield Read("ZSCAN", page_key(views.site, "day", day), cursor, "COUNT", MAX_TOP)
         found.update(zip(rows[::2], rows[1::2], strict=True))
         if not int(cursor):
             break
@@ -208,10 +204,10 @@ def series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[di
 
 
 def breakdown_flow(
-    views: PageViews, dimension: Dimension, day: date, limit: int, unit: Unit
+    views: PageViews, dimension: Dimension, at: date, limit: int, unit: Unit
 ) -> Flow[list[tuple[str, int]]]:
     """Return the flow of `PageViews.breakdown`, to run it with others."""
-    return views._breakdown(dimension, day, limit, unit)
+    return views._breakdown(dimension, limit, at, unit)
 
 
 def count_flow(views: PageViews, page: str | None, start: date, end: date | None = None) -> Flow[int]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal, cast, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from django.utils import timezone
 
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, stamp
+from django_redis_components.core.arguments import check_choice, check_sequence
 
 #: Length of a period.
 Unit = Literal["hour", "day", "week", "month"]
+U = TypeVar("U", bound=str)
 
 
 def start_of(unit: Unit, at: date | None = None) -> date:
@@ -63,10 +65,22 @@ def starts(unit: Unit, start: date, end: date | None) -> list[date]:
     return found
 
 
-def check_unit(unit: object) -> None:
-    """Raise ValueError if it is not a unit."""
-    if unit not in get_args(Unit):
-        raise ValueError(f"unit={unit!r}: expected one of {', '.join(map(repr, get_args(Unit)))}.")
+def check_unit(unit: object, accepted: Sequence[str] = get_args(Unit)) -> None:
+    """Raise TypeError or ValueError if it is not one of the accepted units."""
+    check_choice(unit, "unit", accepted)
+
+
+def check_units(units: object, accepted: Sequence[U]) -> tuple[U, ...]:
+    """Return units, each once and in the order of the accepted ones.
+
+    Raises:
+        TypeError: not a list of strings.
+        ValueError: there is none, or one is not accepted.
+    """
+    given = [check_choice(unit, "a unit in units", accepted) for unit in check_sequence(units, "units", "units")]
+    if not given:
+        raise ValueError(f"units={units!r}: expected some of {', '.join(map(repr, accepted))}.")
+    return tuple(unit for unit in accepted if unit in given)
 
 
 def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:

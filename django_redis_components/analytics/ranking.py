@@ -1,28 +1,29 @@
-"""Rankings: members by their scores, in windows of time."""
+"""Rankings: members by their scores, for all time and for periods."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Sequence
 from datetime import date
-from typing import Literal
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 from django.utils import timezone
 
 from django_redis_components.analytics import periods
-from django_redis_components.analytics.counter import Counter, ttl_ms
+from django_redis_components.analytics.counter import ttl_ms
+from django_redis_components.analytics.periods import check_units
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
-from django_redis_components.core.instances import Instances
+from django_redis_components.core.arguments import check_flag, check_int, check_number
+from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
-#: A window of time.
-Window = Literal["all", "day", "week", "month"]
-WINDOWS: tuple[Window, ...] = ("all", "day", "week", "month")
+#: A period for which scores are kept; "all" for all time.
+RankingUnit = Literal["all", "day", "week", "month"]
+UNITS: tuple[RankingUnit, ...] = get_args(RankingUnit)
 #: Members of one answer.
 MAX_MEMBERS = 1_000
 
@@ -44,13 +45,13 @@ class RankedMember:
 _Scored = tuple[str, float]
 
 
-class Ranking(Counter):
+class Ranking(DeletableComponent):
     """A leaderboard.
 
     Args:
         name: name of the ranking.
-        windows: the times for which scores are kept: "all", "day", "week" (from Monday), "month". Those of a day and
-            so on have the TTL of `ANALYTICS["TTL"]`.
+        units: the periods for which scores are kept: "all", "day", "week" (from Monday), "month"; the first is the
+            default of the methods. Those of a day and so on have the TTL of `ANALYTICS["TTL"]`.
         ascending: whether the smallest score is the best, as for times.
         using: connection alias.
 
@@ -58,22 +59,24 @@ class Ranking(Counter):
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "analytics"
+    name_label = "ranking name"
+    catalog_kind = "Ranking"
+
     def __init__(
-        self, name: str, *, windows: Sequence[Window] = ("all",), ascending: bool = False, using: str = "default"
+        self, name: str, *, units: Sequence[RankingUnit] = ("all",), ascending: bool = False, using: str = "default"
     ) -> None:
         super().__init__(name, using=using)
-        if isinstance(windows, str) or not windows or not set(windows) <= set(WINDOWS):
-            raise ValueError(f"windows={windows!r}: expected some of {', '.join(WINDOWS)}.")
-        self.windows = tuple(windows)
-        self.ascending = ascending
-        _rankings.add(self)
+        check_units(units, UNITS)
+        self.units = tuple(units)
+        self.ascending = check_flag(ascending, "ascending")
 
     def add(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
-        """Set the score of a member in all windows. Idempotent.
+        """Set the score of a member in the period of each unit. Idempotent.
 
         Args:
             best: whether to keep a score that is better.
-            at: a time, or a day, of the windows; now if None.
+            at: a time, or a day, of the periods; now if None.
         """
         self._run(self._score(member, score, "best" if best else "set", at))
 
@@ -82,7 +85,7 @@ class Ranking(Counter):
         await self._arun(self._score(member, score, "best" if best else "set", at))
 
     def incr(self, member: str | int | UUID, by: float = 1, *, at: date | None = None) -> float:
-        """Add to the score of a member in all windows, and return that of the first one.
+        """Add to the score of a member in the period of each unit, and return that of the first one.
 
         It is sent once: after a lost reply it raises ConnectionError, and may have been added.
         """
@@ -93,7 +96,7 @@ class Ranking(Counter):
         return float(await self._arun(self._score(member, by, "incr", at)))
 
     def remove(self, member: str | int | UUID, *, at: date | None = None) -> None:
-        """Remove a member from the windows of a time. An unknown member is ignored."""
+        """Remove a member from the periods of a time. An unknown member is ignored."""
         self._run(self._remove(member, at))
 
     async def aremove(self, member: str | int | UUID, *, at: date | None = None) -> None:
@@ -101,133 +104,124 @@ class Ranking(Counter):
         await self._arun(self._remove(member, at))
 
     def forget(self, member: str | int | UUID) -> int:
-        """Remove a member from all windows that are stored; return the number of those that had it."""
+        """Remove a member from all periods that are stored; return the number of those that had it."""
         return self._run(self._forget(member))
 
     async def aforget(self, member: str | int | UUID) -> int:
         """See `forget`."""
         return await self._arun(self._forget(member))
 
-    def delete(self) -> int:
-        """Delete all windows that are stored, with their members; return their number. Idempotent."""
-        return self._run(self._delete())
-
-    async def adelete(self) -> int:
-        """See `delete`."""
-        return await self._arun(self._delete())
-
     def rank(
-        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> RankedMember | None:
         """Return the score and the rank of a member; None if it has none.
 
         Args:
-            window: the first one if None.
-            at: a time of the window; now if None.
+            unit: the first one if None.
+            at: a time of the period; now if None.
         """
-        return self._run(self._rank(member, window, at))
+        return self._run(self._rank(member, unit, at))
 
     async def arank(
-        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> RankedMember | None:
         """See `rank`."""
-        return await self._arun(self._rank(member, window, at))
+        return await self._arun(self._rank(member, unit, at))
 
     def percentile(
-        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> float | None:
         """Return the percentage of the other members whose score is worse; None if the member has none."""
-        return self._run(self._percentile(member, window, at))
+        return self._run(self._percentile(member, unit, at))
 
     async def apercentile(
-        self, member: str | int | UUID, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> float | None:
         """See `percentile`."""
-        return await self._arun(self._percentile(member, window, at))
+        return await self._arun(self._percentile(member, unit, at))
 
     def top(
-        self, count: int = 10, *, offset: int = 0, window: Window | None = None, at: date | None = None
+        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """Return the best members, the best first; those with equal scores by name.
 
         Args:
-            count: 1 to 1,000.
+            limit: 1 to 1,000.
             offset: better members that are left out, for further pages.
         """
-        return self._run(self._top(count, offset, window, at))
+        return self._run(self._top(limit, offset, unit, at))
 
     async def atop(
-        self, count: int = 10, *, offset: int = 0, window: Window | None = None, at: date | None = None
+        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `top`."""
-        return await self._arun(self._top(count, offset, window, at))
+        return await self._arun(self._top(limit, offset, unit, at))
 
     def around(
-        self, member: str | int | UUID, count: int = 3, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
-        """Return a member with up to `count` better and `count` worse ones; [] if it has no score."""
-        return self._run(self._around(member, count, window, at))
+        """Return a member with up to `limit` better and `limit` worse ones; [] if it has no score."""
+        return self._run(self._around(member, limit, unit, at))
 
     async def aaround(
-        self, member: str | int | UUID, count: int = 3, *, window: Window | None = None, at: date | None = None
+        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `around`."""
-        return await self._arun(self._around(member, count, window, at))
+        return await self._arun(self._around(member, limit, unit, at))
 
-    def count(self, *, window: Window | None = None, at: date | None = None) -> int:
+    def count(self, *, unit: RankingUnit | None = None, at: date | None = None) -> int:
         """Return the number of members."""
-        return self._run(self._count(window, at))
+        return self._run(self._count(unit, at))
 
-    async def acount(self, *, window: Window | None = None, at: date | None = None) -> int:
-        """See `count`."""
-        return await self._arun(self._count(window, at))
+    async def acount(self, *, unit: RankingUnit | None = None, at: date | None = None) -> int:
+        """See `limit`."""
+        return await self._arun(self._count(unit, at))
 
     def _score(self, member: str | int | UUID, score: float, mode: str, at: date | None) -> Flow[float]:
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise ValueError(f"score={score!r}: expected a finite number.")
-        moment = timezone.now() if at is None else at  # one time for all windows
+        number = check_number(score, "score")
+        moment = timezone.now() if at is None else at  # one time for all periods
         script = ADD_SCORE if mode == "incr" else SET_SCORE
         reply: bytes = yield script(
             base=self._key("rk"),
             member=_name(member),
-            score=repr(float(score)),
+            score=repr(number),
             mode="worst" if mode == "best" and self.ascending else mode,
             ttl_ms=ttl_ms(),
-            windows=[self._window(window, moment) for window in self.windows],
+            periods=[self._period(unit, moment) for unit in self.units],
         )
         return float(reply)
 
     def _remove(self, member: str | int | UUID, at: date | None) -> Flow[None]:
         moment = timezone.now() if at is None else at
-        windows = [self._zset(window, moment) for window in self.windows]
-        yield Batch([Command("ZREM", window, _name(member), retry=True) for window in windows])
+        zsets = [self._zset(unit, moment) for unit in self.units]
+        yield Batch([Command("ZREM", zset, _name(member), retry=True) for zset in zsets])
 
     def _forget(self, member: str | int | UUID) -> Flow[int]:
-        windows, name = (yield from self._stored()), _name(member)
-        removed: list[int] = yield Batch([Command("ZREM", window, name, retry=True) for window in windows])
+        zsets, name = (yield from self._stored()), _name(member)
+        removed: list[int] = yield Batch([Command("ZREM", zset, name, retry=True) for zset in zsets])
         return sum(removed)
 
-    def _delete(self) -> Flow[int]:
-        windows = yield from self._stored()
-        deleted: list[int] = yield Batch([Command("UNLINK", window, retry=True) for window in windows])
+    def _delete(self) -> Flow[bool]:
+        zsets = yield from self._stored()
+        deleted: list[int] = yield Batch([Command("UNLINK", zset, retry=True) for zset in zsets])
         yield Command("UNLINK", self._key("rk"), retry=True)  # last: an error before it leaves it for the next call
-        return sum(deleted)
+        return sum(deleted) > 0
 
     def _stored(self) -> Flow[list[str]]:
-        """Return the keys of the windows that may be stored, also of those that this object does not have."""
-        windows = yield from stored_periods(self._key("rk"))
-        return [self._key("rk", window) for window in ("all", *windows)]
+        """Return the keys of the periods that may be stored, also of units that this object does not keep."""
+        periods = yield from stored_periods(self._key("rk"))
+        return [self._key("rk", period) for period in ("all", *periods)]
 
-    def _rank(self, member: str | int | UUID, window: Window | None, at: date | None) -> Flow[RankedMember | None]:
-        zset, name = self._zset(window, at), _name(member)
+    def _rank(self, member: str | int | UUID, unit: RankingUnit | None, at: date | None) -> Flow[RankedMember | None]:
+        zset, name = self._zset(unit, at), _name(member)
         score = yield Read("ZSCORE", zset, name)
         if score is None:
             return None
         better: int = yield Read("ZCOUNT", zset, *self._better(float(score)))
         return RankedMember(name, float(score), better + 1)
 
-    def _percentile(self, member: str | int | UUID, window: Window | None, at: date | None) -> Flow[float | None]:
-        zset = self._zset(window, at)
+    def _percentile(self, member: str | int | UUID, unit: RankingUnit | None, at: date | None) -> Flow[float | None]:
+        zset = self._zset(unit, at)
         score = yield Read("ZSCORE", zset, _name(member))
         if score is None:
             return None
@@ -235,16 +229,16 @@ class Ranking(Counter):
         not_worse, members = yield Batch([Read("ZCOUNT", zset, *better_or_equal), Read("ZCARD", zset)])
         return 100.0 * int(members - not_worse) / max(int(members) - 1, 1)
 
-    def _top(self, count: int, offset: int, window: Window | None, at: date | None) -> Flow[list[RankedMember]]:
-        _check_whole(count, "count", 1, MAX_MEMBERS)
-        _check_whole(offset, "offset", 0, 2**32)
-        return (yield from self._range(self._zset(window, at), offset, offset + count - 1))
+    def _top(self, limit: int, offset: int, unit: RankingUnit | None, at: date | None) -> Flow[list[RankedMember]]:
+        check_int(limit, "limit", 1, MAX_MEMBERS)
+        check_int(offset, "offset", 0, 2**32)
+        return (yield from self._range(self._zset(unit, at), offset, offset + limit - 1))
 
     def _around(
-        self, member: str | int | UUID, count: int, window: Window | None, at: date | None
+        self, member: str | int | UUID, limit: int, unit: RankingUnit | None, at: date | None
     ) -> Flow[list[RankedMember]]:
-        _check_whole(count, "count", 0, MAX_MEMBERS)
-        zset = self._zset(window, at)
+        check_int(limit, "limit", 0, MAX_MEMBERS)
+        zset = self._zset(unit, at)
         name = _name(member)
         place, score = yield Batch(
             [Read("ZRANK" if self.ascending else "ZREVRANK", zset, name), Read("ZSCORE", zset, name)]
@@ -254,7 +248,7 @@ class Ranking(Counter):
         if not self.ascending:
             [(start, end)] = yield from self._places(zset, float(score))
             place = start + end - place
-        return (yield from self._range(zset, max(0, place - count), place + count))
+        return (yield from self._range(zset, max(0, place - limit), place + limit))
 
     def _range(self, zset: str, first: int, last: int) -> Flow[list[RankedMember]]:
         """Return members by their place; the rank of the first one is counted, those of the others follow."""
@@ -306,45 +300,33 @@ class Ranking(Counter):
         counts = yield Batch(requests)
         return [(better, not_worse - 1) for better, not_worse in zip(counts[::2], counts[1::2], strict=True)]
 
-    def _count(self, window: Window | None, at: date | None) -> Flow[int]:
-        members: int = yield Read("ZCARD", self._zset(window, at))
+    def _count(self, unit: RankingUnit | None, at: date | None) -> Flow[int]:
+        members: int = yield Read("ZCARD", self._zset(unit, at))
         return members
 
     def _better(self, score: float, *, or_equal: bool = False) -> tuple[str, str]:
         edge = repr(score) if or_equal else f"({score!r}"
         return ("-inf", edge) if self.ascending else (edge, "+inf")
 
-    def _zset(self, window: Window | None, at: date | None) -> str:
-        chosen = self.windows[0] if window is None else window
-        if chosen not in self.windows:
-            raise ValueError(f"{self!r} has the windows {', '.join(self.windows)}, not {window!r}.")
-        return self._key("rk", self._window(chosen, at))
+    def _zset(self, unit: RankingUnit | None, at: date | None) -> str:
+        chosen = self.units[0] if unit is None else unit
+        if chosen not in self.units:
+            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
+        return self._key("rk", self._period(chosen, at))
 
-    def _window(self, window: Window, at: date | None) -> str:
-        return window if window == "all" else f"{window}:{periods.label(window, at)}"
+    def _period(self, unit: RankingUnit, at: date | None) -> str:
+        return unit if unit == "all" else f"{unit}:{periods.label(unit, at)}"
 
-
-def top_flow(ranking: Ranking, count: int) -> Flow[list[RankedMember]]:
-    """Return the flow of `Ranking.top` in the first window, to run it with others."""
-    return ranking._top(count, 0, None, None)
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"units": list(self.units), "ascending": self.ascending}
 
 
-#: The rankings of this process.
-_rankings: Instances[Ranking] = Instances()
-
-
-def registered_rankings() -> list[Ranking]:
-    """Return the rankings of this process, one for each name and connection, ordered by name."""
-    found = {(each.name, each.using): each for each in _rankings.all()}
-    return [found[key] for key in sorted(found)]
+def top_flow(ranking: Ranking, limit: int) -> Flow[list[RankedMember]]:
+    """Return the flow of `Ranking.top` for the first unit, to run it with others."""
+    return ranking._top(limit, 0, None, None)
 
 
 def _name(member: object) -> str:
     if isinstance(member, bool) or not isinstance(member, str | int | UUID):
         raise TypeError(f"member={member!r}: expected a string, an integer or a UUID.")
     return keys.validate_name(str(member), "member")
-
-
-def _check_whole(value: object, what: str, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what}={value!r}: expected an integer from {least} to {most}.")

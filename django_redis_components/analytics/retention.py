@@ -16,8 +16,8 @@ from django_redis_components.analytics.dates import local_date, site_date, stamp
 from django_redis_components.analytics.scripts import EVALUATE, ROLL_UP_RETENTION
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.core.arguments import check_int
+from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: Rows of a triangle, and days of a row after its own; the same as in lua/shared/retention_rows.lua.
 MAX_DAYS = 60
@@ -35,12 +35,12 @@ def retention_triangle(sign_ins: SignIns, *, days: int = 14, end: date | None = 
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return run(connections.client(sign_ins.using), triangle_flow(sign_ins, days, end))
+    return sign_ins._run(triangle_flow(sign_ins, days, end))
 
 
 async def aretention_triangle(sign_ins: SignIns, *, days: int = 14, end: date | None = None) -> list[Cohort]:
     """See `retention_triangle`."""
-    return await arun(connections.aclient(sign_ins.using), triangle_flow(sign_ins, days, end))
+    return await sign_ins._arun(triangle_flow(sign_ins, days, end))
 
 
 def roll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = None) -> int:
@@ -59,12 +59,12 @@ def roll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = N
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return run(connections.client(sign_ins.using), _roll_up(sign_ins, days, end))
+    return sign_ins._run(_roll_up(sign_ins, days, end))
 
 
 async def aroll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = None) -> int:
     """See `roll_up_retention`."""
-    return await arun(connections.aclient(sign_ins.using), _roll_up(sign_ins, days, end))
+    return await sign_ins._arun(_roll_up(sign_ins, days, end))
 
 
 def triangle_flow(sign_ins: SignIns, days: int, end: date | None) -> Flow[list[Cohort]]:
@@ -111,9 +111,8 @@ def _roll_up(sign_ins: SignIns, days: int, end: date | None) -> Flow[int]:
     return sum(added)
 
 
-def _days_until(last: date, count: object) -> list[date]:
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_DAYS:
-        raise ValueError(f"days={count!r}: expected an integer from 1 to {MAX_DAYS}.")
+def _days_until(last: date, count: int) -> list[date]:
+    check_int(count, "days", 1, MAX_DAYS)
     days = [last - timedelta(days=count - 1 - number) for number in range(count)]
     bits.offset_of(days[0])  # raises for a day before the first one
     bits.offset_of(last)

@@ -52,9 +52,9 @@ MARK = LuaScript(
 UNMARK = LuaScript("analytics", "unmark", keys=("base",), args=("id", "is_mapped", "bitmaps*"), idempotent=True)
 EVALUATE = LuaScript("analytics", "evaluate", keys=("base",), args=("program*",), idempotent=True)
 SET_SCORE = LuaScript(
-    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "windows*"), idempotent=True
+    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "periods*"), idempotent=True
 )
 #: The same script; adding to a score may not be repeated after a lost reply.
 ADD_SCORE = LuaScript(
-    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "windows*"), idempotent=False
+    "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "periods*"), idempotent=False
 )

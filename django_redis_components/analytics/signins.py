@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import secrets
 from datetime import date, timedelta
+from typing import Any
 
 from django_redis_components.analytics import bits
 from django_redis_components.analytics.audit import SignInChange, entry_of, parse_entry
-from django_redis_components.analytics.counter import Counter
+from django_redis_components.analytics.counter import SiteCounter
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span, stamp
 from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import conf
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_flag, check_int
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
 #: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
@@ -25,26 +26,28 @@ CHUNK = 500
 MAX_AUDIT = 100
 
 
-class SignIns(Counter):
+class SignIns(SiteCounter):
     """The days on which users signed in: one bitmap for each user, and one for each day.
 
     One script writes both. They have no TTL: `forget` deletes a user, `prune` deletes old days.
 
     Args:
-        name: the name of the site; all its keys share a Cluster slot.
+        site: the name of the site; all its keys share a Cluster slot.
         mapped: whether ids are strings, UUIDs or large integers. Each gets a number, which takes some 80 bytes. All
-            sign-ins and `Events` of the name must agree; they share the numbers.
+            sign-ins and `Events` of the site must agree; they share the numbers.
         using: connection alias.
 
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
 
-    def __init__(self, name: str, *, mapped: bool = False, using: str = "default") -> None:
-        super().__init__(name, using=using)
+    catalog_kind = "SignIns"
+
+    def __init__(self, site: str = "default", *, mapped: bool = False, using: str = "default") -> None:
+        super().__init__(site, using=using)
         self.mapped = check_flag(mapped, "mapped")
 
-    def sign_in(self, user_id: UserId, day: date | None = None) -> bool:
+    def sign_in(self, user_id: UserId, *, at: date | None = None) -> bool:
         """Record a sign-in.
 
         Idempotent: after a lost reply the call is repeated with its token and still returns True if it was the
@@ -53,7 +56,7 @@ class SignIns(Counter):
 
         Args:
             user_id: an integer from 0 to ``MAX_USER_ID``, the user's bit in the day's bitmap; any id if mapped.
-            day: a local date, or a time; today if None.
+            at: a local date, or a time; today if None.
 
         Returns:
             True if this was the user's first sign-in of that day.
@@ -61,17 +64,17 @@ class SignIns(Counter):
         Raises:
             ValueError: the id or the day is out of range.
         """
-        return self._run(self._sign_in(user_id, day))
+        return self._run(self._sign_in(user_id, at))
 
-    async def asign_in(self, user_id: UserId, day: date | None = None) -> bool:
+    async def asign_in(self, user_id: UserId, *, at: date | None = None) -> bool:
         """See `sign_in`."""
-        return await self._arun(self._sign_in(user_id, day))
+        return await self._arun(self._sign_in(user_id, at))
 
-    def make_up(self, user_id: UserId, day: date, *, by: UserId) -> bool:
-        """Record a sign-in of an earlier day, and who did it; see `audit`. Idempotent.
+    def backfill(self, user_id: UserId, *, at: date, by: UserId) -> bool:
+        """Record a sign-in of an earlier day, and who did it; see `changes`. Idempotent.
 
         Args:
-            day: today or earlier.
+            at: today or earlier.
             by: the user, program or rule that added it.
 
         Returns:
@@ -80,14 +83,14 @@ class SignIns(Counter):
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        return self._run(self._make_up(user_id, day, by))
+        return self._run(self._backfill(user_id, at, by))
 
-    async def amake_up(self, user_id: UserId, day: date, *, by: UserId) -> bool:
-        """See `make_up`."""
-        return await self._arun(self._make_up(user_id, day, by))
+    async def abackfill(self, user_id: UserId, *, at: date, by: UserId) -> bool:
+        """See `backfill`."""
+        return await self._arun(self._backfill(user_id, at, by))
 
-    def undo(self, user_id: UserId, day: date, *, by: UserId) -> bool:
-        """Remove the sign-in of a day, and record who did it; see `audit`. Idempotent.
+    def remove(self, user_id: UserId, *, at: date, by: UserId) -> bool:
+        """Remove the sign-in of a day, and record who did it; see `changes`. Idempotent.
 
         Returns:
             True if there was one. A later `sign_in` of that day returns True again.
@@ -95,27 +98,27 @@ class SignIns(Counter):
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        return self._run(self._undo(user_id, day, by))
+        return self._run(self._remove(user_id, at, by))
 
-    async def aundo(self, user_id: UserId, day: date, *, by: UserId) -> bool:
-        """See `undo`."""
-        return await self._arun(self._undo(user_id, day, by))
+    async def aremove(self, user_id: UserId, *, at: date, by: UserId) -> bool:
+        """See `remove`."""
+        return await self._arun(self._remove(user_id, at, by))
 
-    def audit(self, user_id: UserId) -> list[SignInChange]:
-        """Return the changes by `make_up` and `undo`, the latest first; the last 100 are kept until `forget`."""
-        return self._run(self._audit(user_id))
+    def changes(self, user_id: UserId) -> list[SignInChange]:
+        """Return the changes by `backfill` and `remove`, the latest first; the last 100 are kept until `forget`."""
+        return self._run(self._changes(user_id))
 
-    async def aaudit(self, user_id: UserId) -> list[SignInChange]:
-        """See `audit`."""
-        return await self._arun(self._audit(user_id))
+    async def achanges(self, user_id: UserId) -> list[SignInChange]:
+        """See `changes`."""
+        return await self._arun(self._changes(user_id))
 
-    def signed_in(self, user_id: UserId, day: date | None = None) -> bool:
+    def signed_in(self, user_id: UserId, *, at: date | None = None) -> bool:
         """Return whether the user signed in on a day; today if None."""
-        return self._run(self._signed_in(user_id, day))
+        return self._run(self._signed_in(user_id, at))
 
-    async def asigned_in(self, user_id: UserId, day: date | None = None) -> bool:
+    async def asigned_in(self, user_id: UserId, *, at: date | None = None) -> bool:
         """See `signed_in`."""
-        return await self._arun(self._signed_in(user_id, day))
+        return await self._arun(self._signed_in(user_id, at))
 
     def month(self, user_id: UserId, year: int, month: int) -> list[bool]:
         """Return for each day of a month whether the user signed in; ``[0]`` is the first."""
@@ -157,16 +160,16 @@ class SignIns(Counter):
         """See `last`."""
         return await self._arun(self._last(user_id))
 
-    def streak(self, user_id: UserId, day: date | None = None) -> int:
-        """Return the number of consecutive days with a sign-in up to `day` (today if None).
+    def streak(self, user_id: UserId, *, at: date | None = None) -> int:
+        """Return the number of consecutive days with a sign-in up to `at` (today if None).
 
-        If there is no sign-in on `day` yet, the streak ends on the day before.
+        If there is no sign-in on that day yet, the streak ends on the day before.
         """
-        return self._run(self._streak(user_id, day))
+        return self._run(self._streak(user_id, at))
 
-    async def astreak(self, user_id: UserId, day: date | None = None) -> int:
+    async def astreak(self, user_id: UserId, *, at: date | None = None) -> int:
         """See `streak`."""
-        return await self._arun(self._streak(user_id, day))
+        return await self._arun(self._streak(user_id, at))
 
     def longest_streak(self, user_id: UserId) -> int:
         """Return the maximum number of consecutive days with a sign-in."""
@@ -176,13 +179,13 @@ class SignIns(Counter):
         """See `longest_streak`."""
         return await self._arun(self._longest_streak(user_id))
 
-    def total(self, day: date | None = None) -> int:
+    def total(self, *, at: date | None = None) -> int:
         """Return the number of users that signed in on a day; today if None."""
-        return self._run(self._total(day))
+        return self._run(self._total(at))
 
-    async def atotal(self, day: date | None = None) -> int:
+    async def atotal(self, *, at: date | None = None) -> int:
         """See `total`."""
-        return await self._arun(self._total(day))
+        return await self._arun(self._total(at))
 
     def series(self, start: date, end: date | None = None) -> dict[date, int]:
         """Return the number of users for each day from `start` to `end`, in order; at most 400 days."""
@@ -192,23 +195,24 @@ class SignIns(Counter):
         """See `series`."""
         return await self._arun(self._series(start, end))
 
-    def retention(self, day: date, days: int = 30) -> list[int]:
+    def retention(self, days: int = 30, *, at: date) -> list[int]:
         """Return how many users of a day signed in on it, on the next day, and so on; `days` + 1 numbers.
 
         Args:
             days: 1 to 400.
+            at: the day, or a time of it.
         """
-        return self._run(self._retention(day, days))
+        return self._run(self._retention(at, days))
 
-    async def aretention(self, day: date, days: int = 30) -> list[int]:
+    async def aretention(self, days: int = 30, *, at: date) -> list[int]:
         """See `retention`."""
-        return await self._arun(self._retention(day, days))
+        return await self._arun(self._retention(at, days))
 
-    def forget(self, user_id: UserId) -> bool:
-        """Delete all sign-ins of a user, also from the totals of the days. Return whether there were any."""
+    def forget(self, user_id: UserId) -> int:
+        """Delete all sign-ins of a user, also from the totals of the days. Return their number."""
         return self._run(self._forget(user_id))
 
-    async def aforget(self, user_id: UserId) -> bool:
+    async def aforget(self, user_id: UserId) -> int:
         """See `forget`."""
         return await self._arun(self._forget(user_id))
 
@@ -220,8 +224,8 @@ class SignIns(Counter):
         """See `prune`."""
         return await self._arun(self._prune(before))
 
-    def _sign_in(self, user_id: UserId, day: date | None, entry: str = "") -> Flow[bool]:
-        chosen = local_date(day, "day")
+    def _sign_in(self, user_id: UserId, at: date | None, entry: str = "") -> Flow[bool]:
+        chosen = local_date(at)
         offset, user = bits.offset_of(chosen), self._text(user_id)
         reply: int = yield SIGN_IN(
             base=self._key(),
@@ -239,14 +243,14 @@ class SignIns(Counter):
         )
         return check_number(reply, self) == 1
 
-    def _make_up(self, user_id: UserId, day: date, by: UserId) -> Flow[bool]:
-        chosen, today = local_date(day, "day"), local_date()
+    def _backfill(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
+        chosen, today = local_date(at), local_date()
         if chosen > today:
-            raise ValueError(f"day={chosen}: expected today, {today}, or an earlier day.")
-        return (yield from self._sign_in(user_id, chosen, entry_of("make_up", bits.offset_of(chosen), by)))
+            raise ValueError(f"at={chosen}: expected today, {today}, or an earlier day.")
+        return (yield from self._sign_in(user_id, chosen, entry_of("backfill", bits.offset_of(chosen), by)))
 
-    def _undo(self, user_id: UserId, day: date, by: UserId) -> Flow[bool]:
-        chosen, user = local_date(day, "day"), self._text(user_id)
+    def _remove(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
+        chosen, user = local_date(at), self._text(user_id)
         offset = bits.offset_of(chosen)
         reply: int = yield UNDO_SIGN_IN(
             base=self._key(),
@@ -259,16 +263,16 @@ class SignIns(Counter):
             offset=offset,
             token=secrets.token_hex(8),
             claim_ms=CLAIM_MS,
-            entry=entry_of("undo", offset, by),
+            entry=entry_of("remove", offset, by),
         )
         return reply == 1
 
-    def _audit(self, user_id: UserId) -> Flow[list[SignInChange]]:
+    def _changes(self, user_id: UserId) -> Flow[list[SignInChange]]:
         entries: list[bytes] = yield Read("LRANGE", self._key("si", "a", self._text(user_id)), 0, MAX_AUDIT - 1)
         return [parse_entry(entry) for entry in entries]
 
-    def _signed_in(self, user_id: UserId, day: date | None) -> Flow[bool]:
-        offset = bits.offset_of(local_date(day, "day"))
+    def _signed_in(self, user_id: UserId, at: date | None) -> Flow[bool]:
+        offset = bits.offset_of(local_date(at))
         bit: int = yield Read("GETBIT", self._user(self._text(user_id)), offset)
         return bit == 1
 
@@ -300,16 +304,16 @@ class SignIns(Counter):
         offset = (yield from self._bits(user_id)).rfind("1")
         return bits.day_of(offset) if offset >= 0 else None
 
-    def _streak(self, user_id: UserId, day: date | None) -> Flow[int]:
-        offset = bits.offset_of(local_date(day, "day"))
+    def _streak(self, user_id: UserId, at: date | None) -> Flow[int]:
+        offset = bits.offset_of(local_date(at))
         text = yield from self._bits(user_id)
         return bits.run_up_to(text, offset) or bits.run_up_to(text, offset - 1)
 
     def _longest_streak(self, user_id: UserId) -> Flow[int]:
         return bits.longest_run((yield from self._bits(user_id)))
 
-    def _total(self, day: date | None) -> Flow[int]:
-        users: int = yield Read("BITCOUNT", self._day(local_date(day, "day")))
+    def _total(self, at: date | None) -> Flow[int]:
+        users: int = yield Read("BITCOUNT", self._day(local_date(at)))
         return users
 
     def _series(self, start: date, end: date | None) -> Flow[dict[date, int]]:
@@ -317,24 +321,23 @@ class SignIns(Counter):
         counts: list[int] = yield Batch([Read("BITCOUNT", self._day(day)) for day in days])
         return dict(zip(days, counts, strict=True))
 
-    def _retention(self, day: date, days: int) -> Flow[list[int]]:
-        if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MAX_RANGE_DAYS:
-            raise ValueError(f"days={days!r}: expected an integer from 1 to {MAX_RANGE_DAYS}.")
-        first = local_date(day, "day")
+    def _retention(self, at: date, days: int) -> Flow[list[int]]:
+        check_int(days, "days", 1, MAX_RANGE_DAYS)
+        first = local_date(at)
         names = [f"si:d:{stamp(first + timedelta(days=number))}" for number in range(days + 1)]
         programs = [(names[0],), *((names[0], name, "&") for name in names[1:])]
         counts: list[int] = yield Batch([EVALUATE(base=self._key(), program=program) for program in programs])
         return counts
 
-    def _forget(self, user_id: UserId) -> Flow[bool]:
+    def _forget(self, user_id: UserId) -> Flow[int]:
         text = self._text(user_id)
-        user, found = self._user(text), False
+        user, found = self._user(text), 0
         for _ in range(FORGET_ATTEMPTS):
             seen: bytes | None = yield Read("GET", user)
             if seen is None:
-                return found  # True if the reply to the deletion was lost
-            found = True
+                return found  # above 0 if the reply to the deletion was lost
             offsets = bits.days_set(bits.text_of(seen))
+            found = len(offsets)
             days = [part for offset in offsets for part in (stamp(bits.day_of(offset)), offset)]
             deleted = yield FORGET(
                 base=self._key(),
@@ -346,7 +349,7 @@ class SignIns(Counter):
                 days=days,
             )
             if deleted:
-                return True
+                return found
         raise RuntimeError(f"{self!r}: user {user_id} signed in {FORGET_ATTEMPTS} times during forget().")
 
     def _prune(self, before: date) -> Flow[int]:
@@ -359,6 +362,9 @@ class SignIns(Counter):
     def _bits(self, user_id: UserId) -> Flow[str]:
         return bits.text_of((yield Read("GET", self._user(self._text(user_id)))))
 
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"mapped": self.mapped}
+
     def _text(self, user_id: UserId) -> str:
         return user_text(user_id, mapped=self.mapped)
 
@@ -369,9 +375,9 @@ class SignIns(Counter):
         return self._key("si", "d", stamp(day))
 
 
-def sign_in_flow(sign_ins: SignIns, user_id: UserId, day: date | None = None) -> Flow[bool]:
+def sign_in_flow(sign_ins: SignIns, user_id: UserId, at: date | None = None) -> Flow[bool]:
     """Return the flow of `SignIns.sign_in`, to run it on another client."""
-    return sign_ins._sign_in(user_id, day)
+    return sign_ins._sign_in(user_id, at)
 
 
 def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:

@@ -16,8 +16,7 @@ from django_redis_components.analytics.counter import ttl_ms
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.units import aware, moment_of
 
 #: Tables of a site.
@@ -55,14 +54,14 @@ def roll_up_cohorts(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return run(connections.client(first.using), _roll_up(first, later, unit, periods, end))
+    return first._run(_roll_up(first, later, unit, periods, end))
 
 
 async def aroll_up_cohorts(
     first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> StoredCohorts:
     """See `roll_up_cohorts`."""
-    return await arun(connections.aclient(first.using), _roll_up(first, later, unit, periods, end))
+    return await first._arun(_roll_up(first, later, unit, periods, end))
 
 
 def stored_cohorts_flow(site: str, limit: int) -> Flow[list[StoredCohorts]]:
@@ -79,10 +78,10 @@ def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | N
     rows = yield from cohorts_flow(first, later, unit, count, end)
     now = time.time()
     table = StoredCohorts(first.event, later.event, unit, moment_of(int(now * 1_000_000)), tuple(rows))
-    name, index = f"{first.event}:{later.event}:{unit}", _index(first.name)
+    name, index = f"{first.event}:{later.event}:{unit}", _index(first.site)
     yield Batch(
         [
-            Command("SET", _key(first.name, name), _text(table), "PX", ttl_ms(), retry=True),
+            Command("SET", _key(first.site, name), _text(table), "PX", ttl_ms(), retry=True),
             Command("ZADD", index, now, name, retry=True),
             Command("ZREMRANGEBYRANK", index, 0, -MAX_TABLES - 1, retry=True),
             Command("ZREMRANGEBYSCORE", index, 0, now - ttl_ms() / 1_000, retry=True),

@@ -52,34 +52,36 @@ def check_number(reply: int, counter: object) -> int:
     )
 
 
-def has_mapped_ids(name: str, *, using: str = "default") -> bool:
+def has_mapped_ids(site: str, *, using: str = "default") -> bool:
     """Return whether any id of a site was mapped to a number, even if it is forgotten."""
-    return run(connections.client(using), _has_mapped_ids(name))
+    return run(connections.client(using), _has_mapped_ids(site))
 
 
-def forget_number(name: str, user_id: UserId, *, using: str = "default") -> bool:
-    """Delete the number of a mapped id; return whether it had one.
+def forget_number(user_id: UserId, *, site: str = "default", using: str = "default") -> int:
+    """Delete the number of a mapped id; return 1, or 0 if it had none.
 
     Days and periods that are marked for the number stay counted and belong to no id. The number is not used again. Call
     it after `SignIns.forget` and `Events.forget`: they need the number.
 
     Args:
-        name: of the sign-ins, or the site of the events.
+        user_id: the id.
+        site: of the sign-ins and events.
+        using: connection alias.
     """
-    return run(connections.client(using), _forget_number(name, user_id))
+    return run(connections.client(using), _forget_number(site, user_id))
 
 
-async def aforget_number(name: str, user_id: UserId, *, using: str = "default") -> bool:
+async def aforget_number(user_id: UserId, *, site: str = "default", using: str = "default") -> int:
     """See `forget_number`."""
-    return await arun(connections.aclient(using), _forget_number(name, user_id))
+    return await arun(connections.aclient(using), _forget_number(site, user_id))
 
 
-def _forget_number(name: str, user_id: UserId) -> Flow[bool]:
-    key = keys.key("analytics", keys.validate_name(name), "ids")
+def _forget_number(site: str, user_id: UserId) -> Flow[int]:
+    key = keys.key("analytics", keys.validate_name(site, "site"), "ids")
     deleted: int = yield Command("HDEL", key, user_text(user_id, mapped=True), retry=True)
-    return deleted == 1
+    return deleted
 
 
-def _has_mapped_ids(name: str) -> Flow[bool]:
-    found: int = yield Read("EXISTS", keys.key("analytics", keys.validate_name(name), "ids"))
+def _has_mapped_ids(site: str) -> Flow[bool]:
+    found: int = yield Read("EXISTS", keys.key("analytics", keys.validate_name(site, "site"), "ids"))
     return found == 1

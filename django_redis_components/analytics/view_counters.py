@@ -34,21 +34,20 @@ PAGE_UNITS: tuple[Unit, ...] = ("day", "hour", "week", "month")
 VALUE_UNITS: tuple[Unit, ...] = ("day", "week", "month")
 
 
-def page_key(site: str, unit: Unit, at: date | None, what: str = "at") -> str:
+def page_key(site: str, unit: Unit, at: date | None) -> str:
     """Return the key of the views of a period.
 
     Args:
         at: a time of the period; a date is enough, except for an hour.
-        what: the argument's name, for the error.
     """
     if unit != "hour":
-        at = local_date(at, what)
+        at = local_date(at)
     return keys.key("analytics", site, "pv", periods.label(unit, at))
 
 
 def value_key(site: str, dimension: Dimension, unit: Unit, at: date | None) -> str:
     """Return the key of the views by values of a dimension in a period."""
-    return keys.key("analytics", site, "dm", dimension, periods.label(unit, local_date(at, "day")))
+    return keys.key("analytics", site, "dm", dimension, periods.label(unit, local_date(at)))
 
 
 def page_limits(unit: Unit) -> tuple[int, int]:

@@ -10,13 +10,14 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_redis_components.analytics import periods
-from django_redis_components.analytics.counter import SHORT_TTL_MS, Counter, ttl_ms
+from django_redis_components.analytics.counter import SHORT_TTL_MS, SiteCounter, ttl_ms
 from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import conf, keys
+from django_redis_components.core.arguments import check_choice, check_int, check_iterable
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 
 #: What identifies a visitor. An int and its decimal text are the same visitor.
@@ -24,10 +25,10 @@ VisitorId = str | bytes | int | UUID
 
 #: Maximum ids of one script call; Lua's stack allows 8,000.
 CHUNK = 1_000
-#: Maximum names of one `merged`, which transfers up to 12 KB for each.
-MAX_NAMES = 50
-#: Minutes that `live` counts, and TTL of a minute in milliseconds.
-LIVE_MINUTES, MINUTE_TTL_MS = 5, 10 * 60_000
+#: Maximum sites of one `merged`, which transfers up to 12 KB for each.
+MAX_SITES = 50
+#: Maximum minutes of `active`, and TTL of a minute in milliseconds.
+MAX_MINUTES, MINUTE_TTL_MS = 10, 10 * 60_000
 #: Maximum hours of `recent`.
 MAX_HOURS = 7 * 24
 #: TTL of the list of pages of a day whose visitors are counted, in milliseconds.
@@ -45,19 +46,19 @@ IDENTITY_PERIODS: dict[str, Unit | None] = {
 }
 
 
-class UniqueVisitors(Counter):
+class UniqueVisitors(SiteCounter):
     """Visitors, each counted once in a period, in HyperLogLogs. Ids are not stored.
 
     Hours are kept for 8 days; days, weeks and months for ``ANALYTICS["TTL"]`` after their last visitor. Adding is
     idempotent and repeated after a lost reply.
 
     Args:
-        name: the name of a site or campaign; its keys share a Cluster slot.
+        site: the name of a site or campaign; its keys share a Cluster slot.
         page: the visitors of this page of the site only. The middleware counts them for the first
             ``VISITOR_PAGES_PER_DAY`` pages of a day, and those of all further pages as the page `OTHER`. Pages have no
             hours.
         identity_period: "day", "week" or "month" if a visitor gets another id in each of them: the visitors of a longer
-            range are then the sum of those periods (see `Estimate.exact_range`). None: ids never change; for the site
+            range are then the sum of those periods (see `Estimate.is_unique`). None: ids never change; for the site
             of the middleware, its policy.
         using: connection alias.
 
@@ -65,12 +66,19 @@ class UniqueVisitors(Counter):
         TypeError, ValueError: an argument is not accepted.
     """
 
+    catalog_kind = "UniqueVisitors"
+
     def __init__(
-        self, name: str, *, page: str | None = None, identity_period: Unit | None = None, using: str = "default"
+        self,
+        site: str = "default",
+        *,
+        page: str | None = None,
+        identity_period: Unit | None = None,
+        using: str = "default",
     ) -> None:
-        super().__init__(name, using=using)
-        if identity_period not in (None, *UNITS):
-            raise ValueError(f"identity_period={identity_period!r}: expected 'day', 'week', 'month' or None.")
+        super().__init__(site, using=using)
+        if identity_period is not None:
+            check_choice(identity_period, "identity_period", UNITS)
         self.page = None if page is None else page_name(page)
         self._identity_period = identity_period
 
@@ -137,32 +145,36 @@ class UniqueVisitors(Counter):
         """See `recent`."""
         return await self._arun(self._recent(hours))
 
-    def live(self) -> Estimate:
-        """Return the number of unique visitors of the last five minutes. Only those added without `at` count."""
-        return self._run(self._live())
-
-    async def alive(self) -> Estimate:
-        """See `live`."""
-        return await self._arun(self._live())
-
-    def merged(self, names: Iterable[str], start: date, end: date | None = None) -> Estimate:
-        """Return the number of unique visitors of this and other names, each counted once.
-
-        Two round trips; the names may be in different Cluster slots.
+    def active(self, minutes: int = 5) -> Estimate:
+        """Return the number of unique visitors of the last minutes. Only those added without `at` count.
 
         Args:
-            names: the other names, at most 50.
+            minutes: from 1 to 10.
+        """
+        return self._run(self._active(minutes))
+
+    async def aactive(self, minutes: int = 5) -> Estimate:
+        """See `active`."""
+        return await self._arun(self._active(minutes))
+
+    def merged(self, sites: Iterable[str], start: date, end: date | None = None) -> Estimate:
+        """Return the number of unique visitors of this and other sites, each counted once.
+
+        Two round trips; the sites may be in different Cluster slots.
+
+        Args:
+            sites: the names of the others, at most 50.
             start: first day.
             end: last day; the same as `start` if None.
 
         Raises:
-            ValueError: too many names, or the range is empty or has more than 400 days.
+            ValueError: too many sites, or the range is empty or has more than 400 days.
         """
-        return self._run(self._merged(names, start, end))
+        return self._run(self._merged(sites, start, end))
 
-    async def amerged(self, names: Iterable[str], start: date, end: date | None = None) -> Estimate:
+    async def amerged(self, sites: Iterable[str], start: date, end: date | None = None) -> Estimate:
         """See `merged`."""
-        return await self._arun(self._merged(names, start, end))
+        return await self._arun(self._merged(sites, start, end))
 
     def _add(self, ids: tuple[VisitorId, ...], at: date | None) -> Flow[None]:
         encoded = [_encode_id(each) for each in ids]
@@ -193,50 +205,48 @@ class UniqueVisitors(Counter):
         counts: list[int] = yield Batch([Read("PFCOUNT", self._period(unit, at)) for at in found])
         ranges = [periods.days_of(unit, at) for at in found]
         return {
-            at: Estimate(count, exact_range=self._has_constant_ids(days))
+            at: Estimate(count, is_unique=self._has_constant_ids(days))
             for at, count, days in zip(found, counts, ranges, strict=True)
         }
 
     def _recent(self, hours: int) -> Flow[Estimate]:
-        if isinstance(hours, bool) or not isinstance(hours, int) or not 1 <= hours <= MAX_HOURS:
-            raise ValueError(f"hours={hours!r}: expected an integer from 1 to {MAX_HOURS}.")
+        check_int(hours, "hours", 1, MAX_HOURS)
         now = time.time()
         # Seconds are subtracted, not local hours: a day may have 23 or 25 of them.
         moments = [periods.local_time(now - 3_600 * back) for back in range(hours)]
         labels = dict.fromkeys(self._period("hour", moment) for moment in moments)
         return (yield from self._union(list(labels), sorted({local_date(moment) for moment in moments})))
 
-    def _live(self) -> Flow[Estimate]:
-        minute = int(time.time()) // 60
-        minutes = [self._minute(minute - back) for back in range(LIVE_MINUTES)]
-        return (yield from self._union(minutes, [local_date()]))
+    def _active(self, minutes: int) -> Flow[Estimate]:
+        check_int(minutes, "minutes", 1, MAX_MINUTES)
+        now = int(time.time()) // 60
+        return (yield from self._union([self._minute(now - back) for back in range(minutes)], [local_date()]))
 
     def _union(self, names: list[str], days: list[date]) -> Flow[Estimate]:
-        return Estimate((yield Read("PFCOUNT", *names)), exact_range=self._has_constant_ids(days))
+        return Estimate((yield Read("PFCOUNT", *names)), is_unique=self._has_constant_ids(days))
 
-    def _merged(self, names: Iterable[str], start: date, end: date | None) -> Flow[Estimate]:
-        parts = [self, *self._others(names)]
+    def _merged(self, sites: Iterable[str], start: date, end: date | None) -> Flow[Estimate]:
+        parts = [self, *self._others(sites)]
         days = span(start, end)
         sketches = yield Batch([part._merge_call(days) for part in parts])
         total = yield UNION(scratch=self._key("uv", "scratch"), part=self._key("uv", "part"), sketches=sketches)
-        return Estimate(total, exact_range=all(part._has_constant_ids(days) for part in parts))
+        return Estimate(total, is_unique=all(part._has_constant_ids(days) for part in parts))
 
     def _merge_call(self, days: list[date]) -> Call:
         return MERGE(scratch=self._key("uv", "scratch"), days=self._covering(days))
 
-    def _others(self, names: Iterable[str]) -> list[UniqueVisitors]:
-        if isinstance(names, str):
-            raise TypeError(f"names={names!r}: expected a list of names, got one string.")
-        others = [UniqueVisitors(name, using=self.using) for name in dict.fromkeys(names) if name != self.name]
-        if len(others) > MAX_NAMES:
-            raise ValueError(f"{len(others)} names: expected at most {MAX_NAMES}.")
+    def _others(self, sites: Iterable[str]) -> list[UniqueVisitors]:
+        names = dict.fromkeys(check_iterable(sites, "sites", "names"))
+        others = [UniqueVisitors(name, using=self.using) for name in names if name != self.site]
+        if len(others) > MAX_SITES:
+            raise ValueError(f"{len(others)} sites: expected at most {MAX_SITES}.")
         return others
 
     def _has_constant_ids(self, days: list[date]) -> bool:
         """Return whether a visitor keeps the same id on all these days."""
         period = self._identity_period
         analytics = conf.settings().analytics
-        if period is None and self.name == analytics.site:
+        if period is None and self.site == analytics.site:
             period = IDENTITY_PERIODS[analytics.visitor_identity]
         return period is None or periods.start_of(period, days[0]) == periods.start_of(period, days[-1])
 
@@ -296,9 +306,9 @@ def recent_flow(visitors: UniqueVisitors, hours: int) -> Flow[Estimate]:
     return visitors._recent(hours)
 
 
-def live_flow(visitors: UniqueVisitors) -> Flow[Estimate]:
-    """Return the flow of `UniqueVisitors.live`, to run it with others."""
-    return visitors._live()
+def active_flow(visitors: UniqueVisitors, minutes: int) -> Flow[Estimate]:
+    """Return the flow of `UniqueVisitors.active`, to run it with others."""
+    return visitors._active(minutes)
 
 
 def _encode_id(visitor: VisitorId) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TypeVar
 
 from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.entries import Id, Suggestion
@@ -13,6 +14,8 @@ from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.text import folded_words
 from django_redis_components.core.units import Seconds, to_ms
+
+T = TypeVar("T")
 
 #: Maximum length of a list; a completion reads all of it. The same as in `lua/shared/recents.lua`.
 MAX_LIMIT = 1_000
@@ -30,6 +33,7 @@ class RecentList(DeletableComponent):
 
     component = "autocomplete"
     name_label = "name of a recent list"
+    catalog_kind = "RecentList"
 
     def __init__(
         self,
@@ -43,6 +47,14 @@ class RecentList(DeletableComponent):
         self.limit = check_int(limit, "limit", 1, MAX_LIMIT)
         self._ttl_ms = to_ms(ttl, "ttl")
 
+    def _run(self, flow: Flow[T]) -> T:
+        self._record_use()
+        return run(connections.page_client(self.using), flow)
+
+    async def _arun(self, flow: Flow[T]) -> T:
+        self._record_use()
+        return await arun(connections.apage_client(self.using), flow)
+
     def touch(self, id: Id, text: str | None = None) -> None:
         """Move an id to the head of the list.
 
@@ -50,43 +62,43 @@ class RecentList(DeletableComponent):
             id: the chosen id.
             text: its text, for lists that are completed without an index; None keeps the stored one.
         """
-        run(connections.page_client(self.using), self._touch(id, text))
+        self._run(self._touch(id, text))
 
     async def atouch(self, id: Id, text: str | None = None) -> None:
         """See `touch`."""
-        await arun(connections.apage_client(self.using), self._touch(id, text))
+        await self._arun(self._touch(id, text))
 
     def remove(self, id: Id) -> None:
         """Remove an id. An unknown id is ignored."""
-        run(connections.page_client(self.using), self._remove(id))
+        self._run(self._remove(id))
 
     async def aremove(self, id: Id) -> None:
         """See `remove`."""
-        await arun(connections.apage_client(self.using), self._remove(id))
+        await self._arun(self._remove(id))
 
     def all(self) -> list[Suggestion]:
         """Return all choices, latest first. A choice without a stored text has its id as text."""
-        return run(connections.page_client(self.using), self._all())
+        return self._run(self._all())
 
     async def aall(self) -> list[Suggestion]:
         """See `all`."""
-        return await arun(connections.apage_client(self.using), self._all())
+        return await self._arun(self._all())
 
     def complete(self, prefix: str, *, limit: int = 10) -> list[Suggestion]:
         """Return the choices with a word that starts with `prefix`, latest first; an empty prefix matches all."""
-        return run(connections.page_client(self.using), self._complete(prefix, limit))
+        return self._run(self._complete(prefix, limit))
 
     async def acomplete(self, prefix: str, *, limit: int = 10) -> list[Suggestion]:
         """See `complete`."""
-        return await arun(connections.apage_client(self.using), self._complete(prefix, limit))
+        return await self._arun(self._complete(prefix, limit))
 
     def ids(self) -> list[str]:
         """Return the ids, latest first."""
-        return run(connections.page_client(self.using), self._ids())
+        return self._run(self._ids())
 
     async def aids(self) -> list[str]:
         """See `ids`."""
-        return await arun(connections.apage_client(self.using), self._ids())
+        return await self._arun(self._ids())
 
     def _list_key(self) -> str:
         return self._key("recent")

@@ -22,7 +22,6 @@ from django_redis_components.core.arguments import check_flag, check_iterable
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
-from django_redis_components.core.instances import Instances
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.scripts import LuaScript
 
@@ -89,7 +88,6 @@ class BloomFilter(DeletableComponent):
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate}, scaling={scaling}"
         self._has_warned = False
         self._known: KnownState | None = None
-        _filters.add(self)
 
     @staticmethod
     def plan(capacity: int, error_rate: float = 0.01) -> BloomPlan:
@@ -304,16 +302,6 @@ class BloomFilter(DeletableComponent):
 def info_flow(bloom: BloomFilter) -> Flow[BloomInfo]:
     """Return the flow that reads the state of a filter, in two round trips."""
     return bloom._info()
-
-
-#: The filters of this process.
-_filters: Instances[BloomFilter] = Instances()
-
-
-def registered_filters() -> list[BloomFilter]:
-    """Return the filters of this process, one for each name and connection, ordered by name."""
-    found = {(each.name, each.using): each for each in _filters.all()}
-    return [found[key] for key in sorted(found)]
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[bytes]:

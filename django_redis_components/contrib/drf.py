@@ -77,7 +77,7 @@ class RedisRateThrottle:
         headers = getattr(view, "headers", None)
         if headers is not None:  # the framework's views put these on the response, whatever it is
             add_fields(headers, limit.rates, self.decision)
-        return self.decision.allowed
+        return self.decision.is_allowed
 
     def wait(self) -> float | None:
         """Seconds until the request would be allowed; the framework puts them into Retry-After."""

@@ -5,8 +5,8 @@ call makes no further round trip. What Redis does not confirm is recorded again 
 
 An entry is stored on the connection of its object, and on that of the dashboard if it is another one: there the
 dashboard finds the names of all connections. Each list is bounded: the `MAX_NAMES` names that were used last, of at
-most `MAX_ENTRY_BYTES`, are kept, each for `KEPT_S` after its last use. A process records at most `MAX_NAMES` of a kind
-an hour, so names made from ids of users cost no more.
+most `MAX_ENTRY_BYTES`, are kept, each for `KEPT_S` after its last use. A process records at most `MAX_USES` names an
+hour, so names made from ids of users cost no more.
 
 =================================  ====  =======================================================  ==================
 key                                type  content                                                  TTL
@@ -22,9 +22,8 @@ import json
 import math
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.exceptions import ConfigurationError
@@ -40,12 +39,14 @@ RETRY_S = 60.0
 KEPT_S = 90 * 86_400
 #: Most names of a kind.
 MAX_NAMES = 500
+#: Most names that a process records in an hour.
+MAX_USES = 2_000
 #: Largest entry. Names have 200 bytes at most; the rest is options.
 MAX_ENTRY_BYTES = 2_048
 #: Seconds for which the thread waits for Redis.
 TIMEOUT_S = 0.5
 
-T = TypeVar("T", covariant=True)
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +85,8 @@ class NameUse:
         self.due_at = due_at
 
 
-class Catalogued(Protocol[T]):
-    """A class whose objects are made again from their entries."""
-
-    def __call__(self, name: str, *, using: str, **options: Any) -> T: ...
+#: The use of what is not in the catalogue.
+NEVER_RECORDED = NameUse(math.inf)
 
 
 class CatalogRecorder(Collector):
@@ -97,38 +96,46 @@ class CatalogRecorder(Collector):
     logger = guarded_logger("django_redis_components.core")
     warning = "Names for the dashboard cannot be recorded: %s"
 
-    #: The uses by kind, then by stored entry.
-    _uses: Mapping[str, dict[str, NameUse]] = {}
+    def __init__(self) -> None:
+        #: The uses by kind, name and connection. A reset keeps them, because objects hold them.
+        self._uses: dict[tuple[str, str, str], NameUse] = {}
+        super().__init__()
 
     def reset(self) -> None:
         """See the base class."""
         super().reset()
-        self._set_due(0.0)  # objects keep theirs
-        self._uses = defaultdict(dict)
+        self._set_due(0.0)
         #: Entries to add (True) or to remove, by connection.
         self._pending: dict[str, dict[tuple[str, str], bool]] = {}
         self._lock = threading.RLock()  # a signal handler may use a name
 
-    def record(self, entry: CatalogEntry) -> NameUse:
-        """Record a use, unless it was within the hour; return it, for the next check of `due_at`."""
-        member, now = entry.member(), time.monotonic()
+    def use(self, kind: str, name: str, using: str) -> NameUse:
+        """Return the use of a name. Beyond `MAX_USES` names in an hour, it is one that is not recorded."""
+        key = (kind, name, using)
+        found = self._uses.get(key)
+        if found is not None:
+            return found
         with self._lock:
-            use = self._use(entry.kind, member, now)
+            now = time.monotonic()
+            if len(self._uses) >= MAX_USES:
+                self._uses = {other: use for other, use in self._uses.items() if use.due_at > now}
+            if len(self._uses) >= MAX_USES:
+                return NameUse(now + RECORD_S)
+            return self._uses.setdefault(key, NameUse(0.0))
+
+    def record(self, use: NameUse, entry: CatalogEntry) -> None:
+        """Record a use that is due."""
+        now = time.monotonic()
+        with self._lock:
             if use.due_at <= now:
                 use.due_at = now + RECORD_S if is_on() else math.inf
-                if is_on() and len(member) <= MAX_ENTRY_BYTES:
-                    self._add(entry, member, is_used=True)
-            return use
+                self._add(entry, is_used=True)
 
-    def remove(self, entry: CatalogEntry) -> None:
+    def remove(self, use: NameUse, entry: CatalogEntry) -> None:
         """Remove a name whose data was deleted."""
-        member = entry.member()
         with self._lock:
-            use = self._uses[entry.kind].pop(member, None)
-            if use is not None:
-                use.due_at = 0.0
-            if is_on():
-                self._add(entry, member, is_used=False)
+            use.due_at = 0.0
+            self._add(entry, is_used=False)
 
     def take(self) -> Mapping[str, Sequence[Command]]:
         """See the base class."""
@@ -145,25 +152,16 @@ class CatalogRecorder(Collector):
         with self._lock:
             self._set_due(time.monotonic() + RETRY_S)
 
-    def _use(self, kind: str, member: str, now: float) -> NameUse:
-        """Return the use of an entry. Beyond `MAX_NAMES` entries in an hour, it is one that is not recorded."""
-        uses = self._uses[kind]
-        if member not in uses and len(uses) >= MAX_NAMES:
-            for other in [other for other, use in uses.items() if use.due_at <= now]:
-                del uses[other]
-        if member in uses or len(uses) < MAX_NAMES:
-            return uses.setdefault(member, NameUse(0.0))
-        return NameUse(now + RECORD_S)
-
     def _set_due(self, due_at: float) -> None:
-        for uses in self._uses.values():
-            for use in uses.values():
-                use.due_at = min(use.due_at, due_at)
+        for use in self._uses.values():
+            use.due_at = min(use.due_at, due_at)
 
-    def _add(self, entry: CatalogEntry, member: str, *, is_used: bool) -> None:
-        for alias in {entry.using, conf.settings().dashboard.using}:
-            self._pending.setdefault(alias, {})[entry.kind, member] = is_used
-        self.notify()
+    def _add(self, entry: CatalogEntry, *, is_used: bool) -> None:
+        member = entry.member()
+        if is_on() and len(member) <= MAX_ENTRY_BYTES:
+            for alias in {entry.using, conf.settings().dashboard.using}:
+                self._pending.setdefault(alias, {})[entry.kind, member] = is_used
+            self.notify()
 
 
 def is_on() -> bool:
@@ -174,21 +172,24 @@ def is_on() -> bool:
         return False
 
 
-def entries_flow(kind: str, limit: int = MAX_NAMES) -> Flow[list[CatalogEntry]]:
-    """Return the flow that reads the names of a kind, the one that was used last first; each name once."""
-    reply = yield Read("ZREVRANGE", catalog_key(kind), 0, limit - 1, "WITHSCORES")
-    found: dict[tuple[str, str], CatalogEntry] = {}
-    for member, score in zip(reply[::2], reply[1::2], strict=True):
-        entry = _parse(kind, member, score)
-        if entry is not None:
-            found.setdefault((entry.name, entry.using), entry)
-    return list(found.values())
+def entries_flow(kind: str) -> Flow[list[CatalogEntry]]:
+    """Return the flow that reads the entries of a kind, the one that was used last first."""
+    reply = yield Read("ZREVRANGE", catalog_key(kind), 0, MAX_NAMES - 1, "WITHSCORES")
+    entries = [_parse(kind, member, score) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+    return [entry for entry in entries if entry is not None]
 
 
-def objects(entries: Iterable[CatalogEntry], made_by: Catalogued[T]) -> list[T]:
-    """Return the objects of entries, ordered by name. Entries that this version of the code cannot use are left out."""
+def names_flow(kind: str) -> Flow[list[CatalogEntry]]:
+    """Return the flow that reads the names of a kind, in order: of a name with several options the latest entry."""
+    entries = yield from entries_flow(kind)
+    names = {(entry.name, entry.using): entry for entry in reversed(entries)}
+    return [names[name] for name in sorted(names)]
+
+
+def objects(entries: Iterable[CatalogEntry], made_by: Callable[..., T]) -> list[T]:
+    """Return the objects of entries, in order. Entries that this version of the code cannot use are left out."""
     found = []
-    for entry in sorted(entries, key=lambda entry: (entry.name, entry.using)):
+    for entry in entries:
         try:
             found.append(made_by(entry.name, using=entry.using, **entry.options))
         except (TypeError, ValueError) as exc:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
 
-from django_redis_components.core import catalog, keys
-from django_redis_components.core.catalog import RECORDER, CatalogEntry
+from django_redis_components.core import keys
+from django_redis_components.core.catalog import NEVER_RECORDED, RECORDER, CatalogEntry, NameUse
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 
@@ -27,12 +27,12 @@ class Component:
     name_label: ClassVar[str] = "name"
     #: The list of names in the catalogue: "BloomFilter"; "" for objects that are not in it.
     catalog_kind: ClassVar[str] = ""
+    #: The use of the name by this process; None before the first call of this object.
+    _use: NameUse | None = None
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, self.name_label)
         self.using = using
-        #: The last recorded use of the name; None before the first.
-        self._use: catalog.NameUse | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -41,18 +41,26 @@ class Component:
         return keys.key(self.component, self.name, *parts)
 
     def _run(self, flow: Flow[T]) -> T:
-        self._record_use()
+        if self._use is None or self._use.due_at <= monotonic():
+            self._record_use()
         return run(connections.client(self.using), flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
-        self._record_use()
+        if self._use is None or self._use.due_at <= monotonic():
+            self._record_use()
         return await arun(connections.aclient(self.using), flow)
 
     def _record_use(self) -> None:
-        """Have the catalogue list the name. Most calls only read the clock."""
-        use = self._use
-        if self.catalog_kind and (use is None or use.due_at <= monotonic()):
-            self._use = RECORDER.record(self._catalog_entry())
+        """Have the catalogue list the name."""
+        if self._use is None:
+            kind = self.catalog_kind
+            self._use = RECORDER.use(kind, self._catalog_id(), self.using) if kind else NEVER_RECORDED
+        if self._use.due_at <= monotonic():
+            RECORDER.record(self._use, self._catalog_entry())
+
+    def _catalog_id(self) -> str:
+        """Return what distinguishes the entry from others of its kind and connection."""
+        return self.name
 
     def _catalog_entry(self) -> CatalogEntry:
         return CatalogEntry(self.catalog_kind, self.name, self.using, self._catalog_options())
@@ -81,5 +89,5 @@ class DeletableComponent(Component):
         raise NotImplementedError
 
     def _remove_from_catalog(self) -> None:
-        if self.catalog_kind:
-            RECORDER.remove(self._catalog_entry())
+        if self._use is not None and self.catalog_kind:
+            RECORDER.remove(self._use, self._catalog_entry())

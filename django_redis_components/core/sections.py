@@ -174,7 +174,7 @@ class AnalyticsSettings:
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
     #: Parts of further User-Agents that the middleware does not count as visitors, case-insensitive. Those of crawlers,
     #: probes, link previews and HTTP libraries are not counted by default.
-    ignore_agents: tuple[str, ...] = _option((), strings, tuple)
+    exclude_agents: tuple[str, ...] = _option((), strings, tuple)
     #: Parts of User-Agents that the middleware counts in any case, case-insensitive.
     count_agents: tuple[str, ...] = _option((), strings, tuple)
     #: Number of trusted proxies for analytics; None: `TRUSTED_PROXIES`.

@@ -14,7 +14,7 @@ from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.expiry.jitter import check_spread
-from django_redis_components.expiry.options import CacheOptions, check_callable, check_on_error, parse_early, to_json
+from django_redis_components.expiry.options import CacheOptions, check_function, check_on_error, parse_early, to_json
 from django_redis_components.expiry.single_flight import CachedCall
 
 P = ParamSpec("P")
@@ -71,8 +71,8 @@ def cached(
     """
     ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), parse_early(early)
     share, fallback = check_spread(spread), check_on_error(on_error)
-    check_callable(dumps, "dumps")
-    check_callable(loads, "loads")
+    check_function(dumps, "dumps")
+    check_function(loads, "loads")
 
     def decorate(func: Callable[P, R]) -> CachedFunction[P, R]:
         if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.arguments import check_callable, check_choice
 from django_redis_components.core.decorators import function_name, refuse_coroutine_function
 from django_redis_components.core.name_templates import NameTemplate
 
@@ -76,19 +77,16 @@ def check_on_error(on_error: object) -> str:
     """Return the value.
 
     Raises:
-        ValueError: it is none of `ON_ERROR`.
+        TypeError, ValueError: it is none of `ON_ERROR`.
     """
-    if isinstance(on_error, str) and on_error in ON_ERROR:
-        return on_error
-    raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
+    return check_choice(on_error, "on_error", ON_ERROR)
 
 
-def check_callable(value: object, what: str) -> None:
+def check_function(value: Any, what: str) -> None:
     """Raise unless the value is a synchronous callable.
 
     Raises:
         TypeError: it is not callable, or is a coroutine function.
     """
-    if not callable(value):
-        raise TypeError(f"{what}={value!r}: expected a callable.")
+    check_callable(value, what, "a callable")
     refuse_coroutine_function(value, what)

@@ -63,6 +63,7 @@ from django_redis_components.files.exceptions import (
     FileUnavailable,
     LimitMismatch,
     LineTooLong,
+    UnknownConsumer,
     UploadExpired,
 )
 from django_redis_components.files.info import ChannelInfo, ConsumerProgress, FileInfo
@@ -86,5 +87,6 @@ __all__ = [
     "LineTooLong",
     "PublishedFile",
     "RemoteFile",
+    "UnknownConsumer",
     "UploadExpired",
 ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
+from django_redis_components.core.arguments import check_int, check_sequence
+from django_redis_components.core.component import Component
 from django_redis_components.core.decompression import CODECS
-from django_redis_components.core.forks import after_fork_in_child
-from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.files.consumer import FileConsumer
+from django_redis_components.files.exceptions import UnknownConsumer
 from django_redis_components.files.info import MAX_FILES, ChannelInfo, read_info
 from django_redis_components.files.manifest import PublishedFile, check_file_name
 from django_redis_components.files.publishing import ChannelOptions, Upload
@@ -29,7 +28,7 @@ MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 1_024, 16 * 1024 * 1024
 MAX_CONSUMERS = 100
 
 
-class FileChannel:
+class FileChannel(Component):
     """Distributes files to consumers through Redis, within a byte budget. For processes without a common file system.
 
     Args:
@@ -47,29 +46,27 @@ class FileChannel:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "files"
+    name_label = "channel name"
+    catalog_kind = "FileChannel"
+
     def __init__(
         self,
         name: str,
         consumers: Sequence[str],
-        limit_bytes: int = 256 * 1024 * 1024,
         *,
+        limit_bytes: int = 256 * 1024 * 1024,
         chunk_bytes: int = CHUNK_BYTES,
         ttl: Seconds = 86_400,
         lease: Seconds = 30,
         using: str = "default",
     ) -> None:
-        self.name = keys.validate_name(name, "channel name")
+        super().__init__(name, using=using)
         self.consumers = _check_consumers(consumers)
-        self.limit_bytes = _check_bytes(limit_bytes, "limit_bytes", 1, 2**50)
-        self.chunk_bytes = _check_bytes(chunk_bytes, "chunk_bytes", MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
+        self.limit_bytes = check_int(limit_bytes, "limit_bytes", 1, 2**50)
+        self.chunk_bytes = check_int(chunk_bytes, "chunk_bytes", MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
         self._ttl_ms = to_ms(ttl, "ttl")
         self._lease_ms = to_ms(lease, "lease")
-        self.using = using
-        with _mutex:
-            known_channels.add(self)
-
-    def __repr__(self) -> str:
-        return f"<FileChannel {self.name}>"
 
     def publish(
         self,
@@ -108,7 +105,7 @@ class FileChannel:
             redis.exceptions.RedisError: Redis is unavailable. If only the last reply was lost, consumers may have got
                 the file.
         """
-        return run(connections.client(self.using), self._publish(path, name, codec, timeout, progress))
+        return self._run(self._publish(path, name, codec, timeout, progress))
 
     async def apublish(
         self,
@@ -120,48 +117,45 @@ class FileChannel:
         progress: Callable[[int], object] | None = None,
     ) -> PublishedFile:
         """See `publish`. The file is read in a thread; Redis is called on the event loop."""
-        return await arun(connections.aclient(self.using), self._publish(path, name, codec, timeout, progress))
+        return await self._arun(self._publish(path, name, codec, timeout, progress))
 
     def consumer(self, name: str) -> FileConsumer:
         """Return a consumer.
 
         Raises:
-            ValueError: it is not one of `consumers`.
+            UnknownConsumer: it is not one of `consumers`.
         """
         if name not in self.consumers:
-            near = difflib.get_close_matches(str(name), self.consumers, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"Channel {self.name!r} has no consumer {name!r}. Consumers: {', '.join(self.consumers)}.{hint}"
-            )
+            raise UnknownConsumer(self.name, name, self.consumers)
+        self._record_use()
         return FileConsumer(self._options(), name, self.using)
 
     def info(self) -> ChannelInfo:
         """Return the reserved bytes, the files, and how far the consumers are."""
-        return run(connections.client(self.using), info_flow(self))
+        return self._run(info_flow(self))
 
     async def ainfo(self) -> ChannelInfo:
         """See `info`."""
-        return await arun(connections.aclient(self.using), info_flow(self))
+        return await self._arun(info_flow(self))
 
     def remove(self, file_id: str) -> None:
         """Remove a file, even if consumers are not done with it. May be repeated."""
-        run(connections.client(self.using), self._remove(file_id))
+        self._run(self._remove(file_id))
 
     async def aremove(self, file_id: str) -> None:
         """See `remove`."""
-        await arun(connections.aclient(self.using), self._remove(file_id))
+        await self._arun(self._remove(file_id))
 
     def set_limit(self) -> None:
         """Have the limit of this object replace that of a channel that has files. May be repeated.
 
         Lowering it removes nothing. Producers with the former limit are refused from then on.
         """
-        run(connections.client(self.using), self._set_limit())
+        self._run(self._set_limit())
 
     async def aset_limit(self) -> None:
         """See `set_limit`."""
-        await arun(connections.aclient(self.using), self._set_limit())
+        await self._arun(self._set_limit())
 
     def _set_limit(self) -> Flow[None]:
         yield SET_LIMIT(base=self._options().base, limit=self.limit_bytes)
@@ -169,7 +163,7 @@ class FileChannel:
     def _options(self) -> ChannelOptions:
         return ChannelOptions(
             name=self.name,
-            base=keys.key("files", self.name),
+            base=self._key(),
             consumers=self.consumers,
             limit_bytes=self.limit_bytes,
             chunk_bytes=self.chunk_bytes,
@@ -192,6 +186,9 @@ class FileChannel:
         wait_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
         return (yield from Upload(self._options(), local, published_name, codec, wait_s, progress).flow())
 
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"consumers": self.consumers, "limit_bytes": self.limit_bytes}
+
     def _remove(self, file_id: str) -> Flow[None]:
         yield REMOVE(base=self._options().base, id=file_id)
 
@@ -201,40 +198,11 @@ def info_flow(channel: FileChannel, max_files: int = MAX_FILES, max_consumers: i
     return read_info(channel._options(), max_files, max_consumers)
 
 
-#: The channels of this process. Weak references: a channel that is created for each request must be freed.
-known_channels: weakref.WeakSet[FileChannel] = weakref.WeakSet()
-_mutex = threading.Lock()
-
-
-def registered_channels() -> list[FileChannel]:
-    """Return the channels of this process, one for each name and connection, ordered by name."""
-    with _mutex:
-        found = {(each.name, each.using): each for each in known_channels}
-    return [found[key] for key in sorted(found)]
-
-
-def _after_fork() -> None:
-    global _mutex
-    _mutex = threading.Lock()
-
-
-after_fork_in_child(_after_fork)
-
-
 def _check_consumers(consumers: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(consumers, str) or not isinstance(consumers, Sequence):
-        raise TypeError(f"consumers={consumers!r}: expected a list of names.")
+    check_sequence(consumers, "consumers")
     if not 1 <= len(consumers) <= MAX_CONSUMERS:
         raise ValueError(f"consumers has {len(consumers)} names: expected 1 to {MAX_CONSUMERS}.")
     names = tuple(keys.validate_name(name, "consumer name") for name in consumers)
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"consumers names {doubled!r} twice.")
     return names
-
-
-def _check_bytes(value: int, what: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected a number of bytes.")
-    if not low <= value <= high:
-        raise ValueError(f"{what}={value}: expected {low:,} to {high:,} bytes.")
-    return value

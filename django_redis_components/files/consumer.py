@@ -39,7 +39,7 @@ class FileConsumer:
         self._using = using
 
     def __repr__(self) -> str:
-        return f"<FileConsumer {self.name!r} of {self.channel!r}>"
+        return f"<FileConsumer {self.name!r}>"
 
     def files(self, timeout: Seconds | None = None) -> Iterator[RemoteFile]:
         """Yield the files that this consumer is not done with, in the order of their announcement, and wait for more.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 from django_redis_components.core.exceptions import RedisComponentsError
 
 
@@ -38,6 +41,22 @@ class ChannelFull(FileChannelError):
         self.reserved = reserved
         self.limit = limit
         self.pending = pending
+
+
+class UnknownConsumer(FileChannelError):
+    """Raised when a channel has no consumer of a name.
+
+    Attributes:
+        channel: name of the channel.
+        name: that was asked for.
+    """
+
+    def __init__(self, channel: str, name: object, consumers: Sequence[str]) -> None:
+        near = difflib.get_close_matches(str(name), consumers, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"Channel {channel!r} has no consumer {name!r}. Consumers: {', '.join(consumers)}.{hint}")
+        self.channel = channel
+        self.name = name
 
 
 class LimitMismatch(FileChannelError):

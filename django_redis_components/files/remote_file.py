@@ -62,7 +62,7 @@ class RemoteFile:
         self._lines: Iterator[bytes] = iter(())
 
     def __repr__(self) -> str:
-        return f"<RemoteFile {self.name!r} of {self._channel!r}>"
+        return f"<RemoteFile {self.name!r}>"
 
     @property
     def offset(self) -> int:

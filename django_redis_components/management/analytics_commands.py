@@ -59,17 +59,17 @@ class Site:
         visitors = self.visitors.count(start, end)
         pages, *sources = self._most_viewed(start, end)
         views = sum(row[1] for row in days)
-        label = "unique visitors" if visitors.exact_range else "visitors (sum over the periods of their ids)"
+        label = "unique visitors" if visitors.is_unique else "visitors (sum over the periods of their ids)"
         lines = [f"{views:,} views, ≈ {visitors:,} {label}, {sum(row[3] for row in days):,} sign-ins", ""]
         for title, found in (("Pages", pages), *zip(get_args(Dimension), sources, strict=True)):
             if found:
                 lines += [title.replace("_", " ").capitalize(), *(f"{times:>12,}  {name}" for name, times in found), ""]
         rows = [(str(day), *(f"{count:,}" for count in counts)) for day, *counts in days]
         data = {
-            "site": self.views.name,
+            "site": self.views.site,
             "views": views,
             "visitors": int(visitors),
-            "visitors_exact_range": visitors.exact_range,
+            "visitors_are_unique": visitors.is_unique,
             "visitors_standard_error": visitors.error,
             "days": [dict(zip(COLUMNS["days"], row, strict=True)) for row in days],
             "pages": dict(pages),
@@ -100,14 +100,14 @@ class Site:
 
         A number would select another user's data; an unknown id selects none.
         """
-        is_mapped = has_mapped_ids(self.views.name, using=self.views.using)
+        is_mapped = has_mapped_ids(self.views.site, using=self.views.using)
         if is_mapped and not self._mapped:
             raise ValueError(
-                f"Site {self.views.name!r} maps ids of users to numbers: pass --mapped. Without it an ID is read as a"
+                f"Site {self.views.site!r} maps ids of users to numbers: pass --mapped. Without it an ID is read as a"
                 " number, which belongs to another user."
             )
         if self._mapped and not is_mapped:
-            raise ValueError(f"Site {self.views.name!r} maps no ids of users to numbers: omit --mapped.")
+            raise ValueError(f"Site {self.views.site!r} maps no ids of users to numbers: omit --mapped.")
 
     def forget(self, user_id: UserId, rankings: Sequence[str]) -> dict[str, int]:
         """Delete what is stored of a user; return how much was found of each kind."""
@@ -116,15 +116,15 @@ class Site:
         with progress("events", lambda: len(names), "events") as advance:
             for name in names:
                 event = Events(
-                    name, site=self.views.name, units=get_args(Unit), mapped=self._mapped, using=self.views.using
+                    name, site=self.views.site, units=get_args(Unit), mapped=self._mapped, using=self.views.using
                 )
                 events += event.forget(user_id)
                 advance(1)
         scores = sum(Ranking(ranking, using=self.views.using).forget(user_id) for ranking in rankings)
         found = self.sign_ins.forget(user_id)
         if self._mapped:
-            forget_number(self.views.name, user_id, using=self.views.using)
-        return {"sign_ins": int(found), "events": events, "scores": scores}
+            forget_number(user_id, site=self.views.site, using=self.views.using)
+        return {"sign_ins": found, "events": events, "scores": scores}
 
     def _days(self, start: date, end: date) -> list[tuple[date, int, int, int]]:
         views, visitors = self.views.series(None, start, end), self.visitors.series(start, end)
@@ -149,15 +149,15 @@ class Site:
 
     def _sources(self, day: date) -> Iterator[tuple[str, str, int]]:
         for dimension in get_args(Dimension):
-            for value, views in self.views.breakdown(dimension, day, MAX_NAMES):
+            for value, views in self.views.breakdown(dimension, at=day, limit=MAX_NAMES):
                 yield dimension, value, views
 
     def _events(self, day: date, names: list[str]) -> list[tuple[str, int]]:
-        events = [Events(name, site=self.views.name, using=self.views.using).day(day) for name in names]
+        events = [Events(name, site=self.views.site, using=self.views.using).day(at=day) for name in names]
         return list(zip(names, run(connections.client(self.views.using), count_all(events)), strict=True))
 
     def _event_names(self) -> list[str]:
-        return run(connections.client(self.views.using), all_names(self.views.name))
+        return run(connections.client(self.views.using), all_names(self.views.site))
 
 
 def last_days(days: int, end: date) -> tuple[date, date]:

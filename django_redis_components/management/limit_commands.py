@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
-from django.conf import settings as django_settings
-from django.urls import get_resolver
-from django.utils.module_loading import autodiscover_modules
-
+from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.limits.page import decision_data
@@ -16,15 +13,17 @@ from django_redis_components.management.base import CommandResult
 from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import short
 from django_redis_components.ratelimits import Decision, RateLimit
-from django_redis_components.ratelimits.limit import read_flow, registered_limits
+from django_redis_components.ratelimits.limit import limits_flow, read_flow
 
 
 def list_limits() -> CommandResult:
-    """Return the rate limits that this project's code declares. Redis is not asked."""
-    limits = _declared()
+    """Return the rate limits that the site has used."""
+    limits = _limits()
     data = {"limits": [{"id": each, **dataclasses.asdict(limit.policy)} for each, limit in limits.items()]}
     if not limits:
-        return CommandResult(data, "No rate limits. Add `@rate_limit(…)` above a view, or create a `RateLimit`.")
+        return CommandResult(
+            data, "No rate limit has been used yet. Add `@rate_limit(…)` above a view, or create a `RateLimit`."
+        )
     rows = [_row(limit) for limit in limits.values()]
     return CommandResult(
         data, table=TextTable(("NAME", "RATES", "ALGORITHM", "PENALTY", "ON ERROR", "CONNECTION"), rows)
@@ -62,12 +61,12 @@ def reset_key(name: str, key: str) -> CommandResult:
 
 
 def find(name: str) -> RateLimit:
-    """Return the declared limit with this name or id.
+    """Return the limit with this name or id.
 
     Raises:
         ValueError: there is none, or several limits have the name.
     """
-    limits = _declared()
+    limits = _limits()
     found = [limit for limit_id, limit in limits.items() if name in (limit_id, limit.name)]
     if len(found) == 1:
         return found[0]
@@ -76,16 +75,13 @@ def find(name: str) -> RateLimit:
         raise ValueError(f"Several limits are named {name!r}. Give the id of one: {ids}.")
     names = [limit.name for limit in limits.values()]
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Declared limits: {', '.join(names) or 'none'}."
-    raise ValueError(f"No limit {name!r} is declared in this project's code. {hint}")
+    hint = f"Did you mean {near[0]!r}?" if near else f"Limits: {', '.join(names) or 'none'}."
+    raise ValueError(f"The site has used no limit {name!r}. {hint}")
 
 
-def _declared() -> dict[str, RateLimit]:
-    """Return the limits by id, after the import of the modules that usually declare them: views and tasks."""
-    autodiscover_modules("tasks")
-    if getattr(django_settings, "ROOT_URLCONF", None):
-        _ = get_resolver().url_patterns
-    return registered_limits()
+def _limits() -> dict[str, RateLimit]:
+    """Return the limits that the site has used, by id."""
+    return run(connections.client(conf.settings().dashboard.using), limits_flow())
 
 
 def _row(limit: RateLimit) -> tuple[str, ...]:
@@ -95,7 +91,7 @@ def _row(limit: RateLimit) -> tuple[str, ...]:
 
 
 def _verdict(decision: Decision) -> str:
-    if decision.allowed:
+    if decision.is_allowed:
         return "The next hit is allowed."
     wait = short(decision.retry_after)
-    return f"Blocked by the penalty for {wait}." if decision.blocked else f"The next hit is denied for {wait}."
+    return f"Blocked by the penalty for {wait}." if decision.is_blocked else f"The next hit is denied for {wait}."

@@ -27,7 +27,7 @@ Keys; those of a chat share the slot of ``{<id>}``, and expire together 400 days
 ``<prefix>:messaging:{<name>}:presence``     zset    users who are present; 60 s after the last one
 ``…:typing``                                 zset    users who are typing; 6 s after the last one
 ``<prefix>:messaging:{<user>}:chats``        zset    index of a user's chats; 400 days after the last use
-``…:left``                                   zset    chats that the user left in 400 days, for `erase_user`
+``…:left``                                   zset    chats that the user left in 400 days, for `forget_user`
 ``<prefix>:messaging:{index}:all``           zset    the newest 1,000 chats, for the dashboard; 400 days
 ===========================================  ======  ==========================================================
 
@@ -51,15 +51,15 @@ See also: docs/components/messaging.md.
 
 from __future__ import annotations
 
-from django_redis_components.messaging.broadcast import Broadcast, Subscription
+from django_redis_components.messaging.broadcast import Broadcast, Received, Subscription
 from django_redis_components.messaging.chat import Chat
-from django_redis_components.messaging.chat_state import ChatState
-from django_redis_components.messaging.erasure import Erasure, aerase_user, erase_user
+from django_redis_components.messaging.chat_info import ChatInfo
+from django_redis_components.messaging.erasure import aforget_user, forget_user
 from django_redis_components.messaging.exceptions import (
+    ChatDoesNotExist,
     ChatExists,
     ChatFull,
-    ChatNotFound,
-    MessageNotFound,
+    MessageDoesNotExist,
     MessagingError,
     NotMember,
     NotSender,
@@ -82,31 +82,31 @@ from django_redis_components.messaging.user_chats import (
 __all__ = [
     "Broadcast",
     "Chat",
+    "ChatDoesNotExist",
     "ChatExists",
     "ChatFull",
-    "ChatNotFound",
-    "ChatState",
-    "Erasure",
+    "ChatInfo",
     "Mailbox",
     "Message",
-    "MessageNotFound",
+    "MessageDoesNotExist",
     "Messages",
     "MessagingError",
     "NotMember",
     "NotSender",
     "Presence",
+    "Received",
     "Reconciliation",
     "Retention",
     "Subscription",
     "SubscriptionFailed",
     "Typing",
     "achats",
-    "aerase_user",
+    "aforget_user",
     "apending",
     "areconcile",
     "aunread_counts",
     "chats",
-    "erase_user",
+    "forget_user",
     "pending",
     "reconcile",
     "unread_counts",

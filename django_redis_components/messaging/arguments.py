@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
 from typing import Any
 
 from django_redis_components.core import serialization
+from django_redis_components.core.arguments import check_int, check_iterable
 from django_redis_components.core.names import validate_name
 
 #: A user: a primary key, or any text.
@@ -42,9 +42,7 @@ def check_user(user: object, what: str = "user") -> str:
 
 def check_users(users: object, what: str) -> list[str]:
     """Return the ids of users as text, each once."""
-    if isinstance(users, str | bytes) or not isinstance(users, Iterable):
-        raise TypeError(f"{what}={users!r}: expected a list of user ids.")
-    return list(dict.fromkeys(check_user(user, f"user in {what}") for user in users))
+    return list(dict.fromkeys(check_user(user, f"user in {what}") for user in check_iterable(users, what, "user ids")))
 
 
 def check_body(body: Any) -> bytes:
@@ -62,21 +60,7 @@ def check_body(body: Any) -> bytes:
 
 def check_id(id: object, what: str = "id", *, low: int = 0) -> int:
     """Return the id of a message, or a cursor."""
-    return check_count(id, what, low, MAX_ID)
-
-
-def check_count(value: object, what: str, low: int, high: int) -> int:
-    """Return an integer within bounds.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: out of bounds.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what}={value!r}: expected an integer from {low} to {high}.")
-    if not low <= value <= high:
-        raise ValueError(f"{what}={value!r}: expected an integer from {low} to {high}.")
-    return value
+    return check_int(id, what, low, MAX_ID)
 
 
 def send_token(key: object, sender: str) -> tuple[bytes, int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from django_redis_components.core import keys, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.client import connections
+from django_redis_components.core.component import Component
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
@@ -23,7 +25,7 @@ WAIT_S = 60.0
 logger = guarded_logger("django_redis_components.messaging")
 
 
-class Broadcast:
+class Broadcast(Component):
     """A pub/sub channel: each message reaches those who are subscribed at this moment, **at most once**.
 
     A message that is published while a subscriber is disconnected is lost for it. Use `Chat` or `Mailbox` for messages
@@ -37,12 +39,16 @@ class Broadcast:
         TypeError, ValueError: the name is not valid.
     """
 
-    def __init__(self, channel: str, *, using: str = "default") -> None:
-        self.channel = keys.validate_name(channel, "channel")
-        self.using = using
+    component = "messaging"
+    name_label = "channel"
 
-    def __repr__(self) -> str:
-        return f"<Broadcast {self.channel}>"
+    def __init__(self, channel: str, *, using: str = "default") -> None:
+        super().__init__(channel, using=using)
+
+    @property
+    def channel(self) -> str:
+        """The name of the channel."""
+        return self.name
 
     def publish(self, body: Any) -> int:
         """Send a message once. Return the number of processes that were subscribed.
@@ -53,11 +59,11 @@ class Broadcast:
         Raises:
             redis.exceptions.ConnectionError: the reply was lost; whether the message was sent is not known.
         """
-        return run(connections.client(self.using), self._publish(body))
+        return self._run(self._publish(body))
 
     async def apublish(self, body: Any) -> int:
         """See `publish`."""
-        return await arun(connections.aclient(self.using), self._publish(body))
+        return await self._arun(self._publish(body))
 
     def subscribe(self) -> Subscription:
         """Return a subscription, for ``with`` or ``async with``. It reconnects by itself."""
@@ -73,10 +79,21 @@ class Broadcast:
         return int(count)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Received:
+    """A message that a subscription received.
+
+    Attributes:
+        body: any JSON value, also None.
+    """
+
+    body: Any
+
+
 class Subscription:
     """The messages of a channel, from the start of the ``with`` block on.
 
-    Iterate over it (``for`` or ``async for``), or call `get`.
+    Iterate over it (``for`` or ``async for``), which yields `Received`, or call `get`. Made by `Broadcast.subscribe`.
     """
 
     def __init__(self, broadcast: Broadcast) -> None:
@@ -88,22 +105,22 @@ class Subscription:
         """Messages that were dropped because more than 1,000, or more than 4 MiB, were not read."""
         return self._listener.dropped
 
-    def get(self, timeout: Seconds) -> Any:
+    def get(self, timeout: Seconds) -> Received | None:
         """Return the next message; None if none arrives within `timeout` seconds."""
         deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
         while True:
             if (found := self._next()) is not None:
-                return found[0]
+                return found
             if (remaining := deadline - time.monotonic()) <= 0:
                 return None
             self._listener.wait(remaining)
 
-    async def aget(self, timeout: Seconds) -> Any:  # noqa: ASYNC109
+    async def aget(self, timeout: Seconds) -> Received | None:  # noqa: ASYNC109
         """See `get`."""
         deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
         while True:
             if (found := self._next()) is not None:
-                return found[0]
+                return found
             if (remaining := deadline - time.monotonic()) <= 0:
                 return None
             await self._listener.await_notification(remaining)
@@ -134,16 +151,16 @@ class Subscription:
     ) -> None:
         subscriber(self._broadcast.using).remove(self._listener)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Received]:
         while True:
             while (found := self._next()) is not None:
-                yield found[0]
+                yield found
             self._listener.wait(WAIT_S)
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncIterator[Received]:
         while True:
             while (found := self._next()) is not None:
-                yield found[0]
+                yield found
             await self._listener.await_notification(WAIT_S)
 
     @contextlib.contextmanager
@@ -164,11 +181,11 @@ class Subscription:
         if not self._listener.is_subscribed:
             raise SubscriptionFailed(self._broadcast.channel)
 
-    def _next(self) -> tuple[Any] | None:
-        """Return the next message, in a tuple; None without one."""
+    def _next(self) -> Received | None:
+        """Return the next message; None without one."""
         while (payload := self._listener.pop()) is not None:
             try:
-                return (serialization.decode(payload),)
+                return Received(serialization.decode(payload))
             except (ValueError, RecursionError):
                 logger.warning("Channel %r received a message that is not JSON.", self._broadcast.channel)
         return None

@@ -21,7 +21,7 @@ from django_redis_components.core.units import aware
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.arguments import MAX_ID
 from django_redis_components.messaging.chat import Chat
-from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
+from django_redis_components.messaging.exceptions import ChatDoesNotExist, NotMember
 from django_redis_components.messaging.message import Message, Messages
 from django_redis_components.messaging.request_limits import OpenRequest
 from django_redis_components.messaging.subscriber import subscriber
@@ -77,7 +77,7 @@ class Position:
 
     def advance(self, messages: Messages) -> Iterator[str]:
         """Return the events of what was fetched after this position, and move it."""
-        if messages.truncated:
+        if messages.is_truncated:
             yield "event: truncated\ndata: {}\n\n"
             if not messages:
                 self.after = messages.last_id
@@ -120,7 +120,7 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncG
         while time.monotonic() < ends_at:
             try:
                 messages = await chat.afetch(user, position.after, STREAM_CHUNK)
-            except (ChatNotFound, NotMember):
+            except (ChatDoesNotExist, NotMember):
                 yield "event: closed\ndata: {}\n\n"
                 return
             except (RedisError, RedisComponentsError) as exc:

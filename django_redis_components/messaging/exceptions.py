@@ -9,7 +9,7 @@ class MessagingError(RedisComponentsError):
     """Base class of the exceptions of messaging."""
 
 
-class ChatNotFound(MessagingError):
+class ChatDoesNotExist(MessagingError):
     """Raised when there is no such chat: it was never created, its last member left, or it has expired.
 
     Attributes:
@@ -17,7 +17,7 @@ class ChatNotFound(MessagingError):
     """
 
     def __init__(self, chat_id: str) -> None:
-        super().__init__(f"There is no chat {chat_id!r}. Create it with Chat.create(sender, recipients, body).")
+        super().__init__(f"There is no chat {chat_id!r}. Create it with Chat.create(creator, members).")
         self.chat_id = chat_id
 
 
@@ -59,7 +59,7 @@ class NotMember(MessagingError):
         self.user = user
 
 
-class MessageNotFound(MessagingError):
+class MessageDoesNotExist(MessagingError):
     """Raised when a message that is edited or deleted is not in the log of its chat.
 
     Attributes:

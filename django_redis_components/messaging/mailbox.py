@@ -6,8 +6,9 @@ from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.arguments import check_int
+from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
@@ -21,7 +22,7 @@ MAX_MESSAGES = 1_000_000
 MAX_REMOVED = 10_000
 
 
-class Mailbox:
+class Mailbox(DeletableComponent):
     """Messages for one owner, kept until the owner acknowledges them.
 
     Args:
@@ -35,6 +36,9 @@ class Mailbox:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "messaging"
+    name_label = "owner"
+
     def __init__(
         self,
         owner: User,
@@ -44,16 +48,17 @@ class Mailbox:
         ttl: Seconds = timedelta(days=400),
         using: str = "default",
     ) -> None:
-        self.owner = check_user(owner, "owner")
-        self.max_messages = arguments.check_count(max_messages, "max_messages", 1, MAX_MESSAGES)
-        self.max_bytes = arguments.check_count(max_bytes, "max_bytes", 1, arguments.MAX_LOG_BYTES)
-        self.using = using
+        super().__init__(check_user(owner, "owner"), using=using)
+        self.max_messages = check_int(max_messages, "max_messages", 1, MAX_MESSAGES)
+        self.max_bytes = check_int(max_bytes, "max_bytes", 1, arguments.MAX_LOG_BYTES)
         self._ttl_ms = to_ms(ttl, "ttl")
 
-    def __repr__(self) -> str:
-        return f"<Mailbox {self.owner}>"
+    @property
+    def owner(self) -> str:
+        """The owner."""
+        return self.name
 
-    def send(self, body: Any, sender: User | None = None, key: str | None = None) -> int:
+    def send(self, body: Any, *, sender: User | None = None, key: str | None = None) -> int:
         """Send a message to the owner and return its id.
 
         Args:
@@ -61,11 +66,11 @@ class Mailbox:
             sender: id of a user; None: no sender.
             key: makes the send idempotent: the same sender and key within a day return the id of the first message.
         """
-        return run(connections.client(self.using), self._send(body, sender, key))
+        return self._run(self._send(body, sender, key))
 
-    async def asend(self, body: Any, sender: User | None = None, key: str | None = None) -> int:
+    async def asend(self, body: Any, *, sender: User | None = None, key: str | None = None) -> int:
         """See `send`."""
-        return await arun(connections.aclient(self.using), self._send(body, sender, key))
+        return await self._arun(self._send(body, sender, key))
 
     def fetch(self, after: int | None = None, limit: int = 50) -> Messages:
         """Return the messages after a cursor, in order of id. Nothing is changed.
@@ -74,13 +79,13 @@ class Mailbox:
             after: the id of the last message that the device has; None: all that are not acknowledged.
             limit: most messages, 1 to 1,000. After about 1 MiB fewer are returned; `Messages.is_cut` says so.
         """
-        return run(connections.client(self.using), self._fetch(after, limit))
+        return self._run(self._fetch(after, limit))
 
     async def afetch(self, after: int | None = None, limit: int = 50) -> Messages:
         """See `fetch`."""
-        return await arun(connections.aclient(self.using), self._fetch(after, limit))
+        return await self._arun(self._fetch(after, limit))
 
-    def wait(self, timeout: Seconds, after: int | None = None) -> bool:
+    def wait_for_message(self, timeout: Seconds, after: int | None = None) -> bool:
         """Wait until there is a message after a cursor. Return whether there is one.
 
         All waiters of a process share one connection, and Redis is not polled.
@@ -89,38 +94,30 @@ class Mailbox:
             timeout: seconds, or a timedelta.
             after: as for `fetch`.
         """
-        return run(connections.client(self.using), self._wait(timeout, after))
+        return self._run(self._wait(timeout, after))
 
-    async def await_(self, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
-        """See `wait`."""
-        return await arun(connections.aclient(self.using), self._wait(timeout, after))
+    async def await_for_message(self, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
+        """See `wait_for_message`."""
+        return await self._arun(self._wait(timeout, after))
 
     def ack(self, id: int) -> int:
         """Remove the messages up to an id, for all devices. Return how many were removed; after a lost reply maybe 0.
 
         An id above the last one is of an older mailbox of the owner, and removes nothing.
         """
-        return run(connections.client(self.using), self._ack(id))
+        return self._run(self._ack(id))
 
     async def aack(self, id: int) -> int:
         """See `ack`."""
-        return await arun(connections.aclient(self.using), self._ack(id))
+        return await self._arun(self._ack(id))
 
     def unread(self) -> int:
         """Return the number of messages. None is read."""
-        return run(connections.client(self.using), self._unread())
+        return self._run(self._unread())
 
     async def aunread(self) -> int:
         """See `unread`."""
-        return await arun(connections.aclient(self.using), self._unread())
-
-    def delete(self) -> None:
-        """Delete the mailbox."""
-        run(connections.client(self.using), self._delete())
-
-    async def adelete(self) -> None:
-        """See `delete`."""
-        await arun(connections.aclient(self.using), self._delete())
+        return await self._arun(self._unread())
 
     def _send(self, body: Any, sender: User | None, key: str | None) -> Flow[int]:
         name = "" if sender is None else check_user(sender, "sender")
@@ -141,12 +138,12 @@ class Mailbox:
 
     def _fetch(self, after: int | None, limit: int) -> Flow[Messages]:
         cursor: int | str = "" if after is None else arguments.check_id(after, "after")
-        arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
+        check_int(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield MAILBOX_FETCH(mailbox=keyspace.mailbox_key(self.owner), after=cursor, limit=limit)
         seq, seen, is_truncated, epoch, is_cut, entries = reply
         return Messages(
             read_entries(entries),
-            truncated=bool(is_truncated),
+            is_truncated=bool(is_truncated),
             last_id=seq,
             last_seen=seen,
             epoch=epoch.decode(),
@@ -175,11 +172,14 @@ class Mailbox:
         count = yield Read("XLEN", keyspace.mailbox_key(self.owner, "log"))
         return int(count)
 
-    def _delete(self) -> Flow[None]:
-        yield from delete_flow(self.owner)
+    def _delete(self) -> Flow[bool]:
+        return (yield from delete_flow(self.owner))
 
 
-def delete_flow(owner: str) -> Flow[None]:
-    """Delete a mailbox, and its name in the dashboard's index."""
-    yield Command("UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True)
+def delete_flow(owner: str) -> Flow[bool]:
+    """Delete a mailbox, and its name in the dashboard's index; return whether there was one."""
+    deleted = yield Command(
+        "UNLINK", *(keyspace.mailbox_key(owner, part) for part in keyspace.MAILBOX_PARTS), retry=True
+    )
     yield from user_index.unindex_name("mailboxes", owner)
+    return bool(deleted)

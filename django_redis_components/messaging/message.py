@@ -34,7 +34,7 @@ class Messages(list[Message]):
     """The messages of one fetch, in order of id: a list with the state of the log.
 
     Attributes:
-        truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older
+        is_truncated: whether messages after the cursor that the user may see were removed, or the cursor is of an older
             chat or mailbox with the same name: show what was fetched as a new beginning.
         last_id: id of the last message that was sent, 0 for none.
         last_seen: the user's last seen id; of a mailbox, the cursor.
@@ -49,7 +49,7 @@ class Messages(list[Message]):
         self,
         messages: Iterable[Message] = (),
         *,
-        truncated: bool,
+        is_truncated: bool,
         last_id: int,
         last_seen: int,
         revision: int = 0,
@@ -57,7 +57,7 @@ class Messages(list[Message]):
         is_cut: bool = False,
     ) -> None:
         super().__init__(messages)
-        self.truncated = truncated
+        self.is_truncated = is_truncated
         self.last_id = last_id
         self.last_seen = last_seen
         self.revision = revision
@@ -79,7 +79,7 @@ def fetched(reply: list[Any]) -> Messages:
     seq, seen, is_truncated, revision, epoch, is_cut, entries, edits = reply
     return Messages(
         read_entries(entries, edits),
-        truncated=bool(is_truncated),
+        is_truncated=bool(is_truncated),
         last_id=seq,
         last_seen=seen,
         revision=revision,

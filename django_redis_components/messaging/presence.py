@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Flow, arun, run
+from django_redis_components.core.component import Component
+from django_redis_components.core.protocol import Command, Flow
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.scripts import PRESENCE_TOUCH, PRESENCE_USERS
@@ -13,7 +12,7 @@ from django_redis_components.messaging.scripts import PRESENCE_TOUCH, PRESENCE_U
 MAX_USERS = 1_000
 
 
-class Presence:
+class Presence(Component):
     """Users who are present, such as in a chat: each until `ttl` seconds after the last `touch`.
 
     Anybody may be present; check the membership where it matters.
@@ -27,60 +26,57 @@ class Presence:
         TypeError, ValueError: an argument is not accepted.
     """
 
-    part = "presence"
+    component = "messaging"
+    name_label = "name of a presence"
+    catalog_kind = "Presence"
+    _part = "presence"
 
     def __init__(self, name: str, *, ttl: Seconds = 60, using: str = "default") -> None:
-        self.name = keys.validate_name(name, "name of a presence")
-        self.using = using
+        super().__init__(name, using=using)
         self._ttl_ms = to_ms(ttl, "ttl")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
     def touch(self, user: User) -> None:
         """Say that a user is present from now on."""
-        run(connections.client(self.using), self._touch(user))
+        self._run(self._touch(user))
 
     async def atouch(self, user: User) -> None:
         """See `touch`."""
-        await arun(connections.aclient(self.using), self._touch(user))
+        await self._arun(self._touch(user))
 
     def remove(self, user: User) -> None:
         """Say that a user is not present any more."""
-        run(connections.client(self.using), self._remove(user))
+        self._run(self._remove(user))
 
     async def aremove(self, user: User) -> None:
         """See `remove`."""
-        await arun(connections.aclient(self.using), self._remove(user))
+        await self._arun(self._remove(user))
 
     def users(self) -> list[str]:
         """Return the ids of the users who are present, the latest first; 1,000 at most."""
-        return run(connections.client(self.using), self._users())
+        return self._run(self._users())
 
     async def ausers(self) -> list[str]:
         """See `users`."""
-        return await arun(connections.aclient(self.using), self._users())
-
-    @property
-    def key(self) -> str:
-        """The key in Redis."""
-        return keys.key("messaging", self.name, self.part)
+        return await self._arun(self._users())
 
     def _touch(self, user: User) -> Flow[None]:
-        yield PRESENCE_TOUCH(presence=self.key, user=check_user(user), ttl_ms=self._ttl_ms, max_users=MAX_USERS)
+        yield PRESENCE_TOUCH(
+            presence=self._key(self._part), user=check_user(user), ttl_ms=self._ttl_ms, max_users=MAX_USERS
+        )
 
     def _remove(self, user: User) -> Flow[None]:
-        yield Command("ZREM", self.key, check_user(user), retry=True)
+        yield Command("ZREM", self._key(self._part), check_user(user), retry=True)
 
     def _users(self) -> Flow[list[str]]:
-        users = yield PRESENCE_USERS(presence=self.key, max_users=MAX_USERS)
+        users = yield PRESENCE_USERS(presence=self._key(self._part), max_users=MAX_USERS)
         return [user.decode() for user in users]
 
 
 class Typing(Presence):
     """Users who are typing, each until 6 seconds after the last `touch`."""
 
-    part = "typing"
+    catalog_kind = ""
+    _part = "typing"
 
     def __init__(self, name: str, *, ttl: Seconds = 6, using: str = "default") -> None:
         super().__init__(name, ttl=ttl, using=using)

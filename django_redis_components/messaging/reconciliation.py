@@ -9,7 +9,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
 from django_redis_components.messaging import keyspace, user_index
-from django_redis_components.messaging.chat import MAX_MEMBERS
+from django_redis_components.messaging.creation import MAX_MEMBERS
 
 #: Keys that the server looks at in one step.
 COUNT = 1_000

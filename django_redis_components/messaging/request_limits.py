@@ -82,7 +82,7 @@ def perform(chat: Chat, name: str, args: dict[str, Any]) -> Any:
     if name == "send" and (limit := _limit()):
         _check(limit.hit(args["sender"]))
     client, flow = connections.page_client(chat.using), getattr(chat, f"_{name}")(**args)
-    if name != "wait":
+    if name != "wait_for_message":
         return run(client, flow)
     with OpenRequest(args["user"], conf.settings().messaging.max_long_polls):
         return run(client, flow)
@@ -93,7 +93,7 @@ async def aperform(chat: Chat, name: str, args: dict[str, Any]) -> Any:
     if name == "send" and (limit := _limit()):
         _check(await limit.ahit(args["sender"]))
     client, flow = connections.apage_client(chat.using), getattr(chat, f"_{name}")(**args)
-    if name != "wait":
+    if name != "wait_for_message":
         return await arun(client, flow)
     with OpenRequest(args["user"], conf.settings().messaging.max_streams):
         return await arun(client, flow)
@@ -112,7 +112,7 @@ def _limit() -> RateLimit | None:
 
 
 def _check(decision: Decision) -> None:
-    if not decision.allowed:
+    if not decision.is_allowed:
         raise TooManyRequests("The member has sent too many messages.", whole_seconds(decision.retry_after))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.messaging.arguments import DEFAULT_LOG_BYTES, MAX_LOG_BYTES, check_count
+from django_redis_components.messaging.arguments import DEFAULT_LOG_BYTES, MAX_LOG_BYTES
 
 #: Most messages of a chat.
 MAX_MESSAGES = 1_000_000
@@ -40,19 +41,20 @@ class Retention:
     max_bytes: int = DEFAULT_LOG_BYTES
 
     def __post_init__(self) -> None:
-        check_count(self.max_messages, "max_messages", 1, MAX_MESSAGES)
-        check_count(self.max_bytes, "max_bytes", 1, MAX_LOG_BYTES)
-        check_count(self.keep_last, "keep_last", 0, MAX_MESSAGES)
-        times = self.times_ms()
+        check_int(self.max_messages, "max_messages", 1, MAX_MESSAGES)
+        check_int(self.max_bytes, "max_bytes", 1, MAX_LOG_BYTES)
+        check_int(self.keep_last, "keep_last", 0, MAX_MESSAGES)
+        times = times_ms(self)
         if self.keep_last > self.max_messages:
             raise ValueError(f"keep_last={self.keep_last}: expected at most max_messages, {self.max_messages}.")
         if times["keep_for_ms"] > times["max_age_ms"]:
             raise ValueError(f"keep_for={self.keep_for!r}: expected at most max_age, {self.max_age!r}.")
 
-    def times_ms(self) -> dict[str, int]:
-        """Return the durations in milliseconds, as the scripts take them."""
-        return {
-            "keep_for_ms": to_ms(self.keep_for, "keep_for", zero=True),
-            "max_age_ms": to_ms(self.max_age, "max_age"),
-            "ttl_ms": to_ms(self.ttl, "ttl"),
-        }
+
+def times_ms(retention: Retention) -> dict[str, int]:
+    """Return the durations in milliseconds, as the scripts take them."""
+    return {
+        "keep_for_ms": to_ms(retention.keep_for, "keep_for", zero=True),
+        "max_age_ms": to_ms(retention.max_age, "max_age"),
+        "ttl_ms": to_ms(retention.ttl, "ttl"),
+    }

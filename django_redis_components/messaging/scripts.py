@@ -31,7 +31,7 @@ def _presence(name: str, *args: str) -> LuaScript:
 CREATE = _chat(
     "create",
     "token",
-    "sender",
+    "creator",
     "body",
     "keep_last",
     "keep_for_ms",

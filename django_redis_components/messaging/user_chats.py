@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat_state import ChatState, state_of
+from django_redis_components.messaging.chat_info import ChatInfo, info_of
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
@@ -66,24 +67,24 @@ async def apending(user: User, limit: int = 50, *, using: str = "default") -> _P
     return await arun(connections.aclient(using), _pending(user, limit))
 
 
-def _states(user: User) -> Flow[dict[str, ChatState]]:
+def _states(user: User) -> Flow[dict[str, ChatInfo]]:
     name = check_user(user)
     ids = yield from user_index.chat_ids(name)
     found = []
     for start in range(0, len(ids), CHUNK):
         calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids[start : start + CHUNK]}
         replies = yield from _replies(name, calls)
-        found += [(chat_id, state_of(reply)) for chat_id, reply in replies.items()]
+        found += [(chat_id, info_of(reply)) for chat_id, reply in replies.items()]
     return dict(sorted(found, key=lambda pair: -pair[1].last_ms))
 
 
-def _counts(states: dict[str, ChatState]) -> dict[str, int]:
+def _counts(states: dict[str, ChatInfo]) -> dict[str, int]:
     return {chat_id: state.unread for chat_id, state in states.items()}
 
 
 def _pending(user: User, limit: int) -> Flow[_Pending]:
     name = check_user(user)
-    arguments.check_count(limit, "limit", 1, arguments.MAX_FETCH)
+    check_int(limit, "limit", 1, arguments.MAX_FETCH)
     states = yield from _states(name)
     found, size = [], 0
     for chunk in _chunks(states, limit):
@@ -98,7 +99,7 @@ def _pending(user: User, limit: int) -> Flow[_Pending]:
     return [(chat_id, messages) for chat_id, messages in found if messages]
 
 
-def _chunks(states: dict[str, ChatState], limit: int) -> list[dict[str, int]]:
+def _chunks(states: dict[str, ChatInfo], limit: int) -> list[dict[str, int]]:
     """Return the chats to read in each round trip, with the number of messages of each."""
     chunks: list[dict[str, int]] = [{}]
     remaining, size = MAX_PENDING, 0

@@ -63,7 +63,7 @@ def restore(entries: Sequence[Entry], *, is_strict: bool = False) -> Flow[None]:
 
 
 def add_left_chat(chat_id: str, user: str) -> Flow[None]:
-    """Note, before a user leaves a chat, that it may have messages of the user: `erase_user` depends on it."""
+    """Note, before a user leaves a chat, that it may have messages of the user: `forget_user` depends on it."""
     key, now_ms = keyspace.left_key(user), _order()
     yield Batch(
         [

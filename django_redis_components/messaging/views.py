@@ -28,14 +28,14 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import arun
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
-from django_redis_components.messaging.chat_state import ChatState
+from django_redis_components.messaging.chat_info import ChatInfo
 from django_redis_components.messaging.event_stream import (
     EventStreamResponse,
     Position,
     message_row,
     unavailable_response,
 )
-from django_redis_components.messaging.exceptions import ChatNotFound, NotMember
+from django_redis_components.messaging.exceptions import ChatDoesNotExist, NotMember
 from django_redis_components.messaging.message import Messages
 from django_redis_components.messaging.request_limits import OpenRequest, TooManyRequests, aperform, perform
 from django_redis_components.messaging.user_chats import aunread_counts, unread_counts
@@ -75,7 +75,7 @@ def chat_messages(request: HttpRequest, chat_id: str) -> HttpResponse:
     GET: ``after`` (id; the last seen one by default), ``limit`` (1 to 1,000; 50), ``wait`` (seconds to wait for a
     message, an edit or a deletion, 25 at most), ``revision`` (that the client has; by default that of its ETag); or
     ``before`` (id) with ``limit``, for the messages before one.
-    Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "truncated", "last_id", "last_seen",
+    Response: ``{"messages": [{"id", "sender", "body", "sent_at", "edited_at"}], "is_truncated", "last_id", "last_seen",
     "revision", "epoch", "is_cut"}``, without ``before`` with an ETag; 304 if nothing has changed since
     ``If-None-Match``. ``is_cut``: there are more, because ``limit`` or about 1 MiB was reached.
     POST: JSON ``{"body": …, "key": str?}``. Response: ``{"id": int}`` with 201.
@@ -134,7 +134,7 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
         if not isinstance(request, ASGIRequest):
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
         user, chat = await _auser(request), _chat(chat_id)
-        position = _position(request, await arun(connections.apage_client(chat.using), chat._state(user)))
+        position = _position(request, await arun(connections.apage_client(chat.using), chat._info(user)))
         response = EventStreamResponse(chat, user, position, OpenRequest(user, conf.settings().messaging.max_streams))
     except RedisError as exc:
         logger.warning("An event stream was refused for now: %s", exc)
@@ -144,7 +144,7 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
     return _private(response)
 
 
-def _position(request: HttpRequest, state: ChatState) -> Position:
+def _position(request: HttpRequest, state: ChatInfo) -> Position:
     """Return where a stream starts."""
     given = request.headers.get("Last-Event-ID")
     if given is not None:
@@ -171,14 +171,14 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
     after = None if "after" not in request.GET else _number(request.GET["after"], "after", 0, MAX_ID)
     wait_s = _number(request.GET.get("wait", "0"), "wait", 0, MAX_WAIT_S)
     known_revision = _known_revision(request)
-    state: ChatState = yield "state", {"user": user}
+    state: ChatInfo = yield "info", {"user": user}
     etag = _etag(state, state.last_id)
     is_edited = known_revision not in (None, state.revision)
     is_known = _has_etag(request, etag) and not is_edited
     is_newer = state.last_id > (state.last_seen if after is None else after)
     if is_known or not (is_newer or is_edited):
         known = {"after": state.last_id, "revision": state.revision}
-        has_changed = wait_s > 0 and (yield "wait", {"user": user, "timeout": wait_s, **known})
+        has_changed = wait_s > 0 and (yield "wait_for_message", {"user": user, "timeout": wait_s, **known})
         if is_known and not has_changed:
             return HttpResponse(status=304, headers={"ETag": etag})
     messages = yield "fetch", {"user": user, "after": after, "limit": limit}
@@ -189,13 +189,13 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
 
 
 def _fetched(messages: Messages) -> dict[str, Any]:
-    names = ("truncated", "last_id", "last_seen", "revision", "epoch", "is_cut")
+    names = ("is_truncated", "last_id", "last_seen", "revision", "epoch", "is_cut")
     return {"messages": [message_row(one) for one in messages], **{name: getattr(messages, name) for name in names}}
 
 
 def _ack_steps(request: HttpRequest, user: str) -> _Steps:
     yield "ack", {"user": user, "id": _json(request).get("id")}
-    state = yield "state", {"user": user}
+    state = yield "info", {"user": user}
     return JsonResponse({"unread": state.unread, "last_seen": state.last_seen})
 
 
@@ -245,7 +245,7 @@ def _unread_response(request: HttpRequest, counts: dict[str, int]) -> HttpRespon
     return JsonResponse(data, headers={"ETag": etag})
 
 
-def _etag(state: ChatState | Messages, last_id: int) -> str:
+def _etag(state: ChatInfo | Messages, last_id: int) -> str:
     return f'"{state.epoch}-{last_id}-{state.last_seen}-{state.revision}"'
 
 
@@ -316,7 +316,7 @@ def _number(text: str, name: str, low: int, high: int) -> int:
 def _error(exc: Exception) -> JsonResponse:
     if isinstance(exc, MessagingRequestError):
         return JsonResponse({"error": exc.text}, status=exc.status)
-    if isinstance(exc, NotMember | ChatNotFound):  # the same: ids of chats of others are not disclosed
+    if isinstance(exc, NotMember | ChatDoesNotExist):  # the same: ids of chats of others are not disclosed
         return JsonResponse({"error": gettext("You are not a member of this chat.")}, status=403)
     if isinstance(exc, TypeError | ValueError):
         return JsonResponse({"error": str(exc)}, status=400)

@@ -18,6 +18,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Call
 from django_redis_components.core.rates import MAX_COUNT, ParsedRate
 from django_redis_components.ratelimits.scripts import (
@@ -187,9 +188,6 @@ def algorithm_by_name(name: Any) -> Algorithm:
     """Return the algorithm with this name.
 
     Raises:
-        ValueError: no algorithm has this name.
+        TypeError, ValueError: no algorithm has this name.
     """
-    found = ALGORITHMS.get(name) if isinstance(name, str) else None
-    if found is None:
-        raise ValueError(f"algorithm={name!r}: expected one of {', '.join(map(repr, ALGORITHMS))}.")
-    return found
+    return ALGORITHMS[check_choice(name, "algorithm", ALGORITHMS)]

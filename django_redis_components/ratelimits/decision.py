@@ -11,34 +11,34 @@ from django_redis_components.ratelimits.algorithms import RateState
 
 @dataclasses.dataclass(slots=True)  # not frozen: that takes four times as long, once per hit
 class Decision:
-    """Whether a hit is allowed. Its truth value is `allowed`: ``if limit.hit(key): …``.
+    """Whether a hit is allowed. Its truth value is `is_allowed`: ``if limit.hit(key): …``.
 
     If a limit has several rates, `limit`, `remaining` and `reset_after` belong to the rate with the fewest hits left;
     after a denial, to the rate with the longest `retry_after`.
 
     Attributes:
-        allowed: whether the hit is allowed.
+        is_allowed: whether the hit is allowed.
         limit: the hits that the rate allows per period.
         remaining: the hits left in the rate.
         retry_after: seconds until this hit would be allowed; 0.0 if it was.
         reset_after: seconds until the rate's full limit is available.
-        blocked: True if the penalty denied the hit, regardless of the rates.
-        checked: False if Redis did not answer and `on_error` decided: with "open" by the hits of this process.
+        is_blocked: True if the penalty denied the hit, regardless of the rates.
+        is_checked: False if Redis did not answer and `on_error` decided: with "open" by the hits of this process.
         states: the state of each rate when the server, or this process, decided; empty if blocked or if `on_error`
             denied the hit.
     """
 
-    allowed: bool
+    is_allowed: bool
     limit: int
     remaining: int
     retry_after: float
     reset_after: float
-    blocked: bool = False
-    checked: bool = True
+    is_blocked: bool = False
+    is_checked: bool = True
     states: tuple[RateState, ...] = dataclasses.field(default=(), repr=False)
 
     def __bool__(self) -> bool:
-        return self.allowed
+        return self.is_allowed
 
 
 def allowed(states: tuple[RateState, ...]) -> Decision:
@@ -65,12 +65,12 @@ def denied(states: tuple[RateState, ...]) -> Decision:
 def blocked(rates: Sequence[ParsedRate], left_us: int) -> Decision:
     """Return the decision for a hit during a block."""
     left_s = left_us / 1_000_000
-    return Decision(False, rates[0].limit, 0, left_s, left_s, blocked=True)
+    return Decision(False, rates[0].limit, 0, left_s, left_s, is_blocked=True)
 
 
 def unchecked(rates: Sequence[ParsedRate], retry_after_s: float) -> Decision:
     """Return the denial of a hit that Redis did not check."""
-    return Decision(False, rates[0].limit, 0, retry_after_s, retry_after_s, checked=False)
+    return Decision(False, rates[0].limit, 0, retry_after_s, retry_after_s, is_checked=False)
 
 
 def _headroom(state: RateState) -> tuple[int, float]:

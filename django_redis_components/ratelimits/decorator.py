@@ -130,7 +130,7 @@ class _LimitedFunction:
         request = _request_of(args, kwargs)
         key = request_key(self._kind, self._require(request)) if self._kind else self._key(args, kwargs)
         decision = self._limit.hit(key, self._cost, request=django_request(request))
-        if not decision.allowed:
+        if not decision.is_allowed:
             return self._deny(request, decision)
         return self._add_headers(request, self._func(*args, **kwargs), decision)
 
@@ -138,7 +138,7 @@ class _LimitedFunction:
         request = _request_of(args, kwargs)
         key = await arequest_key(self._kind, self._require(request)) if self._kind else self._key(args, kwargs)
         decision = await self._limit.ahit(key, self._cost, request=django_request(request))
-        if not decision.allowed:
+        if not decision.is_allowed:
             return self._deny(request, decision)
         return self._add_headers(request, await self._func(*args, **kwargs), decision)
 

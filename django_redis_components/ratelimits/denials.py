@@ -52,7 +52,7 @@ class DenialCache:
             decision.remaining,
             left_s,
             max(left_s, reset_s),
-            decision.blocked,
+            decision.is_blocked,
             True,
             decision.states,
         )

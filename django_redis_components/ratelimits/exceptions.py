@@ -27,7 +27,7 @@ class RateLimited(RateLimitError):
     """
 
     def __init__(self, name: str, decision: Decision) -> None:
-        is_counted = decision.checked or decision.states  # by the server, or by this process
+        is_counted = decision.is_checked or decision.states  # by the server, or by this process
         why = "is exceeded" if is_counted else "cannot be checked, as Redis does not answer"
         wait_s = decision.retry_after
         wait = f"{wait_s:.0f}" if wait_s >= 100 else f"{wait_s:.3g}"

@@ -60,9 +60,9 @@ class HitTally:
 
     def record(self, key: str | bytes | int, decision: Decision) -> None:
         """Count a hit."""
-        if decision.allowed and decision.checked:
+        if decision.is_allowed and decision.is_checked:
             self._steps[0]()
-        elif decision.checked:
+        elif decision.is_checked:
             self._steps[1]()
             self._count_key(key)
         else:

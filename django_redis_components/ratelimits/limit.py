@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from django_redis_components.core import conf
+from django_redis_components.core.catalog import entries_flow, objects
 from django_redis_components.core.client.connections import (
     AsyncClient,
     SyncClient,
@@ -13,7 +16,7 @@ from django_redis_components.core.client.connections import (
     client,
     client_with_timeout,
 )
-from django_redis_components.core.instances import Instances
+from django_redis_components.core.component import Component
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.units import Seconds
@@ -26,14 +29,13 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 
-class RateLimit:
+class RateLimit(Component):
     """Allow a number of hits in a period for each key: a visitor, a customer, an address.
 
     One script decides on the server's clock, for all rates together. A denied hit counts in no rate. A hit is repeated
     after a lost reply and counted once: the server recognizes it by its id.
 
-    Each method has an asyncio twin with an ``a`` before its name; the twin of `wait` is `await_`. Threads and tasks may
-    share an object.
+    Each method has an asyncio twin with an ``a`` before its name. Threads and tasks may share an object.
 
     Args:
         name: 1 to 200 bytes, without control characters and braces. Limits of one name, algorithm and rate share
@@ -54,6 +56,10 @@ class RateLimit:
         TypeError, ValueError: an argument is not accepted.
     """
 
+    component = "ratelimits"
+    name_label = "rate limit name"
+    catalog_kind = "RateLimit"
+
     def __init__(
         self,
         name: str,
@@ -64,16 +70,11 @@ class RateLimit:
         deny_cache: bool = True,
         using: str = "default",
     ) -> None:
-        self.name = name
-        self.using = using
+        super().__init__(name, using=using)
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
         #: Counts the hits for the dashboard, from the first one.
         self._tally: HitTally | None = None
         self._tallies: object = None
-        _limits.add(self)
-
-    def __repr__(self) -> str:
-        return f"<RateLimit {self.name!r} of {', '.join(map(str, self.rates))}>"
 
     @property
     def rates(self) -> tuple[ParsedRate, ...]:
@@ -85,68 +86,60 @@ class RateLimit:
         """The configuration, as text and numbers."""
         return self._limiter.policy()
 
-    def hit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
-        """Count a hit if all rates allow it.
+    def hit(
+        self, key: LimitKey, cost: int = 1, *, timeout: Seconds = 0, request: HttpRequest | None = None
+    ) -> Decision:
+        """Count a hit if all rates allow it; with a timeout, as soon as they do.
+
+        Waiting hits are not queued: any of several may be next. Their denials do not count towards a penalty.
 
         Args:
             key: identifies the caller: any text, bytes, or an integer. It is hashed.
             cost: how much the hit uses; at most the lowest limit.
+            timeout: maximum seconds to wait. If that is too short, the denial is returned at once.
             request: passed to receivers of `rate_limited`.
 
         Raises:
-            TypeError, ValueError: the key or cost is not accepted.
+            TypeError, ValueError: the key, the cost or the timeout is not accepted.
         """
+        if self._use is None or self._use.due_at <= monotonic():
+            self._record_use()
         settings = conf.settings().ratelimits
-        decision = run(self._client(settings.timeout_s), self._limiter.hit(key, cost))
+        decision = run(self._client(settings.timeout_s), self._limiter.hit(key, cost, timeout))
         if settings.count_hits:
             self._count(key, decision)
-        if not decision.allowed:
+        if not decision.is_allowed:
             signals.send(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
-    async def ahit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
+    async def ahit(
+        self,
+        key: LimitKey,
+        cost: int = 1,
+        *,
+        timeout: Seconds = 0,  # noqa: ASYNC109 - the twin of hit()
+        request: HttpRequest | None = None,
+    ) -> Decision:
         """See `hit`."""
+        if self._use is None or self._use.due_at <= monotonic():
+            self._record_use()
         settings = conf.settings().ratelimits
-        decision = await arun(self._aclient(settings.timeout_s), self._limiter.hit(key, cost))
+        decision = await arun(self._aclient(settings.timeout_s), self._limiter.hit(key, cost, timeout))
         if settings.count_hits:
             self._count(key, decision)
-        if not decision.allowed:
+        if not decision.is_allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
     def peek(self, key: LimitKey, cost: int = 1) -> Decision:
         """Return what `hit` would return now. Neither a hit nor a denial is counted."""
+        self._record_use()
         return run(self._client(conf.settings().ratelimits.timeout_s), self._limiter.peek(key, cost))
 
     async def apeek(self, key: LimitKey, cost: int = 1) -> Decision:
         """See `peek`."""
+        self._record_use()
         return await arun(self._aclient(conf.settings().ratelimits.timeout_s), self._limiter.peek(key, cost))
-
-    def wait(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:
-        """Count a hit as soon as it is allowed.
-
-        Waiters are not queued: any of several may be next. Denials do not count towards a penalty.
-
-        Args:
-            timeout: maximum seconds to wait. If that is too short, the denial is returned at once.
-        """
-        settings = conf.settings().ratelimits
-        decision = run(self._client(settings.timeout_s), self._limiter.wait(key, timeout, cost))
-        if settings.count_hits:
-            self._count(key, decision)
-        if not decision.allowed:
-            signals.send(RateLimit, limit=self, key=key, decision=decision, request=None)
-        return decision
-
-    async def await_(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
-        """See `wait`. The name ``await`` is a keyword."""
-        settings = conf.settings().ratelimits
-        decision = await arun(self._aclient(settings.timeout_s), self._limiter.wait(key, timeout, cost))
-        if settings.count_hits:
-            self._count(key, decision)
-        if not decision.allowed:
-            await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=None)
-        return decision
 
     def refund(self, key: LimitKey, cost: int = 1) -> None:
         """Refund a hit; never more than was used.
@@ -156,11 +149,11 @@ class RateLimit:
         Raises:
             redis.exceptions.RedisError: the server does not answer.
         """
-        run(client(self.using), self._limiter.refund(key, cost))
+        self._run(self._limiter.refund(key, cost))
 
     async def arefund(self, key: LimitKey, cost: int = 1) -> None:
         """See `refund`."""
-        await arun(aclient(self.using), self._limiter.refund(key, cost))
+        await self._arun(self._limiter.refund(key, cost))
 
     def reset(self, key: LimitKey) -> None:
         """Delete all counts and the block of a key.
@@ -168,11 +161,11 @@ class RateLimit:
         Raises:
             redis.exceptions.RedisError: the server does not answer. The call may be repeated.
         """
-        run(client(self.using), self._limiter.reset(key))
+        self._run(self._limiter.reset(key))
 
     async def areset(self, key: LimitKey) -> None:
         """See `reset`."""
-        await arun(aclient(self.using), self._limiter.reset(key))
+        await self._arun(self._limiter.reset(key))
 
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""
@@ -194,6 +187,18 @@ class RateLimit:
             return aclient(self.using)
         return aclient_with_timeout(self.using, timeout_s)
 
+    def _catalog_id(self) -> str:
+        return self.policy.id  # limits of one name may have other rates
+
+    def _catalog_options(self) -> dict[str, Any]:
+        policy = self.policy
+        return {
+            "rates": [(rate.limit, rate.period_us / 1_000_000) for rate in self.rates],
+            "algorithm": policy.algorithm,
+            "penalty": policy.penalty,
+            "on_error": policy.on_error,
+        }
+
 
 def read_flow(limit: RateLimit, key: LimitKey) -> Flow[Decision]:
     """Return the flow of a `peek` that always asks the server and raises its errors."""
@@ -210,11 +215,12 @@ def check_cost(limit: RateLimit, cost: int) -> None:
     limit._limiter.check_cost(cost)
 
 
-#: The limits of this process.
-_limits: Instances[RateLimit] = Instances()
-
-
-def registered_limits() -> dict[str, RateLimit]:
-    """Return the limits of this process by the id of their policy, ordered by name; one for each policy."""
-    found = {limit.policy.id: limit for limit in _limits.all()}
+def limits_flow() -> Flow[dict[str, RateLimit]]:
+    """Return the flow that reads the limits that the site has used, by the id of their policy, ordered by name."""
+    entries = yield from entries_flow(RateLimit.catalog_kind)
+    found = {limit.policy.id: limit for limit in objects(entries, _from_catalog)}
     return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
+
+
+def _from_catalog(name: str, *, rates: Sequence[RateLike], **options: Any) -> RateLimit:
+    return RateLimit(name, *rates, **options)

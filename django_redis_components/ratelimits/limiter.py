@@ -11,7 +11,7 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_choice, check_flag, check_int
 from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -30,7 +30,7 @@ ON_ERROR = ("open", "closed")
 MAX_RATES = 8
 #: Maximum denials of a penalty: the server stores the time and the id of each, about 20 bytes.
 MAX_DENIALS = 10_000
-#: Random seconds added to each pause of `wait`, so that waiters do not retry at the same moment.
+#: Random seconds added to each pause of a waiting hit, so that waiters do not retry at the same moment.
 WAIT_JITTER_S = (0.001, 0.005)
 #: Seconds that a hit waits for a migrating Cluster slot before `on_error` decides: an HTTP request is waiting for it.
 SLOT_MIGRATION_WAIT_S = 2.0
@@ -95,9 +95,7 @@ class Limiter:
         self.rates = tuple(parse_rate(rate) for rate in rates)
         self._max_cost = self._check_rates(rates)
         self._denials, self._block_us = _parse_penalty(penalty)
-        if on_error not in ON_ERROR:
-            raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
-        self.fails_open = on_error == "open"
+        self.fails_open = check_choice(on_error, "on_error", ON_ERROR) == "open"
         self._deny_cache = check_flag(deny_cache, "deny_cache")
         self._using = using
         self._breaker_name = _breaker_name(using, self.fails_open)
@@ -105,12 +103,14 @@ class Limiter:
         self._signature = f"{using}{''.join(self._key_suffixes)}:{self._denials}/{self._block_us}"
         self._cost_1_requests = {denials: self._hit_request(1, denials) for denials in (self._denials, -self._denials)}
 
-    def hit(self, key: LimitKey, cost: int, hit_id: bytes | None = None) -> Flow[Decision]:
-        """Count a hit if all rates allow it.
+    def hit(self, key: LimitKey, cost: int, timeout: Seconds = 0, *, hit_id: bytes | None = None) -> Flow[Decision]:
+        """Count a hit if all rates allow it within the timeout.
 
         Args:
             hit_id: 8 bytes that identify a repeated hit; None generates them.
         """
+        if timeout != 0 and (wait_s := to_seconds(timeout, "timeout", zero=True)):
+            return self._wait(self._base_key(key), self.check_cost(cost), time.monotonic() + wait_s)
         return self._decide(self._base_key(key), self.check_cost(cost), hit_id, self._denials)
 
     def peek(self, key: LimitKey, cost: int) -> Flow[Decision]:
@@ -137,16 +137,6 @@ class Limiter:
             on_error="open" if self.fails_open else "closed",
             using=self._using,
         )
-
-    def wait(self, key: LimitKey, timeout: Seconds, cost: int) -> Flow[Decision]:
-        """Count a hit as soon as it is allowed; return the denial at once if the timeout is too short for that."""
-        deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
-        base_key = self._base_key(key)
-        while True:
-            decision = yield from self._decide(base_key, self.check_cost(cost), None, -self._denials)
-            if decision.allowed or time.monotonic() + decision.retry_after > deadline:
-                return decision
-            yield Sleep(decision.retry_after + random.uniform(*WAIT_JITTER_S))
 
     def refund(self, key: LimitKey, cost: int) -> Flow[None]:
         """Refund a hit."""
@@ -181,6 +171,14 @@ class Limiter:
         why = f"; more than the limit of {self._max_cost} is never allowed" if kind is ValueError and cost > 1 else ""
         raise kind(f"cost={cost!r}: expected an integer from 1 to {self._max_cost}{why}.")
 
+    def _wait(self, base_key: str, cost: int, deadline: float) -> Flow[Decision]:
+        """Count a hit as soon as it is allowed; return the denial at once if that is after the deadline."""
+        while True:
+            decision = yield from self._decide(base_key, cost, None, -self._denials)
+            if decision.is_allowed or time.monotonic() + decision.retry_after > deadline:
+                return decision
+            yield Sleep(decision.retry_after + random.uniform(*WAIT_JITTER_S))
+
     def _decide(self, base_key: str, cost: int, hit_id: bytes | None, denials: int) -> Flow[Decision]:
         """Decide on a hit with this id. None generates one, but only if a request is sent."""
         if self._deny_cache:
@@ -206,7 +204,7 @@ class Limiter:
         breaker.record_success()
         decision = self._parse(reply, cost)
         # The server counts the denials that lead to a block, so those are not cached.
-        if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
+        if not decision.is_allowed and self._deny_cache and (decision.is_blocked or not self._denials):
             DENIALS.store(base_key, (self._signature, cost), decision, requested_at, epoch)
         return decision
 
@@ -265,9 +263,5 @@ def _parse_penalty(penalty: Any) -> tuple[int, int]:
     if not isinstance(penalty, tuple | list) or len(penalty) != 2:
         raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), such as (20, 600), or None.")
     denials, seconds = penalty
-    expected = f"penalty[0]={denials!r}: expected an integer of denials from 1 to {MAX_DENIALS}."
-    if not isinstance(denials, int) or isinstance(denials, bool):
-        raise TypeError(expected)
-    if not 1 <= denials <= MAX_DENIALS:
-        raise ValueError(expected)
+    check_int(denials, "penalty[0]", 1, MAX_DENIALS)
     return denials, max(1, round(to_seconds(seconds, "penalty[1]") * 1_000_000))

@@ -141,7 +141,7 @@ class LocalCounts:
             while self.bytes > MAX_BYTES:
                 self._remove(next(iter(self._counts)))
         found = decisions.allowed(tuple(states)) if is_allowed else decisions.denied(tuple(states))
-        found.checked = False
+        found.is_checked = False
         return found
 
     def remove(self, rate_keys: Sequence[str]) -> None:

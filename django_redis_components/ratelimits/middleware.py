@@ -45,14 +45,14 @@ class RateLimitMiddleware:
         if limit is None:
             return self._next(request)
         decision = limit.hit(request_key(conf.settings().ratelimits.key, request), request=request)
-        return _respond(limit, decision, None if not decision.allowed else self._next(request))
+        return _respond(limit, decision, None if not decision.is_allowed else self._next(request))
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
         limit = _limit_for(request)
         if limit is None:
             return await self._anext(request)
         decision = await limit.ahit(await arequest_key(conf.settings().ratelimits.key, request), request=request)
-        return _respond(limit, decision, None if not decision.allowed else await self._anext(request))
+        return _respond(limit, decision, None if not decision.is_allowed else await self._anext(request))
 
     def _next(self, request: HttpRequest) -> HttpResponseBase:
         with working_for(request):

@@ -37,16 +37,16 @@ def too_many_requests(decision: Decision) -> HttpResponse:
 def add_rate_limit_headers(response: HttpResponseBase, rates: Sequence[ParsedRate], decision: Decision) -> None:
     """Add the RateLimit fields, and Retry-After to a denial. Fields of other limits are kept."""
     add_fields(response.headers, rates, decision)
-    if not decision.allowed:
+    if not decision.is_allowed:
         response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
 
 
 def add_fields(headers: Any, rates: Sequence[ParsedRate], decision: Decision) -> None:
     """Add the RateLimit fields to a mapping of header fields."""
     _add(headers, "RateLimit-Policy", [f'"{rate}";q={rate.limit};w={_window_s(rate)}' for rate in rates])
-    if decision.blocked:
+    if decision.is_blocked:
         _add(headers, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
-    elif decision.checked:
+    elif decision.is_checked:
         _add(headers, "RateLimit", [_service_limit(state, _age(decision)) for state in decision.states])
 
 
@@ -62,7 +62,7 @@ def _service_limit(state: RateState, age_s: float) -> str:
 
 def _age(decision: Decision) -> float:
     """Return the seconds since the server decided: a cached denial has the states of that time."""
-    if decision.allowed:
+    if decision.is_allowed:
         return 0.0
     return max(state.retry_after for state in decision.states) - decision.retry_after
 

@@ -129,11 +129,16 @@ def fields(
     made: tuple[str, ...] = ()
     for limit in limits:
         if limit is not None:
-            key = limit.group or name
+            key = _escaped(limit.group or name)
             if limit.key is not None:
                 key += f":{_of_call(limit, name, func, args, kwargs)}"
             made += (limit.field, f"{limit.numbers()}/{key}")
     return made
+
+
+def _escaped(name: str) -> str:
+    """Return a name without colons: group "a" with the key "b:c" is another limit than group "a:b" with the key "c"."""
+    return name.replace("%", "%25").replace(":", "%3A") if ":" in name or "%" in name else name
 
 
 def _of_call(

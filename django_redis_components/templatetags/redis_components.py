@@ -120,7 +120,7 @@ def page_visitors(
     """The unique visitors of a page, estimated: ``{% page_visitors %}``. See `page_views`.
 
     Of several days it may be the sum of daily visitors, which the page should say: with
-    ``{% page_visitors days=7 as visitors %}`` test ``visitors.exact_range`` (see `Estimate`).
+    ``{% page_visitors days=7 as visitors %}`` test ``visitors.is_unique`` (see `Estimate`).
     """
     from django_redis_components.analytics.page_counts import visitors_of
 

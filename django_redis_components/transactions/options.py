@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core import keys as own_keys
+from django_redis_components.core.arguments import check_callable, check_int
 from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.core.decorators import function_name, is_async
 from django_redis_components.core.units import Seconds, to_seconds
@@ -65,13 +66,12 @@ def parse_options(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    if not callable(func):
-        raise TypeError(f"func={func!r}: expected a callable that takes the pipe.")
+    check_callable(func, "func", "a callable that takes the pipe")
     if not keys:
         raise ValueError("no keys: expected at least one key to watch.")
-    _check_count(max_attempts, "max_attempts", 1)
+    check_int(max_attempts, "max_attempts", 1)
     if lock_after is not None:
-        _check_count(lock_after, "lock_after", 0)
+        check_int(lock_after, "lock_after", 0)
     watched = tuple(_key(each) for each in keys)
     return UpdateOptions(watched, max_attempts, to_seconds(timeout, "timeout"), lock_after, using)
 
@@ -84,13 +84,6 @@ def refuse_coroutine(func: Callable[..., Any]) -> None:
     """
     if is_async(func):
         raise TypeError(f"{function_name(func)}() is a coroutine function: use aatomic_update().")
-
-
-def _check_count(value: object, name: str, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected an integer of at least {minimum}.")
-    if value < minimum:
-        raise ValueError(f"{name}={value!r}: expected an integer of at least {minimum}.")
 
 
 def _key(key: object) -> str:

@@ -59,6 +59,13 @@ NAMES = {"dashboard.admin": ("register",)}
 _ATTRIBUTES = re.compile(r"^    (\w+(?:, \w+)*): ", re.M)
 
 
+#: Classes whose objects only the package makes: their constructors are not public.
+MADE_BY_THE_PACKAGE = {"FileConsumer", "FlowResult", "RemoteFile", "Subscription", "TaskResult", "UserSet"}
+
+#: What each class of a component states about itself, for `core.component`.
+COMPONENT_ATTRIBUTES = {"catalog_kind", "component", "name_label"}
+
+
 def render() -> str:
     """The page as Markdown."""
     return "\n".join(
@@ -150,7 +157,9 @@ def _tuple_fields(kind: Any) -> Iterator[str]:
 
 
 def _has_own_constructor(kind: type) -> bool:
-    """Whether the package, and not a framework that it extends, defines how an object is made."""
+    """Whether the package, and not a framework that it extends, defines how an object is made; and callers make it."""
+    if kind.__name__ in MADE_BY_THE_PACKAGE:
+        return False
     if dataclasses.is_dataclass(kind):
         return all(base.__module__.startswith(PACKAGE) or base in (object, Generic) for base in kind.__mro__)
     makers = (vars(base).get(name) for base in kind.__mro__ for name in ("__new__", "__init__"))
@@ -172,10 +181,10 @@ def _member_lines(kind: type, *, shown: set[str]) -> Iterator[str]:
                 yield f"    .{name}{_type_of(base, name)}"
                 shown = shown | {name}
     for name, member in members.items():
-        is_twin = name.startswith("a") and callable(members.get(name[1:]))
-        if is_twin or name in shown:
+        is_twin = name.startswith("a") and name[1:] in members and callable(getattr(kind, name[1:]))
+        if is_twin or name in shown or _only_refuses(member) or name in COMPONENT_ATTRIBUTES:
             continue
-        twin = f"  · a{name}" if callable(member) and f"a{name}" in members else ""
+        twin = f"  · a{name}" if callable(getattr(kind, name)) and f"a{name}" in members else ""
         yield f"    {_member(name, member)}{twin}"
 
 
@@ -196,6 +205,11 @@ def _annotations(kind: type) -> dict[str, Any]:
 def _type_of(kind: type, name: str) -> str:
     annotation = _annotations(kind).get(name)
     return f": {_Text.of(annotation)!r}" if annotation else ""
+
+
+def _only_refuses(member: Any) -> bool:
+    """Whether a method is there only to refuse what its base class does."""
+    return inspect.isfunction(member) and member.__annotations__.get("return") == "NoReturn"
 
 
 def _parameters(kind: type) -> set[str]:

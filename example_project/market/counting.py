@@ -32,7 +32,7 @@ SEEN_DAYS = 30
 TOP_SELLERS = 5
 
 #: Gold that sellers got, by user name.
-_sellers = Ranking("market sellers", windows=("month", "all"))
+_sellers = Ranking("market sellers", units=("month", "all"))
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def views_today(path: str) -> int:
 @_or_none
 def mark(event: str, user_id: int, at: datetime) -> int:
     """Mark that a member did something; return whether it is the first time on that day."""
-    return Events(event).mark(user_id, at)
+    return Events(event).mark(user_id, at=at)
 
 
 @_or_none

@@ -21,11 +21,11 @@ from redis.exceptions import RedisError
 
 from django_redis_components.messaging import (
     Chat,
+    ChatDoesNotExist,
     ChatExists,
-    ChatNotFound,
     Message,
     NotMember,
-    erase_user,
+    forget_user,
     unread_counts,
 )
 from example_project.market.models import Item, Member
@@ -90,7 +90,7 @@ def chat_id(item_id: int) -> str:
 def open_chat(item: Item) -> None:
     """Create the chat of a sold item, unless it exists. Its first message is the sale, which the buyer has seen."""
     with suppress(ChatExists):
-        chat = Chat.create(item.buyer_id, [item.seller_id], {"event": "sold"}, chat_id(item.pk))
+        chat = Chat.create(item.buyer_id, [item.seller_id], {"event": "sold"}, chat_id=chat_id(item.pk))
         chat.ack(item.buyer_id, 1)
 
 
@@ -98,7 +98,7 @@ def is_member(item_id: int, user: Member) -> bool:
     """Return whether the user is a member of the chat of a sale; False while Redis is unavailable."""
     try:
         _chat(item_id).unread(user.pk)
-    except (ChatNotFound, NotMember, RedisError):
+    except (ChatDoesNotExist, NotMember, RedisError):
         return False
     return True
 
@@ -118,11 +118,11 @@ def read(item_id: int, user: Member) -> tuple[list[ChatLine], int]:
     """Return the newest messages and all unread ones, in order, and the revision. Mark the messages as read.
 
     Raises:
-        ChatNotFound: the chat does not exist, or all members have left.
+        ChatDoesNotExist: the chat does not exist, or all members have left.
         NotMember: the user is not a member.
     """
     chat = _chat(item_id)
-    state = chat.state(user.pk)
+    state = chat.info(user.pk)
     after = min(state.last_seen, max(0, state.last_id - SHOWN))
     messages = chat.fetch(user.pk, after=after, limit=SHOWN_AT_MOST)
     if messages:
@@ -158,7 +158,7 @@ def add_member(item_id: int, user: Member, member: Member) -> bool:
         return False
     chat = _chat(item_id)
     chat.join(member.pk, history=SHOWN)
-    chat.ack(member.pk, chat.state(user.pk).last_id)
+    chat.ack(member.pk, chat.info(user.pk).last_id)
     chat.send(user.pk, {"event": "added", "member": str(member.pk)})
     return True
 
@@ -177,7 +177,7 @@ def delete_with_item(instance: Item, **_kwargs: object) -> None:
 
 def erase_member(instance: Member, **_kwargs: object) -> None:
     """Erase the messages and memberships of a member who was deleted."""
-    transaction.on_commit(partial(erase_user, instance.pk), robust=True)
+    transaction.on_commit(partial(forget_user, instance.pk), robust=True)
 
 
 def summaries(user: Member) -> list[ChatSummary]:
@@ -211,8 +211,8 @@ def _chat(item_id: int) -> Chat:
 def _last_message(item_id: int, user: Member) -> Message | None:
     chat = _chat(item_id)
     try:
-        messages = chat.fetch(user.pk, after=max(0, chat.state(user.pk).last_id - 1), limit=1)
-    except (ChatNotFound, NotMember):  # the user left meanwhile
+        messages = chat.fetch(user.pk, after=max(0, chat.info(user.pk).last_id - 1), limit=1)
+    except (ChatDoesNotExist, NotMember):  # the user left meanwhile
         return None
     return messages[0] if messages else None
 

@@ -18,7 +18,7 @@ def days_from(start: date, count: int) -> list[date]:
 def sign_in_on(days: list[date], user_id: int = 7, name: str = "site") -> SignIns:
     sign_ins = SignIns(name)
     for day in days:
-        sign_ins.sign_in(user_id, day)
+        sign_ins.sign_in(user_id, at=day)
     return sign_ins
 
 

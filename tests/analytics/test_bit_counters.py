@@ -55,7 +55,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
 def test_overflow_does_what_was_declared(
     redis_server: Store, signed: bool, overflow: Any, by: int, value: int | None, stored: int
 ) -> None:
-    counters = BitCounters("c", 4, signed=signed, overflow=overflow)
+    counters = BitCounters("c", bits=4, signed=signed, overflow=overflow)
     counters.set(3, 4 if signed else 12)
 
     assert counters.incr(3, by) == value
@@ -73,7 +73,7 @@ def test_any_changes_equal_a_model(
     redis_server: Store, bits: int, signed: bool, overflow: Any, changes: list[tuple[int, int]]
 ) -> None:
     redis_server.raw.unlink(*(redis_server.keys() or [b"none"]))
-    counters, model = BitCounters("c", bits, signed=signed, overflow=overflow), dict.fromkeys(range(10), 0)
+    counters, model = BitCounters("c", bits=bits, signed=signed, overflow=overflow), dict.fromkeys(range(10), 0)
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
     for index, by in changes:
@@ -113,12 +113,15 @@ def test_addition_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> 
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (lambda: BitCounters("a", 64), "bits=64: expected 1 to 63."),
-        (lambda: BitCounters("a", 65, signed=True), "bits=65: expected 1 to 64."),
-        (lambda: BitCounters("a", overflow="x"), "overflow='x': expected 'wrap', 'sat' or 'fail'."),
+        (lambda: BitCounters("a", bits=64), "bits=64: expected an integer from 1 to 63."),
+        (lambda: BitCounters("a", bits=65, signed=True), "bits=65: expected an integer from 1 to 64."),
+        (lambda: BitCounters("a", overflow="x"), "overflow='x': expected one of 'wrap', 'sat', 'fail'."),
         (lambda: BitCounters("a").incr(2**32), f"index={2**32}: expected an integer from 0 to 134217727 (64 MiB)."),
         (lambda: BitCounters("a").incr(-1), "index=-1: expected an integer from 0 to 134217727 (64 MiB)."),
-        (lambda: BitCounters("a").incr(1, 2**63), f"by={2**63}: expected an integer of 64 bits."),
+        (
+            lambda: BitCounters("a").incr(1, 2**63),
+            f"by={2**63}: expected an integer from -9223372036854775808 to 9223372036854775807.",
+        ),
         (lambda: BitCounters("a").set(1, 16), "value=16: expected an integer from 0 to 15."),
         (lambda: BitCounters("a").get_many(range(1_001)), "1001 counters: at most 1000 in one call."),
     ],

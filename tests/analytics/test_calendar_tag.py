@@ -35,8 +35,8 @@ def signed_on(year: int, *days: date) -> list[bool]:
 def test_days_of_the_user_are_shown(store: Store) -> None:
     sign_ins = SignIns("check-in")
     for day in (date(2025, 2, 3), date(2025, 2, 4), date(2025, 12, 31), date(2024, 12, 31)):
-        sign_ins.sign_in(7, day)
-    sign_ins.sign_in(8, date(2025, 5, 5))
+        sign_ins.sign_in(7, at=day)
+    sign_ins.sign_in(8, at=date(2025, 5, 5))
 
     html = render('{% sign_in_calendar user signins="check-in" year=2025 %}', user=7)
 
@@ -87,7 +87,7 @@ def test_days_of_an_async_view_are_not_read_again(settings: Any) -> None:
 
 @pytest.mark.contract
 def test_year_equals_its_async_twin(store: Store) -> None:
-    SignIns("site").sign_in(7, date(2024, 12, 31))
+    SignIns("site").sign_in(7, at=date(2024, 12, 31))
 
     found = run_async(lambda: SignIns("site").ayear(7, 2024))
 

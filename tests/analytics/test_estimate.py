@@ -22,19 +22,19 @@ def test_estimate_has_its_error() -> None:
     estimate = Estimate(1234)
 
     assert estimate.error == 0.0081
-    assert estimate.exact_range is True
-    assert Estimate(5, exact_range=False).exact_range is False
+    assert estimate.is_unique is True
+    assert Estimate(5, is_unique=False).is_unique is False
 
 
 def test_str_of_an_estimate_is_the_number_and_repr_has_the_error() -> None:
-    estimate = Estimate(1234, exact_range=False)
+    estimate = Estimate(1234, is_unique=False)
 
     assert f"{estimate} {estimate:,}" == "1234 1,234"
     assert Engine().from_string("{{ n }}").render(Context({"n": estimate}, use_l10n=False)) == "1234"
-    assert repr(estimate) == "Estimate(1234, error=0.0081, exact_range=False)"
+    assert repr(estimate) == "Estimate(1234, error=0.0081, is_unique=False)"
 
 
 def test_copy_of_an_estimate_keeps_its_attributes() -> None:
-    twin = copy.copy(Estimate(7, error=0.5, exact_range=False))
+    twin = copy.copy(Estimate(7, error=0.5, is_unique=False))
 
-    assert (twin, twin.error, twin.exact_range) == (7, 0.5, False)
+    assert (twin, twin.error, twin.is_unique) == (7, 0.5, False)

@@ -23,28 +23,28 @@ def test_ids_of_any_kind_sign_in(store: Store) -> None:
     sign_ins = SignIns("site", mapped=True)
 
     for user in (ANNA, 2**40, "bert@example.org"):
-        assert sign_ins.sign_in(user, DAY)
-        assert not sign_ins.sign_in(user, DAY)
+        assert sign_ins.sign_in(user, at=DAY)
+        assert not sign_ins.sign_in(user, at=DAY)
 
-    assert sign_ins.total(DAY) == 3
+    assert sign_ins.total(at=DAY) == 3
     assert store.raw.strlen(f"{base(store)}:d:{DAY:%Y%m%d}") == 1
-    assert (sign_ins.streak(ANNA, DAY), sign_ins.count(2**40), sign_ins.first("bert@example.org")) == (1, 1, DAY)
-    assert sign_ins.signed_in(str(ANNA), DAY), "a UUID and its text are the same id"
+    assert (sign_ins.streak(ANNA, at=DAY), sign_ins.count(2**40), sign_ins.first("bert@example.org")) == (1, 1, DAY)
+    assert sign_ins.signed_in(str(ANNA), at=DAY), "a UUID and its text are the same id"
     assert sign_ins.forget(2**40)
-    assert (sign_ins.total(DAY), sign_ins.signed_in(2**40, DAY)) == (2, False)
-    assert run_async(lambda: sign_ins.asign_in(2**40, DAY))
-    assert sign_ins.total(DAY) == 3
+    assert (sign_ins.total(at=DAY), sign_ins.signed_in(2**40, at=DAY)) == (2, False)
+    assert run_async(lambda: sign_ins.asign_in(2**40, at=DAY))
+    assert sign_ins.total(at=DAY) == 3
 
 
 def test_large_id_is_refused_without_mapping_and_allocates_nothing(redis_server: Store) -> None:
     sign_ins = SignIns("site")
 
-    for call in (sign_ins.sign_in, sign_ins.signed_in, sign_ins.make_up, sign_ins.undo):
-        options: dict[str, Any] = {"by": "x"} if call in (sign_ins.make_up, sign_ins.undo) else {}
+    for call in (sign_ins.sign_in, sign_ins.signed_in, sign_ins.backfill, sign_ins.remove):
+        options: dict[str, Any] = {"by": "x"} if call in (sign_ins.backfill, sign_ins.remove) else {}
         with pytest.raises(
             ValueError, match=r"^user_id=1099511627776: expected 0 to 10000000\. .* need mapped=True\.$"
         ):
-            call(2**40, DAY, **options)
+            call(2**40, at=DAY, **options)
 
     assert redis_server.keys() == []
 
@@ -52,9 +52,9 @@ def test_large_id_is_refused_without_mapping_and_allocates_nothing(redis_server:
 def test_events_of_the_same_name_use_the_same_numbers(redis_server: Store) -> None:
     paid, sign_ins = Events("paid", site="site", mapped=True), SignIns("site", mapped=True)
 
-    paid.mark("anna", DAY)
-    sign_ins.sign_in("bert", DAY)
-    paid.mark("bert", DAY)
+    paid.mark("anna", at=DAY)
+    sign_ins.sign_in("bert", at=DAY)
+    paid.mark("bert", at=DAY)
 
     ids = redis_server.raw.hgetall(f"{redis_server.prefix}:analytics:{{site}}:ids")
     assert ids == {b"": b"2", b"anna": b"0", b"bert": b"1"}
@@ -62,18 +62,18 @@ def test_events_of_the_same_name_use_the_same_numbers(redis_server: Store) -> No
 
 
 def test_concurrent_sign_ins_give_each_id_one_number(redis_server: Store) -> None:
-    results = run_together(4, lambda _: [SignIns("site", mapped=True).sign_in(f"user {n}", DAY) for n in range(50)])
+    results = run_together(4, lambda _: [SignIns("site", mapped=True).sign_in(f"user {n}", at=DAY) for n in range(50)])
 
     assert [sum(each) for each in zip(*results, strict=True)] == [1] * 50
-    assert SignIns("site").total(DAY) == 50
+    assert SignIns("site").total(at=DAY) == 50
     assert redis_server.raw.hlen(f"{redis_server.prefix}:analytics:{{site}}:ids") == 51
 
 
 def test_lost_reply_of_a_new_id_gives_it_one_number(proxy: Proxy, redis_server: Store) -> None:
-    SignIns("site", mapped=True).sign_in("first", DAY)
+    SignIns("site", mapped=True).sign_in("first", at=DAY)
     proxy.drop_next_reply(after=b"si:u:second", times=2)
 
-    assert SignIns("site", mapped=True, using="proxied").sign_in("second", DAY) is True
+    assert SignIns("site", mapped=True, using="proxied").sign_in("second", at=DAY) is True
 
     assert proxy.dropped == 2
     assert redis_server.raw.hget(f"{redis_server.prefix}:analytics:{{site}}:ids", "") == b"2"
@@ -83,26 +83,26 @@ def test_lost_reply_of_a_new_id_gives_it_one_number(proxy: Proxy, redis_server: 
 def test_number_of_a_forgotten_id_is_not_used_again(store: Store) -> None:
     sign_ins, ids = SignIns("site", mapped=True), f"{store.prefix}:analytics:{{site}}:ids"
     for user in ("anna", "bert"):
-        sign_ins.sign_in(user, DAY)
+        sign_ins.sign_in(user, at=DAY)
 
     assert sign_ins.forget("bert")
-    assert forget_number("site", "bert") is True
-    assert run_async(lambda: aforget_number("site", "bert")) is False
-    sign_ins.sign_in("carl", DAY)
+    assert forget_number("bert", site="site") == 1
+    assert run_async(lambda: aforget_number("bert", site="site")) == 0
+    sign_ins.sign_in("carl", at=DAY)
 
     assert store.raw.hget(ids, "carl") == b"2"
     assert not store.raw.hexists(ids, "bert")
-    assert sign_ins.total(DAY) == 2
+    assert sign_ins.total(at=DAY) == 2
 
 
 def test_forget_of_an_id_without_number_removes_its_days(redis_server: Store) -> None:
     sign_ins = SignIns("site", mapped=True)
-    sign_ins.sign_in("anna", DAY)
-    forget_number("site", "anna")
+    sign_ins.sign_in("anna", at=DAY)
+    forget_number("anna", site="site")
 
-    assert sign_ins.undo("anna", DAY, by="test") is True
-    assert sign_ins.forget("anna") is True
-    assert sign_ins.total(DAY) == 1, "belongs to no id"
+    assert sign_ins.remove("anna", at=DAY, by="test") is True
+    assert sign_ins.forget("anna") == 0
+    assert sign_ins.total(at=DAY) == 1, "belongs to no id"
     assert redis_server.raw.hkeys(f"{redis_server.prefix}:analytics:{{site}}:ids") == [b""]
 
 
@@ -110,19 +110,19 @@ def test_numbers_end_at_the_largest_user_id(redis_server: Store, configure: Call
     configure(MAX_USER_ID=1)
     sign_ins = SignIns("site", mapped=True)
     for user in "ab":
-        sign_ins.sign_in(user, DAY)
+        sign_ins.sign_in(user, at=DAY)
 
     with pytest.raises(ValueError, match=r"^<SignIns 'site'>: 2 users have numbers already, as many as REDIS"):
-        sign_ins.sign_in("c", DAY)
+        sign_ins.sign_in("c", at=DAY)
 
-    assert not sign_ins.signed_in("c", DAY)
-    assert sign_ins.sign_in("a", DAY) is False
+    assert not sign_ins.signed_in("c", at=DAY)
+    assert sign_ins.sign_in("a", at=DAY) is False
 
 
 @pytest.mark.parametrize("user", [None, True, 7.0, "", "a{b}", "x" * 201])
 def test_ids_that_cannot_be_mapped_raise(user: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^user_id"):
-        SignIns("site", mapped=True).sign_in(user, DAY)
+        SignIns("site", mapped=True).sign_in(user, at=DAY)
 
 
 @pytest.mark.unmeasured
@@ -133,7 +133,7 @@ def test_a_day_of_100_000_mapped_users_takes_12_5_kb(redis_server: Store) -> Non
         assert all(run(connections.client(), gather_values(flows)))
 
     key = f"{base(redis_server)}:d:{DAY:%Y%m%d}"
-    assert sign_ins.total(DAY) == 100_000
+    assert sign_ins.total(at=DAY) == 100_000
     assert redis_server.raw.strlen(key) == 12_500
     assert redis_server.raw.memory_usage(key) < 25_000  # Redis doubles a string that grows
     ids = f"{redis_server.prefix}:analytics:{{site}}:ids"

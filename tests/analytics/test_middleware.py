@@ -58,7 +58,7 @@ def test_page_view_and_visitor_are_counted(store: Store) -> None:
     assert store.raw.zscore(f"{store.prefix}:analytics:{{default}}:pv:{day}", "/page/") == 3
     assert store.raw.pfcount(f"{store.prefix}:analytics:{{default}}:uv:{day}") == 1
     assert UniqueVisitors("default", page="/page/").count(site_date()) == 1
-    assert UniqueVisitors("default").live() == 1
+    assert UniqueVisitors("default").active() == 1
 
 
 @pytest.mark.parametrize("name", ["page", "async", "streamed"])
@@ -152,7 +152,7 @@ def test_request_without_a_user_agent_is_not_counted(redis_server: Store) -> Non
 
 
 def test_settings_add_agents_and_take_some_away(redis_server: Store, configure: Callable[..., None]) -> None:
-    configure(IGNORE_AGENTS=["Kiosk"], COUNT_AGENTS=["our-app", "CURL/9"])
+    configure(EXCLUDE_AGENTS=["Kiosk"], COUNT_AGENTS=["our-app", "CURL/9"])
 
     for agent in (f"{CHROME} kiosk/1.0", "curl/8.5.0", "our-APP/2.0 python-requests", "curl/9.0", "OUR-app kiosk"):
         Browser().get("/page/", headers={"User-Agent": agent})

@@ -29,9 +29,9 @@ def test_views_and_visitors_of_a_page(store: Store) -> None:
     today = site_date()
     for day, times in ((today, 2), (today - timedelta(days=6), 3), (today - timedelta(days=7), 4)):
         for _ in range(times):
-            PageViews().hit("/items/7/", day)
+            PageViews().hit("/items/7/", at=day)
     UniqueVisitors("default", page="/items/7/").add("anna", "bert", at=today)
-    PageViews("shop").hit("/items/7/", today)
+    PageViews("shop").hit("/items/7/", at=today)
 
     assert render("{% page_views %} {% page_views days=7 %} {% page_views days=8 as views %}{{ views }}") == "2 5 9"
     assert render('{% page_views "/other/" %}') == "0"
@@ -42,7 +42,7 @@ def test_views_and_visitors_of_a_page(store: Store) -> None:
 def test_visitors_of_several_days_tell_whether_they_are_a_sum(
     redis_server: Store, configure: Callable[..., None]
 ) -> None:
-    text = "{% page_visitors days=7 as found %}{{ found }}{% if not found.exact_range %} daily visitors{% endif %}"
+    text = "{% page_visitors days=7 as found %}{{ found }}{% if not found.is_unique %} daily visitors{% endif %}"
     UniqueVisitors("default", page="/items/7/").add("anna", at=site_date())
 
     assert render(text) == "1 daily visitors"

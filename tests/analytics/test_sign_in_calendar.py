@@ -43,11 +43,11 @@ def test_days_of_a_user_equal_a_set_of_dates(redis_server: Store, days: set[date
     redis_server.delete_keys()
     sign_ins = SignIns("site")
     for each in days:
-        assert sign_ins.sign_in(7, each) is True
+        assert sign_ins.sign_in(7, at=each) is True
 
-    assert sign_ins.signed_in(7, day) is (day in days)
+    assert sign_ins.signed_in(7, at=day) is (day in days)
     assert (sign_ins.first(7), sign_ins.last(7)) == ((min(days), max(days)) if days else (None, None))
-    assert sign_ins.streak(7, day) == streak(days, day)
+    assert sign_ins.streak(7, at=day) == streak(days, day)
     runs = [streak(days, each) for each in days]
     assert sign_ins.longest_streak(7) == max(runs, default=0)
     length = calendar.monthrange(day.year, day.month)[1]
@@ -81,12 +81,12 @@ def test_times_count_on_their_date_in_the_active_time_zone(redis_server: Store, 
     with timezone.override(zone):
         for at in times:
             day = at.astimezone(zone).date()
-            assert sign_ins.sign_in(7, at) is (day not in days)
+            assert sign_ins.sign_in(7, at=at) is (day not in days)
             days.add(day)
 
     assert sign_ins.count(7) == len(days)
     assert (sign_ins.first(7), sign_ins.last(7)) == (min(days), max(days))
-    assert sign_ins.streak(7, max(days)) == streak(days, max(days))
+    assert sign_ins.streak(7, at=max(days)) == streak(days, max(days))
 
 
 @COMMON
@@ -99,13 +99,13 @@ def test_added_and_undone_days_equal_a_set(redis_server: Store, changes: list[tu
 
     for is_added, user, day in changes:
         if is_added:
-            assert sign_ins.make_up(user, day, by="test") is ((user, day) not in model)
+            assert sign_ins.backfill(user, at=day, by="test") is ((user, day) not in model)
             model.add((user, day))
         else:
-            assert sign_ins.undo(user, day, by="test") is ((user, day) in model)
+            assert sign_ins.remove(user, at=day, by="test") is ((user, day) in model)
             model.discard((user, day))
 
     for user in range(4):
         assert sign_ins.count(user) == sum(each == user for each, _ in model)
     for _, _, day in changes:
-        assert sign_ins.total(day) == sum(each == day for _, each in model)
+        assert sign_ins.total(at=day) == sum(each == day for _, each in model)

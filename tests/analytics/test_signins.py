@@ -21,10 +21,10 @@ def test_first_sign_in_of_a_day_returns_true(store: Store) -> None:
     sign_ins = SignIns("site")
 
     results = [
-        sign_ins.sign_in(7, DAY),
-        sign_ins.sign_in(7, DAY),
-        sign_ins.sign_in(8, DAY),
-        sign_ins.sign_in(7, DAY + timedelta(days=1)),
+        sign_ins.sign_in(7, at=DAY),
+        sign_ins.sign_in(7, at=DAY),
+        sign_ins.sign_in(8, at=DAY),
+        sign_ins.sign_in(7, at=DAY + timedelta(days=1)),
     ]
 
     assert results == [True, False, True, True]
@@ -38,7 +38,7 @@ def test_year_of_a_user_takes_46_bytes(redis_server: Store) -> None:
 
 
 def test_sign_in_sets_both_bitmaps(store: Store) -> None:
-    SignIns("site").sign_in(7, DAY)
+    SignIns("site").sign_in(7, at=DAY)
 
     assert store.raw.getbit(f"{base(store)}:u:7", (DAY - EPOCH).days) == 1
     assert store.raw.bitcount(f"{base(store)}:u:7") == 1
@@ -47,7 +47,7 @@ def test_sign_in_sets_both_bitmaps(store: Store) -> None:
 
 
 def test_bitmaps_have_no_ttl_and_the_claim_has_a_minute(store: Store) -> None:
-    SignIns("site").sign_in(7, DAY)
+    SignIns("site").sign_in(7, at=DAY)
 
     assert store.keys() == sorted(f"{base(store)}:{part}".encode() for part in ("u:7", "d:20261120", "c:7:20261120"))
     assert store.raw.ttl(f"{base(store)}:u:7") == -1
@@ -56,34 +56,34 @@ def test_bitmaps_have_no_ttl_and_the_claim_has_a_minute(store: Store) -> None:
 
 
 def test_exactly_one_concurrent_sign_in_is_the_first(store: Store) -> None:
-    results = run_together(8, lambda _: SignIns("site").sign_in(7, DAY))
+    results = run_together(8, lambda _: SignIns("site").sign_in(7, at=DAY))
 
     assert sorted(results) == [False] * 7 + [True]
 
 
 def test_sign_in_repeated_after_a_lost_reply_is_still_the_first(proxy: Proxy, redis_server: Store) -> None:
-    SignIns("site").sign_in(8, DAY)
+    SignIns("site").sign_in(8, at=DAY)
     proxy.drop_next_reply(after=b"si:u:7", times=2)
 
-    assert SignIns("site", using="proxied").sign_in(7, DAY) is True
+    assert SignIns("site", using="proxied").sign_in(7, at=DAY) is True
     assert proxy.dropped == 2
-    assert SignIns("site").sign_in(7, DAY) is False
-    assert SignIns("site").total(DAY) == 2
+    assert SignIns("site").sign_in(7, at=DAY) is False
+    assert SignIns("site").total(at=DAY) == 2
 
 
 def test_later_sign_in_repeated_after_a_lost_reply_is_not_the_first(proxy: Proxy, redis_server: Store) -> None:
-    SignIns("site").sign_in(7, DAY)
+    SignIns("site").sign_in(7, at=DAY)
     proxy.drop_next_reply(after=b"si:u:7")
 
-    assert SignIns("site", using="proxied").sign_in(7, DAY) is False
+    assert SignIns("site", using="proxied").sign_in(7, at=DAY) is False
     assert proxy.dropped == 1
 
 
 def test_randomly_lost_replies_give_each_user_one_first_sign_in(proxy: Proxy, redis_server: Store) -> None:
-    SignIns("site").sign_in(0, DAY)
+    SignIns("site").sign_in(0, at=DAY)
     proxy.drop_random(0.1, seed=1)
 
-    results = [SignIns("site", using="proxied").sign_in(user, DAY) for user in range(1, 61) for _ in range(2)]
+    results = [SignIns("site", using="proxied").sign_in(user, at=DAY) for user in range(1, 61) for _ in range(2)]
 
     assert results == [True, False] * 60
     assert proxy.dropped > 0
@@ -92,9 +92,9 @@ def test_randomly_lost_replies_give_each_user_one_first_sign_in(proxy: Proxy, re
 def test_signed_in_reads_a_day(store: Store) -> None:
     sign_ins = sign_in_on([DAY])
 
-    assert sign_ins.signed_in(7, DAY) is True
-    assert sign_ins.signed_in(7, DAY + timedelta(days=1)) is False
-    assert sign_ins.signed_in(8, DAY) is False
+    assert sign_ins.signed_in(7, at=DAY) is True
+    assert sign_ins.signed_in(7, at=DAY + timedelta(days=1)) is False
+    assert sign_ins.signed_in(8, at=DAY) is False
 
 
 def test_day_defaults_to_today(store: Store) -> None:
@@ -110,9 +110,9 @@ def test_day_defaults_to_today(store: Store) -> None:
 def test_sign_in_at_a_time_counts_on_its_local_day(store: Store) -> None:
     sign_ins = SignIns("site")
 
-    assert sign_ins.sign_in(7, datetime(2026, 10, 24, 22, 0, tzinfo=UTC)) is True
-    assert sign_ins.sign_in(7, datetime(2026, 10, 25, 22, 59, tzinfo=UTC)) is False
-    assert sign_ins.sign_in(7, datetime(2026, 10, 25, 23, 0, tzinfo=UTC)) is True
+    assert sign_ins.sign_in(7, at=datetime(2026, 10, 24, 22, 0, tzinfo=UTC)) is True
+    assert sign_ins.sign_in(7, at=datetime(2026, 10, 25, 22, 59, tzinfo=UTC)) is False
+    assert sign_ins.sign_in(7, at=datetime(2026, 10, 25, 23, 0, tzinfo=UTC)) is True
     assert sign_ins.count(7) == 2
 
 
@@ -165,9 +165,9 @@ def test_first_and_last_return_days(store: Store) -> None:
 def test_streak_crosses_new_year(store: Store) -> None:
     sign_ins = sign_in_on(days_from(date(2026, 12, 27), 10))
 
-    assert sign_ins.streak(7, date(2027, 1, 5)) == 10
+    assert sign_ins.streak(7, at=date(2027, 1, 5)) == 10
     assert sign_ins.longest_streak(7) == 10
-    assert sign_ins.streak(7, date(2026, 12, 31)) == 5
+    assert sign_ins.streak(7, at=date(2026, 12, 31)) == 5
 
 
 def test_streak_crosses_a_clock_change(store: Store) -> None:
@@ -175,16 +175,16 @@ def test_streak_crosses_a_clock_change(store: Store) -> None:
     sign_in_on([datetime(2026, 3, 29, 21, 30, tzinfo=UTC)])
 
     assert sign_ins.count(7) == 3
-    assert sign_ins.streak(7, date(2026, 3, 29)) == 3
+    assert sign_ins.streak(7, at=date(2026, 3, 29)) == 3
 
 
 def test_streak_continues_before_the_sign_in_of_the_day(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY, 4))
 
-    assert sign_ins.streak(7, DAY + timedelta(days=4)) == 4
-    assert sign_ins.streak(7, DAY + timedelta(days=5)) == 0
-    assert sign_ins.streak(8, DAY) == 0
-    assert sign_ins.streak(7, EPOCH) == 0
+    assert sign_ins.streak(7, at=DAY + timedelta(days=4)) == 4
+    assert sign_ins.streak(7, at=DAY + timedelta(days=5)) == 0
+    assert sign_ins.streak(8, at=DAY) == 0
+    assert sign_ins.streak(7, at=EPOCH) == 0
 
 
 def test_longest_streak_may_be_in_the_past(store: Store) -> None:
@@ -197,7 +197,7 @@ def test_longest_streak_may_be_in_the_past(store: Store) -> None:
 def test_streak_of_more_than_63_days_is_counted(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY - timedelta(days=99), 100))
 
-    assert sign_ins.streak(7, DAY) == sign_ins.longest_streak(7) == 100
+    assert sign_ins.streak(7, at=DAY) == sign_ins.longest_streak(7) == 100
 
 
 def test_totals_match_the_stored_data(store: Store) -> None:
@@ -209,7 +209,7 @@ def test_totals_match_the_stored_data(store: Store) -> None:
     days = days_from(DAY, 5)
 
     assert sign_ins.series(DAY, days[-1]) == dict(zip(days, range(5), strict=True))
-    assert [sign_ins.total(day) for day in days] == [0, 1, 2, 3, 4]
+    assert [sign_ins.total(at=day) for day in days] == [0, 1, 2, 3, 4]
     assert [store.raw.bitcount(f"{base(store)}:d:{day:%Y%m%d}") for day in days] == [0, 1, 2, 3, 4]
 
 
@@ -219,7 +219,7 @@ def test_queries_match_a_model_after_a_random_workload(store: Store) -> None:
     sign_ins = SignIns("site")
     for _ in range(120):
         user, day = chance.randrange(4), DAY - timedelta(days=chance.randrange(40))
-        assert sign_ins.sign_in(user, day) is (day not in model[user])
+        assert sign_ins.sign_in(user, at=day) is (day not in model[user])
         model[user].add(day)
 
     for user, days in model.items():
@@ -228,31 +228,31 @@ def test_queries_match_a_model_after_a_random_workload(store: Store) -> None:
         assert (sign_ins.first(user), sign_ins.last(user)) == (min(days), max(days))
         assert sign_ins.month(user, 2026, 11) == [date(2026, 11, number) in days for number in range(1, 31)]
     for day in days_from(DAY - timedelta(days=40), 41):
-        assert sign_ins.total(day) == sum(day in days for days in model.values())
+        assert sign_ins.total(at=day) == sum(day in days for days in model.values())
 
 
 def test_names_are_counted_separately(store: Store) -> None:
     sign_in_on([DAY], name="one")
 
-    assert SignIns("one").total(DAY) == 1
-    assert SignIns("two").total(DAY) == 0
+    assert SignIns("one").total(at=DAY) == 1
+    assert SignIns("two").total(at=DAY) == 0
 
 
 @pytest.mark.contract
 def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
     async def visit() -> tuple[object, ...]:
         sign_ins = SignIns("site")
-        first = [await sign_ins.asign_in(7, day) for day in (DAY, DAY, DAY + timedelta(days=1))]
+        first = [await sign_ins.asign_in(7, at=day) for day in (DAY, DAY, DAY + timedelta(days=1))]
         return (
             first,
-            await sign_ins.asigned_in(7, DAY),
+            await sign_ins.asigned_in(7, at=DAY),
             (await sign_ins.amonth(7, 2026, 11))[18:22],
             await sign_ins.acount(7, DAY, DAY),
             await sign_ins.afirst(7),
             await sign_ins.alast(7),
-            await sign_ins.astreak(7, DAY),
+            await sign_ins.astreak(7, at=DAY),
             await sign_ins.alongest_streak(7),
-            await sign_ins.atotal(DAY),
+            await sign_ins.atotal(at=DAY),
             await sign_ins.aseries(DAY),
             await sign_ins.aprune(DAY + timedelta(days=1)),
             await sign_ins.aforget(7),
@@ -270,7 +270,7 @@ def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
         1,
         {DAY: 1},
         1,
-        True,
+        2,
     )
 
 
@@ -278,11 +278,11 @@ def test_largest_user_id_is_accepted_and_the_next_raises(store: Store, configure
     configure(MAX_USER_ID=1_000)
     sign_ins = SignIns("site")
 
-    assert sign_ins.sign_in(1_000, DAY) is True
-    assert sign_ins.sign_in(0, DAY) is True
+    assert sign_ins.sign_in(1_000, at=DAY) is True
+    assert sign_ins.sign_in(0, at=DAY) is True
     assert store.raw.strlen(f"{base(store)}:d:20261120") == 126
     with pytest.raises(ValueError, match="expected 0 to 1000") as raised:
-        sign_ins.sign_in(1_001, DAY)
+        sign_ins.sign_in(1_001, at=DAY)
     assert str(raised.value) == (
         "user_id=1001: expected 0 to 1000. The id is an offset in each day's bitmap, which takes offset / 8 bytes; "
         'REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit. Larger ids need '
@@ -293,13 +293,13 @@ def test_largest_user_id_is_accepted_and_the_next_raises(store: Store, configure
 @pytest.mark.parametrize("user_id", [2**32 - 1, 10_000_001, -1])
 def test_too_large_user_id_raises_without_a_request(user_id: int) -> None:
     with pytest.raises(ValueError, match=rf"^user_id={user_id}: expected 0 to 10000000\."):
-        SignIns("site").sign_in(user_id, DAY)
+        SignIns("site").sign_in(user_id, at=DAY)
 
 
 @pytest.mark.parametrize(("user_id", "kind"), [("7", "str"), (None, "NoneType"), (True, "bool"), (7.0, "float")])
 def test_user_id_that_is_not_an_integer_raises(user_id: object, kind: str) -> None:
     with pytest.raises(TypeError) as raised:
-        SignIns("site").sign_in(user_id, DAY)  # type: ignore[arg-type]
+        SignIns("site").sign_in(user_id, at=DAY)  # type: ignore[arg-type]
 
     assert str(raised.value) == f"user_id={user_id!r}: expected an integer, got {kind}."
 
@@ -307,7 +307,7 @@ def test_user_id_that_is_not_an_integer_raises(user_id: object, kind: str) -> No
 @pytest.mark.parametrize("day", [date(2019, 12, 31), date(2100, 1, 1)])
 def test_day_out_of_range_raises_without_a_request(day: date) -> None:
     with pytest.raises(ValueError, match=rf"^day={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
-        SignIns("site").sign_in(7, day)
+        SignIns("site").sign_in(7, at=day)
 
 
 def test_invalid_range_of_totals_raises() -> None:
@@ -317,4 +317,4 @@ def test_invalid_range_of_totals_raises() -> None:
 
 def test_sign_in_raises_without_redis() -> None:
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
-        SignIns("site").sign_in(7, DAY)
+        SignIns("site").sign_in(7, at=DAY)

@@ -104,7 +104,7 @@ def test_slow_replies_within_the_timeout_use_the_budget(
     for user in users:
         Browser().get("/enter/", {"name": user.username})
 
-    assert 2 <= SignIns("default").total(site_date()) < 20, "each login that is counted has waited 0.15 s"
+    assert 2 <= SignIns("default").total(at=site_date()) < 20, "each login that is counted has waited 0.15 s"
     assert [record.getMessage() for record in caplog.records] == ["Redis is slow, some sign-ins are not counted."]
     proxy.delay(0)
     flush()  # the thread would log in the next test that it cannot

@@ -17,7 +17,6 @@ from redis.exceptions import ConnectionError
 
 from django_redis_components.bloom import BloomFilter, FilterMismatch
 from django_redis_components.bloom import plan as planning
-from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.bloom.plan import MAX_BITS, layers
 from django_redis_components.bloom.scripts import ADD
 from django_redis_components.exceptions import RebuildSuperseded
@@ -435,16 +434,6 @@ def test_layer_takes_no_more_memory_than_it_says(redis_server: Store) -> None:
 
     [key] = layer_keys(redis_server)
     assert seen.info().bytes <= redis_server.raw.memory_usage(key) < 1.3 * seen.info().bytes
-
-
-def test_filters_are_listed_while_others_are_created(redis_server: Store) -> None:
-    def work(number: int) -> None:
-        kept = [BloomFilter(f"filter {number} {step}", 10) for step in range(300)]
-        for _ in range(50):
-            registered_filters()
-        assert kept
-
-    run_together(4, work)
 
 
 def test_filter_of_a_version_with_other_sizes_is_read_by_its_own(

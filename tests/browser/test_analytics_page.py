@@ -26,9 +26,9 @@ def ranking(redis_server: Store) -> Ranking:
     signup, active = Events("signup"), Events("active")
     for ago in range(1, 15):
         for user in range(ago, 30, 3):
-            sign_ins.sign_in(user, today - timedelta(days=ago))
-            signup.mark(user, today - timedelta(days=ago))
-            active.mark(user, today - timedelta(days=ago // 2))
+            sign_ins.sign_in(user, at=today - timedelta(days=ago))
+            signup.mark(user, at=today - timedelta(days=ago))
+            active.mark(user, at=today - timedelta(days=ago // 2))
     roll_up_retention(sign_ins)
     roll_up_cohorts(signup, active, unit="day", periods=12)
     board = Ranking("quiz")

@@ -34,11 +34,11 @@ def site(live_server: Any, redis_server: Store, settings: Any, monkeypatch: pyte
     today = site_date()
     for ago in range(10):
         UniqueVisitors("default").add(*range(ago + 5), at=today - timedelta(days=ago))
-        PageViews().hit("/items/7/", today - timedelta(days=ago))
+        PageViews().hit("/items/7/", at=today - timedelta(days=ago))
         for user in range(ago, 12):
-            SignIns("default").sign_in(user, today - timedelta(days=ago))
-            Events("active").mark(user, today - timedelta(days=ago))
-    Events("signup").mark(7, today - timedelta(days=9))
+            SignIns("default").sign_in(user, at=today - timedelta(days=ago))
+            Events("active").mark(user, at=today - timedelta(days=ago))
+    Events("signup").mark(7, at=today - timedelta(days=9))
     roll_up_retention(SignIns("default"), days=10)
     roll_up_cohorts(Events("signup"), Events("active"), unit="week", periods=4)
     ranking, known = Ranking("quiz"), BloomFilter("known", 100)

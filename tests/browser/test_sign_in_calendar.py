@@ -18,7 +18,7 @@ def site(redis_server: Store, settings: Any, live_server: Any) -> str:
     """The address of the page with the calendar."""
     settings.ROOT_URLCONF = "tests.analytics.calendar_pages"
     for day in (date(2025, 1, 1), date(2025, 1, 2), date(2025, 12, 31)):
-        SignIns("check-in").sign_in(7, day)
+        SignIns("check-in").sign_in(7, at=day)
     url: str = live_server.url
     return url
 

@@ -112,8 +112,8 @@ def test_rate_limit_decides_without_redis_after_a_short_wait(
         move.begin()
         move.carry()
 
-        assert limit.hit("me").allowed is allowed
-        assert limit.hit("other").allowed
+        assert limit.hit("me").is_allowed is allowed
+        assert limit.hit("other").is_allowed
 
 
 def test_page_view_is_dropped_after_a_short_wait(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.core import catalog
-from django_redis_components.core.catalog import RECORDER, CatalogEntry, catalog_key, entries_flow, objects
+from django_redis_components.core.catalog import RECORDER, CatalogEntry, catalog_key, entries_flow, names_flow, objects
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from tests.core.notes import Note
@@ -46,11 +46,11 @@ def test_a_name_is_listed_after_its_first_use() -> None:
     assert abs(entry.used_at - time.time()) < 3_600
 
 
-def test_objects_are_made_from_the_entries_by_name() -> None:
+def test_objects_are_made_from_the_entries() -> None:
     Note("b", color="red").write("x")
     Note("a").write("x")
 
-    assert [(note.name, note.color) for note in objects(entries(), Note)] == [("a", ""), ("b", "red")]
+    assert {(note.name, note.color) for note in objects(entries(), Note)} == {("a", ""), ("b", "red")}
 
 
 def test_a_name_is_recorded_once_an_hour() -> None:
@@ -101,19 +101,39 @@ def test_a_deleted_name_is_not_listed_until_it_is_used_again() -> None:
 
 def test_the_latest_names_are_kept(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     monkeypatch.setattr(catalog, "MAX_NAMES", 3)
-    store.raw.zadd(catalog_key("Note"), {f'["old {n}","default",{{}}]': 1_000.0 + time.time() - 5_000 for n in (1, 2)})
+    store.raw.zadd(catalog_key("Note"), {f'["old {n}","default",{{}}]': time.time() - 5_000 + n for n in (1, 2)})
     Note("a").write("x")
     Note("b").write("x")
 
-    assert [entry.name for entry in entries()] == ["b", "a", "old 2"]
+    assert {entry.name for entry in entries()} == {"b", "a", "old 2"}
 
 
 def test_a_process_records_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "MAX_NAMES", 3)
-    for number in range(5):
-        Note(f"note {number}").write("x")
+    Note("first").write("x")
+    monkeypatch.setattr(catalog, "MAX_USES", 0)
+    Note("second").write("x")
+    Note("first").write("x")
 
-    assert sorted(entry.name for entry in entries()) == ["note 0", "note 1", "note 2"]
+    assert [entry.name for entry in entries()] == ["first"]
+
+
+def test_names_of_the_last_hour_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "RECORD_S", 0.0)
+    Note("first").write("x")
+    monkeypatch.setattr(catalog, "MAX_USES", 1)
+    Note("second").write("x")
+
+    assert {entry.name for entry in entries()} == {"second", "first"}
+
+
+def test_of_a_name_with_several_options_the_latest_is_listed(store: Store) -> None:
+    store.raw.zadd(catalog_key("Note"), {'["a","default",{"color":"red"}]': time.time() - 60})
+    Note("b").write("x")
+    Note("a", color="blue").write("x")
+
+    assert len(entries()) == 3
+    names = run(client(), names_flow("Note"))
+    assert [(entry.name, entry.options) for entry in names] == [("a", {"color": "blue"}), ("b", {})]
 
 
 def test_an_entry_that_is_too_large_is_not_recorded() -> None:

@@ -70,7 +70,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
     ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),
     ("ANALYTICS.TIMEOUT", 1, 1.0, 0, DURATION),
-    ("ANALYTICS.IGNORE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
+    ("ANALYTICS.EXCLUDE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
     ("ANALYTICS.COUNT_AGENTS", ["kiosk"], ("kiosk",), "kiosk", "a list of strings"),
     ("ANALYTICS.SITE", "shop", "shop", "", TEXT),
     ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", IDENTITY),

@@ -233,3 +233,10 @@ def write_minute(store: Store, queue: str, **events: int) -> None:
     minute = now_ms(store) // 60_000 - 1
     numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
     store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
+
+
+def connect(settings: Any, **urls: str) -> None:
+    """Add connections to those of the test."""
+    known = settings.REDIS_COMPONENTS
+    added = {alias: {"URL": url} for alias, url in urls.items()}
+    settings.REDIS_COMPONENTS = {**known, "CONNECTIONS": {**known["CONNECTIONS"], **added}}

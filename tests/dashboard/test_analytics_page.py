@@ -13,8 +13,6 @@ from django.utils import timezone
 
 from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.ranking import registered_rankings
-from django_redis_components.bloom.filter import registered_filters
 from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, dump, text_of
 from tests.support import Store
 
@@ -46,16 +44,12 @@ def fill() -> None:
     today = site_date()
     for ago in range(30):
         UniqueVisitors("default").add(*range(ago + 1), at=today - timedelta(days=ago))
-        SignIns("default").sign_in(500 + ago, today - timedelta(days=ago))
+        SignIns("default").sign_in(500 + ago, at=today - timedelta(days=ago))
 
 
 def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
     fill()
-    filters, rankings = (
-        registered_filters(),
-        registered_rankings(),
-    )  # those of other tests live until the end of this one
-    commands = 106 + 2 * len(filters) + len(rankings[:5])
+    commands = 114
 
     html = viewer.get(ANALYTICS).content.decode()
 
@@ -89,7 +83,7 @@ def test_visitors_match_pfcount(store: Store, viewer: Client) -> None:
     assert found["days"] == {day.isoformat(): count for day, count in zip(days, by_day, strict=True)}
     assert found["today"] == by_day[-1]
     assert (found["range_days"], found["standard_error"]) == (30, 0.0081)
-    assert (found["exact_range"], found["range"]) == (False, store.raw.pfcount(*keys))
+    assert (found["is_unique"], found["range"]) == (False, store.raw.pfcount(*keys))
 
 
 def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
@@ -100,7 +94,7 @@ def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, 
 
     found = figures(viewer)["visitors"]
 
-    assert (found["range"], found["exact_range"], found["today"]) == (6, True, 2)
+    assert (found["range"], found["is_unique"], found["today"]) == (6, True, 2)
 
 
 def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
@@ -108,7 +102,7 @@ def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
     rnd = random.Random(3)
     for ago in range(30):
         for user in rnd.sample(range(200), rnd.randrange(20)):
-            SignIns("default").sign_in(user, today - timedelta(days=ago))
+            SignIns("default").sign_in(user, at=today - timedelta(days=ago))
 
     found = figures(viewer)["sign-ins"]
 
@@ -123,7 +117,7 @@ def test_top_pages_are_those_of_today_with_their_share(store: Store, viewer: Cli
     for number in range(12):
         for _ in range(number + 1):
             PageViews().hit(f"/items/{number}/")
-    PageViews().hit("/yesterday/", timezone.localdate() - timedelta(days=1))
+    PageViews().hit("/yesterday/", at=timezone.localdate() - timedelta(days=1))
 
     found = figures(viewer)["top-pages"]
 
@@ -228,7 +222,7 @@ def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewe
     for number in range(17):
         Events(f"event {number:02}").mark(7)
     Events("event 00").mark(8)
-    Events("event 00").mark(9, timezone.localdate() - timedelta(days=400))
+    Events("event 00").mark(9, at=timezone.localdate() - timedelta(days=400))
 
     shown = text(viewer)
 
@@ -244,7 +238,7 @@ def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, s
     browsers = {"Mozilla/5.0 (Windows NT 10.0)": "http://example.org/", "Mozilla/5.0 (iPhone) Mobile": ""}
     for agent, referrer in browsers.items():
         assert Client().get("/admin/login/", headers={"User-Agent": agent, "Referer": referrer}).status_code == 200
-    PageViews().hit("/old/", timezone.localdate() - timedelta(days=3))
+    PageViews().hit("/old/", at=timezone.localdate() - timedelta(days=3))
     flush()
 
     shown = text(viewer)
@@ -259,7 +253,7 @@ def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, s
     assert "Linking site Views Share example.org 1 100.00 % Device Views Share" in shown
     found = figures(viewer)
     assert found["sources"]["device"] == {"total": 2, "values": {"mobile": 1, "desktop": 1}}
-    assert (found["traffic"]["visitors_live"], found["traffic"]["visitors_24_hours"]) == (2, 2)
+    assert (found["traffic"]["visitors_active"], found["traffic"]["visitors_24_hours"]) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 
 from django_redis_components.bloom import BloomFilter
-from tests.dashboard.support import browser, text_of
+from tests.dashboard.support import browser, connect, text_of
 from tests.support import Store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
 ANALYTICS = "/admin/django_redis_components/analytics/"
 
@@ -39,6 +39,7 @@ def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client
     urls.add_many(range(500))
     small.add_many(range(150))
     empty = BloomFilter("unused panel", 10)
+    empty.contains(1)
 
     shown = text(viewer)
 
@@ -65,11 +66,14 @@ def test_filter_above_its_capacity_or_with_other_parameters_is_named(redis_serve
 
 
 def test_filters_that_are_not_read_are_listed_with_the_reason(
-    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+    redis_server: Store, settings: Any, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    connect(settings, other=redis_server.url)
     monkeypatch.setattr("django_redis_components.dashboard.panels.bloom.MAX_FILTERS", 2)
     kept = [BloomFilter(f"0 filter {number}", 10) for number in range(3)]
     remote = BloomFilter("0 remote", 10, using="other")
+    for each in (*kept, remote):
+        each.contains(1)
 
     shown, rows = text(viewer), filters(viewer)
 

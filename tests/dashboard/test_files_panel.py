@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 
 from django_redis_components.files import FileChannel
-from tests.dashboard.support import browser, text_of
+from tests.dashboard.support import browser, connect, text_of
 from tests.support import Store, eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
 FILES = "/admin/django_redis_components/files/"
 
@@ -37,7 +37,7 @@ def channels(client: Client) -> dict[str, Any]:
 @pytest.mark.contract
 def test_channels_show_budget_files_and_progress(store: Store, viewer: Client, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(50_000))
-    logs = FileChannel("<panel logs>", ["one", "two"], 100_000, chunk_bytes=5_000)
+    logs = FileChannel("<panel logs>", ["one", "two"], limit_bytes=100_000, chunk_bytes=5_000)
     logs.publish(tmp_path / "x", name="<x.log>")
     [file] = logs.consumer("one").files(timeout=0)
     file.read(25_000)
@@ -59,7 +59,7 @@ def test_channels_show_budget_files_and_progress(store: Store, viewer: Client, t
 
 def test_waiting_producers_are_named(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(50))
-    full = FileChannel("full panel", ["one"], 60)
+    full = FileChannel("full panel", ["one"], limit_bytes=60)
     first = full.publish(tmp_path / "x")
     thread = threading.Thread(target=full.publish, args=(tmp_path / "x",))
     thread.start()
@@ -72,9 +72,14 @@ def test_waiting_producers_are_named(redis_server: Store, viewer: Client, tmp_pa
     assert "Producers wait for room." in shown
 
 
-def test_channels_that_are_not_read_are_listed_with_the_reason(redis_server: Store, viewer: Client) -> None:
+def test_channels_that_are_not_read_are_listed_with_the_reason(
+    redis_server: Store, settings: Any, viewer: Client
+) -> None:
+    connect(settings, other=redis_server.url)
     kept = [FileChannel(f"0 panel {number}", [str(each) for each in range(10)]) for number in range(4)]
     remote = FileChannel("0 remote", ["one"], using="other")
+    for channel in (*kept, remote):
+        channel.info()
 
     rows, shown = channels(viewer), text_of(html(viewer))
 
@@ -84,8 +89,13 @@ def test_channels_that_are_not_read_are_listed_with_the_reason(redis_server: Sto
     assert "7: 0 pending, 2 more" in shown
 
 
-def test_channels_of_one_name_on_two_connections_are_two_rows(redis_server: Store, viewer: Client) -> None:
+def test_channels_of_one_name_on_two_connections_are_two_rows(
+    redis_server: Store, settings: Any, viewer: Client
+) -> None:
+    connect(settings, other=redis_server.url)
     kept = [FileChannel("0 twice", ["one"], using=using) for using in ("default", "other")]
+    for channel in kept:
+        channel.info()
 
     rows = viewer.get(FILES, {"format": "json"}).json()["panels"]["files"]
 
@@ -103,5 +113,5 @@ def test_page_reads_channels_in_its_round_trips(redis_server: Store, viewer: Cli
     found = viewer.get(FILES, {"format": "json"}).json()
 
     assert found["errors"] == {}
-    assert found["cost"]["round_trips"] == 2
+    assert found["cost"]["round_trips"] == 3
     assert found["cost"]["commands"] <= 200

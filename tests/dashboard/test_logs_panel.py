@@ -16,15 +16,9 @@ from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
 FILES = "/admin/django_redis_components/files/"
-
-
-@pytest.fixture(autouse=True)
-def _catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "is_on", lambda: True)
-    monkeypatch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
 
 
 @pytest.fixture
@@ -78,10 +72,9 @@ def test_page_without_counts_names_the_command(redis_server: Store, viewer: Clie
 
 
 def test_aggregators_that_the_site_used_last_are_shown(redis_server: Store, viewer: Client, tmp_path: Path) -> None:
-    for name in ("third", "pages", "cities"):
+    for rank, name in enumerate(("third", "pages", "cities")):
         LogAggregator(name, key=lambda entry: entry.path).add_file(write_log(tmp_path / name, ("8.8.8.8", 0)))
-        redis_server.raw.zincrby(catalog.catalog_key("LogAggregator"), -10, f'["{name}","default",{{}}]')
-    redis_server.raw.zincrby(catalog.catalog_key("LogAggregator"), -90, '["third","default",{}]')
+        redis_server.raw.zincrby(catalog.catalog_key("LogAggregator"), 1_000 * rank, f'["{name}","default",{{}}]')
 
     found = panel(viewer)
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.panels.messaging import MAX_BEHIND, MAX_BROADCASTS, MAX_CHATS, MAX_MAILBOXES
-from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, erase_user
+from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, forget_user
 from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
@@ -30,12 +30,12 @@ def rows_of(client: Client, panel: str, key: str) -> dict[str, Any]:
 
 @pytest.mark.contract
 def test_chats_show_the_lag_of_members_and_memory(store: Store, viewer: Client) -> None:
-    chat = Chat.create("a", ["<late>"], 1, "<room>", retention=Retention(keep_last=0, keep_for=0))
+    chat = Chat.create("a", ["<late>"], 1, chat_id="<room>", retention=Retention(keep_last=0, keep_for=0))
     for number in range(2, 6):
         chat.send("a", number)
     chat.ack("a", 5)
     chat.ack("<late>", 2)
-    Chat.create("a", [], 1, "deleted").delete()
+    Chat.create("a", [], 1, chat_id="deleted").delete()
 
     rows = rows_of(viewer, "chats", "id")
 
@@ -48,7 +48,7 @@ def test_chats_show_the_lag_of_members_and_memory(store: Store, viewer: Client) 
 
 @pytest.mark.contract
 def test_chats_count_neither_trimmed_nor_deleted_messages(store: Store, viewer: Client) -> None:
-    chat = Chat.create("a", ["late"], 1, "room", retention=Retention(keep_last=0, keep_for=0, max_messages=3))
+    chat = Chat.create("a", ["late"], 1, chat_id="room", retention=Retention(keep_last=0, keep_for=0, max_messages=3))
     for number in range(2, 6):
         chat.send("a", number)
     chat.delete_message("a", 4)
@@ -62,11 +62,11 @@ def test_chats_count_neither_trimmed_nor_deleted_messages(store: Store, viewer: 
 
 def test_only_the_newest_chats_and_the_last_members_are_read(redis_server: Store, viewer: Client) -> None:
     assert rows_of(viewer, "chats", "id") == {}
-    Chat.create("a", [f"member {number}" for number in range(MAX_BEHIND + 1)], 1, "large")
+    Chat.create("a", [f"member {number}" for number in range(MAX_BEHIND + 1)], 1, chat_id="large")
     assert "member 0: 1" in text_of(viewer.get(MESSAGING).content.decode())
     assert ", 2 more " in text_of(viewer.get(MESSAGING).content.decode())
     for number in range(MAX_CHATS):
-        Chat.create("a", [], 1, f"room {number}")
+        Chat.create("a", [], 1, chat_id=f"room {number}")
 
     rows = rows_of(viewer, "chats", "id")
 
@@ -83,7 +83,7 @@ def test_mailboxes_show_unread_and_dropped_messages(store: Store, viewer: Client
     Mailbox("deleted").send(1)
     Mailbox("deleted").delete()
     Mailbox("erased").send(1)
-    erase_user("erased")
+    forget_user("erased")
 
     rows = rows_of(viewer, "mailboxes", "owner")
 

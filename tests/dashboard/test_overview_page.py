@@ -42,7 +42,7 @@ def fill(store: Store) -> None:
     today = site_date()
     for ago in range(30):
         UniqueVisitors("default").add(*range(ago + 1), at=today - timedelta(days=ago))
-        SignIns("default").sign_in(500 + ago, today - timedelta(days=ago))
+        SignIns("default").sign_in(500 + ago, at=today - timedelta(days=ago))
 
 
 def test_queues_table_shows_all_states(redis_server: Store, viewer: Client) -> None:

@@ -17,9 +17,7 @@ from django.test import Client
 from django.utils.translation import gettext_lazy
 
 from django_redis_components import autocomplete
-from django_redis_components.analytics.ranking import registered_rankings
 from django_redis_components.bloom import BloomFilter
-from django_redis_components.bloom.filter import registered_filters
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
 from tests.architecture.sources import PACKAGE_DIR
@@ -116,7 +114,7 @@ def test_panels_are_sorted_by_order_and_name(redis_server: Store, viewer: Client
     shown = re.findall(r'data-drc-live="panel-([\w-]+)"', html)
     assert shown == [
         "c", "traffic", "visitors", "a", "b", "sign-ins", "retention", "sign-in-calendar", "top-pages", "sources",
-        "events", "cohorts", "rankings", "bloom",
+        "events", "cohorts", "rankings", "bloom", "counters",
     ]  # fmt: skip
 
 
@@ -195,15 +193,18 @@ def test_panel_without_permission_is_neither_read_nor_shown(redis_server: Store,
 
 def test_page_without_permitted_panels_says_so(redis_server: Store) -> None:
     from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
+    from django_redis_components.dashboard.panels.names import RecentListsPanel
     from django_redis_components.dashboard.panels.search import SearchPanel
 
     unregister_panel("indexes")
     unregister_panel("search")
+    unregister_panel("recent-lists")
     try:
         shown = text(browser("view_indexes"), "/admin/django_redis_components/indexes/")
     finally:
         register_panel(IndexesPanel)
         register_panel(SearchPanel)
+        register_panel(RecentListsPanel)
 
     assert "There is no panel that you may view." in shown
 
@@ -356,7 +357,7 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     reason = "This panel was stopped. (It wants to send 30 commands; the panels of this page have 14 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 186 + 2 * len(registered_filters()) + len(registered_rankings()[:5])
+    assert found["cost"]["commands"] == 194
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:

@@ -18,7 +18,7 @@ CONSUMERS = [f"c{number}" for number in range(10)]
 
 def channel(lease: float = 30, using: str = "default") -> FileChannel:
     """Return the channel that all processes use."""
-    return FileChannel("shared", CONSUMERS, LIMIT, chunk_bytes=CHUNK, lease=lease, using=using)
+    return FileChannel("shared", CONSUMERS, limit_bytes=LIMIT, chunk_bytes=CHUNK, lease=lease, using=using)
 
 
 def publish_files(directory: str, producer: int, count: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ CHUNK = 1_024
 
 
 def new_channel(consumers: list[str] | None = None, limit_bytes: int = 100_000, **options: Any) -> FileChannel:
-    return FileChannel("logs", consumers or ["a"], limit_bytes, **({"chunk_bytes": CHUNK} | options))
+    return FileChannel("logs", consumers or ["a"], limit_bytes=limit_bytes, **({"chunk_bytes": CHUNK} | options))
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -22,12 +22,12 @@ NEXT = date(2026, 11, 21)
 def counted(redis_server: Store) -> None:
     for page, day, times in (("/a/", DAY, 3), ("/b/", DAY, 1), ("/a/", NEXT, 2)):
         for _ in range(times):
-            PageViews().hit(page, day)
+            PageViews().hit(page, at=day)
     UniqueVisitors("default").add("anna", "bert", at=DAY)
     UniqueVisitors("default").add("carl", at=NEXT)
-    SignIns("default").sign_in(7, DAY)
-    Events("signup").mark(7, DAY)
-    Events("signup").mark(8, DAY)
+    SignIns("default").sign_in(7, at=DAY)
+    Events("signup").mark(7, at=DAY)
+    Events("signup").mark(8, at=DAY)
 
 
 def lines(*words: str) -> list[list[str]]:
@@ -46,7 +46,7 @@ def test_report_shows_days_pages_and_sums() -> None:
     assert "6 views, ≈ 3 visitors (sum over the periods of their ids), 1 sign-ins" in shown
     assert "Pages\n           5  /a/\n           1  /b/\n" in shown
     data = command_data("analytics", "report", "--days", "2", "--end", "2026-11-21")
-    assert (data["views"], data["visitors"], data["visitors_exact_range"]) == (6, 3, False)
+    assert (data["views"], data["visitors"], data["visitors_are_unique"]) == (6, 3, False)
     assert data["days"][0] == {"day": "2026-11-20", "views": 4, "visitors": 2, "sign_ins": 1}
 
 
@@ -82,7 +82,7 @@ def test_exports_have_a_row_for_each_name_and_day() -> None:
 
 @pytest.mark.parametrize("page", ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠A1"])
 def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
-    PageViews().hit(page, DAY)
+    PageViews().hit(page, at=DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == f"'{page}"
     assert command_data("analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"] == page
@@ -99,7 +99,7 @@ def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
     ],
 )
 def test_formulas_after_a_semicolon_are_neutralized(redis_server: Store, page: str, written: str) -> None:
-    PageViews().hit(page, DAY)
+    PageViews().hit(page, at=DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == written
 
@@ -114,7 +114,7 @@ def test_export_has_all_pages_of_a_day(redis_server: Store) -> None:
 
 
 def test_page_names_cannot_break_a_row(redis_server: Store) -> None:
-    PageViews().hit('a,"b"\n2026-01-01,c,9', DAY)
+    PageViews().hit('a,"b"\n2026-01-01,c,9', at=DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1:] == [["2026-11-20", 'a,"b"\n2026-01-01,c,9', "1"]]
 
@@ -123,16 +123,16 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
     today = site_date()
     for user in (7, 8):
         for ago in range(3):
-            SignIns("default").sign_in(user, today - timedelta(days=ago))
-            Events("signup").mark(user, today - timedelta(days=ago))
+            SignIns("default").sign_in(user, at=today - timedelta(days=ago))
+            Events("signup").mark(user, at=today - timedelta(days=ago))
         Ranking("quiz").add(user, 5)
 
     shown = run_command("analytics", "forget", "7", "--ranking", "quiz", "--yes")
 
     assert shown.startswith("User 7: deleted the sign-ins, ")
     assert SignIns("default").count(7) == 0
-    assert SignIns("default").total(today) == 1
-    assert not any(Events("signup").did(7, unit) for unit in ("day", "week", "month"))
+    assert SignIns("default").total(at=today) == 1
+    assert not any(Events("signup").did(7, unit=unit) for unit in ("day", "week", "month"))
     assert Events("signup").day().count() == 1
     assert [row.member for row in Ranking("quiz").top(5)] == ["8"]
     assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
@@ -141,16 +141,16 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
 def test_forget_reaches_every_event_of_a_site(redis_server: Store) -> None:
     names = [f"event {number:02}" for number in range(60)]
     for name in names:
-        Events(name).mark(7, DAY)
+        Events(name).mark(7, at=DAY)
 
     assert command_data("analytics", "forget", "7", "--yes")["events"] == 180
 
-    assert not any(Events(name).did(7, "month", DAY) for name in names)
+    assert not any(Events(name).did(7, unit="month", at=DAY) for name in names)
     assert len(lines("events", "--days", "1", "--end", "2026-11-20")) == 61
 
 
-def test_forget_reaches_every_window_of_a_ranking(redis_server: Store) -> None:
-    board = Ranking("quiz", windows=("all", "day", "week", "month"))
+def test_forget_reaches_every_period_of_a_ranking(redis_server: Store) -> None:
+    board = Ranking("quiz", units=("all", "day", "week", "month"))
     for at in (DAY, date(2019, 1, 1)):
         board.add(7, 5, at=at)
         board.add(8, 5, at=at)
@@ -158,12 +158,12 @@ def test_forget_reaches_every_window_of_a_ranking(redis_server: Store) -> None:
     assert command_data("analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
 
     for at in (DAY, date(2019, 1, 1)):
-        assert [[row.member for row in board.top(5, window=window, at=at)] for window in board.windows] == [["8"]] * 4
+        assert [[row.member for row in board.top(5, unit=unit, at=at)] for unit in board.units] == [["8"]] * 4
 
 
 def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
-    Events("signup", site="mapped", mapped=True).mark(42, DAY)
-    Events("signup", site="plain").mark(0, DAY)
+    Events("signup", site="mapped", mapped=True).mark(42, at=DAY)
+    Events("signup", site="plain").mark(0, at=DAY)
 
     assert refusal("analytics", "forget", "0", "--site", "mapped", "--yes", code=2) == (
         "Site 'mapped' maps ids of users to numbers: pass --mapped. Without it an ID is read as a number, which belongs"
@@ -172,12 +172,12 @@ def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
     assert refusal("analytics", "forget", "0", "--site", "plain", "--mapped", "--yes", code=2) == (
         "Site 'plain' maps no ids of users to numbers: omit --mapped."
     )
-    assert Events("signup", site="mapped", mapped=True).did(42, "day", DAY)
-    assert Events("signup", site="plain").did(0, "day", DAY)
+    assert Events("signup", site="mapped", mapped=True).did(42, unit="day", at=DAY)
+    assert Events("signup", site="plain").did(0, unit="day", at=DAY)
 
 
 def test_forget_asks_first(redis_server: Store) -> None:
-    SignIns("default").sign_in(7, DAY)
+    SignIns("default").sign_in(7, at=DAY)
 
     assert "No terminal to ask for confirmation" in refusal("analytics", "forget", "7")
     assert SignIns("default").count(7) == 1
@@ -218,7 +218,7 @@ def test_forget_accepts_any_id_with_mapped_ids(redis_server: Store) -> None:
 def test_rollup_stores_retention(redis_server: Store) -> None:
     today = site_date()
     for ago in range(3):
-        SignIns("default").sign_in(7, today - timedelta(days=ago))
+        SignIns("default").sign_in(7, at=today - timedelta(days=ago))
 
     shown = run_command("analytics", "rollup", "--days", "2")
 

@@ -89,7 +89,7 @@ def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: p
     assert run_command("locks", "release", "stock:42", "--yes") == "No lock or semaphore 'stock:42' is held.\n"
 
 
-def test_limits_are_listed_shown_and_reset(redis_server: Store) -> None:
+def test_limits_are_listed_shown_and_reset(redis_server: Store, catalogued: None) -> None:
     limit = RateLimit("mails of tests", "2/h", penalty=(5, 60))
     limit.hit("a@example.com", 2)
 

@@ -25,7 +25,7 @@ def talk(chat_id: str, user: str, count: int, total: int) -> None:
                 chat.send(user, f"{user} {number}", key=str(number))
                 number += 1
             messages = chat.fetch(user)
-            if messages.truncated:
+            if messages.is_truncated:
                 print_line("truncated")
             for message in messages:
                 print_line("got", message.id, message.body)

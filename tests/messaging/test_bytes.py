@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.messaging import Chat, Mailbox, Messages, Retention, erase_user, pending
+from django_redis_components.messaging import Chat, Mailbox, Messages, Retention, forget_user, pending
 from django_redis_components.messaging.arguments import MAX_BODY_BYTES
 from django_redis_components.messaging.subscriber import ChannelListener
 from tests.support import Store
@@ -111,7 +111,7 @@ def test_a_chat_keeps_no_more_than_its_bytes(store: Store) -> None:
 
     assert stored(store, chat)[0] <= 1_000_000
     kept = chat.fetch("b", limit=1_000)
-    assert ([one.id for one in kept], kept.truncated) == (list(range(27, 42)), True)
+    assert ([one.id for one in kept], kept.is_truncated) == (list(range(27, 42)), True)
     assert chat.unread("b") == 15
 
 
@@ -146,7 +146,7 @@ def test_a_message_that_is_larger_than_the_limit_is_kept_alone(redis_server: Sto
     box.send("y" * 100)
 
     assert [one.body[0] for one in chat.fetch("b")] == ["y"]
-    assert ([one.body[0] for one in box.fetch()], box.fetch().truncated) == (["y"], True)
+    assert ([one.body[0] for one in box.fetch()], box.fetch().is_truncated) == (["y"], True)
 
 
 @pytest.mark.contract
@@ -155,14 +155,14 @@ def test_a_mailbox_keeps_no_more_than_its_bytes(store: Store) -> None:
     for _ in range(25):
         box.send(LARGE)
     first = box.fetch(limit=1_000)
-    assert ([one.id for one in first], first.truncated) == (list(range(16, 26)), True)
+    assert ([one.id for one in first], first.is_truncated) == (list(range(16, 26)), True)
 
     assert box.ack(20) == 5
     for _ in range(5):
         box.send(LARGE)
 
     found = box.fetch(limit=1_000)
-    assert ([one.id for one in found], found.truncated) == (list(range(21, 31)), False)
+    assert ([one.id for one in found], found.is_truncated) == (list(range(21, 31)), False)
 
 
 def test_an_ack_of_large_messages_removes_all_of_them(redis_server: Store) -> None:
@@ -170,7 +170,7 @@ def test_an_ack_of_large_messages_removes_all_of_them(redis_server: Store) -> No
     for _ in range(50):
         box.send(LARGE)
 
-    assert (box.ack(49), box.unread(), box.fetch()[0].id, box.fetch().truncated) == (49, 1, 50, False)
+    assert (box.ack(49), box.unread(), box.fetch()[0].id, box.fetch().is_truncated) == (49, 1, 50, False)
 
 
 def test_an_expired_log_of_a_mailbox_counts_no_more(redis_server: Store) -> None:
@@ -189,7 +189,7 @@ def test_a_large_chat_is_erased_in_steps(redis_server: Store) -> None:
         chat.send("a", LARGE)
     chat.edit_message("a", 3, LARGE)
 
-    erase_user("a")
+    forget_user("a")
 
     assert (stored(redis_server, chat), chat.unread("b")) == ((0, 0), 0)
 
@@ -198,7 +198,7 @@ def test_a_large_chat_is_erased_in_steps(redis_server: Store) -> None:
 def test_the_counted_bytes_are_those_of_the_messages_and_edits(redis_server: Store, seed: int) -> None:
     choose = random.Random(seed)
     kept = Retention(max_bytes=600, max_messages=20, keep_last=3, keep_for=0)
-    chat = Chat.create("a", ["b"], "", f"chat {seed}", retention=kept)
+    chat = Chat.create("a", ["b"], "", chat_id=f"chat {seed}", retention=kept)
 
     for _ in range(150):
         ids = [one.id for one in chat.fetch("a", 0)]
@@ -220,7 +220,7 @@ def test_the_counted_bytes_are_those_of_the_messages_and_edits(redis_server: Sto
 
 def test_pending_reads_each_chat_in_part(redis_server: Store) -> None:
     for name in ("one", "two"):
-        chat = Chat.create("a", ["b"], LARGE, name)
+        chat = Chat.create("a", ["b"], LARGE, chat_id=name)
         for _ in range(39):
             chat.send("a", LARGE)
 

@@ -11,15 +11,15 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.messaging import (
     Chat,
+    ChatDoesNotExist,
     ChatExists,
     ChatFull,
-    ChatNotFound,
-    MessageNotFound,
+    MessageDoesNotExist,
     NotMember,
     NotSender,
     Retention,
 )
-from django_redis_components.messaging.chat import MAX_MEMBERS
+from django_redis_components.messaging.creation import MAX_MEMBERS
 from django_redis_components.messaging.keyspace import chat_key
 from django_redis_components.messaging.scripts import DELETE, EDIT_MESSAGE
 from tests.messaging.members import names_of
@@ -44,7 +44,7 @@ def test_members_fetch_messages_in_order_until_they_acknowledge_them(store: Stor
         (2, "jenny", [1, None]),
         (3, "jeff", "é"),
     ]
-    assert (fetched.truncated, fetched.last_id, fetched.last_seen, fetched.revision) == (False, 3, 0, 0)
+    assert (fetched.is_truncated, fetched.last_id, fetched.last_seen, fetched.revision) == (False, 3, 0, 0)
     assert abs(fetched[0].sent_at - datetime.now(UTC)) < timedelta(minutes=5)
     chat.ack("jenny", 2)
     assert (bodies(chat, "jenny"), chat.unread("jenny"), chat.unread("jeff")) == (["é"], 1, 3)
@@ -54,12 +54,12 @@ def test_members_fetch_messages_in_order_until_they_acknowledge_them(store: Stor
 @pytest.mark.contract
 def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     async def scene() -> list[object]:
-        chat = await Chat.acreate(1, [2], "a", "room", retention=NO_FLOOR)
+        chat = await Chat.acreate(1, [2], "a", chat_id="room", retention=NO_FLOOR)
         found: list[object] = [await chat.asend(2, "b"), [one.body for one in await chat.afetch(1)]]
         await chat.aedit_message(2, 2, "c")
         await chat.adelete_message(1, 1)
         await chat.ajoin(3, history=2)
-        found += [[one.body for one in await chat.afetch(3)], await chat.aunread(3), (await chat.astate(3)).revision]
+        found += [[one.body for one in await chat.afetch(3)], await chat.aunread(3), (await chat.ainfo(3)).revision]
         await chat.aack(1, 2)
         found.append(await chat.amembers())
         await chat.aleave(3)
@@ -97,8 +97,8 @@ def test_what_all_have_read_is_trimmed_to_the_floor(store: Store) -> None:
     chat.ack("c", 5)
 
     fetched = chat.fetch("b", 0)
-    assert ([one.body for one in fetched], fetched.truncated) == ([5, 6], True)
-    assert chat.fetch("a").truncated is False
+    assert ([one.body for one in fetched], fetched.is_truncated) == ([5, 6], True)
+    assert chat.fetch("a").is_truncated is False
     chat.ack("c", 3)
     assert chat.members() == {"a": 5, "b": 6, "c": 5}
     assert [chat.send("b", 7), bodies(chat, "a", 0)] == [7, [6, 7]]
@@ -133,10 +133,10 @@ def test_an_absent_member_does_not_keep_messages_for_ever(store: Store) -> None:
 
     fetched = chat.fetch("absent")
 
-    assert ([one.body for one in fetched], fetched.truncated) == ([3, 4, 5], True)
+    assert ([one.body for one in fetched], fetched.is_truncated) == ([3, 4, 5], True)
     assert chat.unread("absent") == 3
     chat.ack("absent", 4)
-    assert chat.fetch("absent").truncated is False
+    assert chat.fetch("absent").is_truncated is False
 
 
 @pytest.mark.contract
@@ -148,7 +148,7 @@ def test_old_messages_are_removed_although_unread(store: Store) -> None:
         return bodies(chat, "b")
 
     eventually(lambda: 1 not in last())
-    assert chat.fetch("b").truncated is True
+    assert chat.fetch("b").is_truncated is True
 
 
 @pytest.mark.contract
@@ -163,7 +163,7 @@ def test_a_member_who_joins_sees_nothing_old_unless_asked(store: Store) -> None:
     chat.join("b")
 
     assert [bodies(chat, user) for user in "bcd"] == [[3], [2, 3], [1, 2, 3]]
-    assert chat.fetch("d").truncated is False
+    assert chat.fetch("d").is_truncated is False
 
 
 @pytest.mark.contract
@@ -175,17 +175,17 @@ def test_no_cursor_shows_a_member_what_was_sent_before_the_join(store: Store) ->
     chat.join("new")
     chat.join("asked", history=1)
     chat.join("leaver")
-    assert chat.wait("new", 0, after=0) is False
-    assert (chat.fetch("new", after=0).truncated, chat.unread("new")) == (False, 0)
+    assert chat.wait_for_message("new", 0, after=0) is False
+    assert (chat.fetch("new", after=0).is_truncated, chat.unread("new")) == (False, 0)
     chat.send("a", "new")
 
     assert [bodies(chat, user, 0) for user in ("new", "leaver")] == [["new"], ["new"]]
     assert bodies(chat, "asked", 0) == ["older than the join", "new"]
     assert bodies(chat, "a", 0) == ["old", "older than the join", "new"]
-    assert (bodies(chat, "new", 9), chat.fetch("new", after=9).truncated) == (["new"], True)
+    assert (bodies(chat, "new", 9), chat.fetch("new", after=9).is_truncated) == (["new"], True)
     for number in range(3):
         chat.send("a", number)
-    assert (bodies(chat, "new", 0), chat.fetch("new", after=0).truncated) == ([0, 1, 2], True)
+    assert (bodies(chat, "new", 0), chat.fetch("new", after=0).is_truncated) == ([0, 1, 2], True)
 
 
 @pytest.mark.contract
@@ -202,7 +202,7 @@ def test_older_messages_are_loaded_backwards(store: Store) -> None:
 
     assert [older("b", 7, 2), older("b", 5, 2), older("b", 2, 2), older("b", 1, 2)] == [["five", 6], [2, 3], [1], []]
     assert [older("new", 7, 9), older("new", 5, 9), older("b", 99, 1)] == [["five", 6], [], [6]]
-    assert chat.fetch("b", before=5).truncated is False
+    assert chat.fetch("b", before=5).is_truncated is False
 
 
 @pytest.mark.contract
@@ -224,14 +224,14 @@ def test_nothing_brings_a_chat_back_after_its_last_member_left(store: Store) -> 
         lambda: chat.edit_message("b", 1, 2),
         lambda: chat.delete_message("b", 1),
     ):
-        with pytest.raises(ChatNotFound, match=f"There is no chat '{chat.id}'. Create it with Chat.create"):
+        with pytest.raises(ChatDoesNotExist, match=f"There is no chat '{chat.id}'. Create it with Chat.create"):
             act()
     assert [key for key in names_of(store) if b":chat:" in key] == []
 
 
 @pytest.mark.contract
 def test_users_who_are_no_members_are_refused(store: Store) -> None:
-    chat = Chat.create("a", ["b"], 1, "room")
+    chat = Chat.create("a", ["b"], 1, chat_id="room")
     chat.leave("b")
 
     for act in (
@@ -269,15 +269,15 @@ def test_messages_are_edited_and_deleted_by_their_sender(store: Store) -> None:
         chat.edit_message("a", 2, "x")
     with pytest.raises(NotSender, match="User 'b' did not send message 1"):
         chat.delete_message("b", 1)
-    with pytest.raises(MessageNotFound, match="has no message 3: it was never sent, or deleted, or trimmed"):
+    with pytest.raises(MessageDoesNotExist, match="has no message 3: it was never sent, or deleted, or trimmed"):
         chat.edit_message("a", 3, "x")
-    with pytest.raises(MessageNotFound, match="has no message 9"):
+    with pytest.raises(MessageDoesNotExist, match="has no message 9"):
         chat.delete_message("a", 9)
 
 
 @pytest.mark.contract
 def test_a_repeated_edit_does_not_replace_a_newer_one(store: Store) -> None:
-    chat, client = Chat.create("a", ["b"], "one", "room"), connections.client("default")
+    chat, client = Chat.create("a", ["b"], "one", chat_id="room"), connections.client("default")
     edit = EDIT_MESSAGE(chat=chat_key("room"), user="a", id=1, body=b'"two"', token=b"t")
     assert client.execute(edit) == 1
     chat.edit_message("a", 1, "three")
@@ -289,7 +289,7 @@ def test_a_repeated_edit_does_not_replace_a_newer_one(store: Store) -> None:
 
 @pytest.mark.contract
 def test_edits_and_deletions_are_trimmed_with_their_messages(store: Store) -> None:
-    chat = Chat.create("a", [], 1, "room", retention=NO_FLOOR)
+    chat = Chat.create("a", [], 1, chat_id="room", retention=NO_FLOOR)
     chat.send("a", 2)
     chat.edit_message("a", 1, "x")
     chat.delete_message("a", 2)
@@ -305,7 +305,7 @@ def test_edits_and_deletions_are_trimmed_with_their_messages(store: Store) -> No
 def test_a_chat_is_created_once(store: Store) -> None:
     def create(number: int) -> str:
         try:
-            return Chat.create(number, [], number, "room").id
+            return Chat.create(number, [], number, chat_id="room").id
         except ChatExists as exc:
             return str(exc)
 
@@ -318,7 +318,7 @@ def test_a_chat_is_created_once(store: Store) -> None:
 
 @pytest.mark.contract
 def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
-    chat = Chat.create("a", ["b"], 1, "room", retention=Retention(ttl=3_600))
+    chat = Chat.create("a", ["b"], 1, chat_id="room", retention=Retention(ttl=3_600))
     chat.send("a", 2, key="k")
     chat.edit_message("a", 1, 2)
     chat.delete_message("a", 2)
@@ -336,20 +336,20 @@ def test_all_keys_have_a_ttl_and_expire_together(store: Store) -> None:
 
 
 def test_cursor_of_an_older_chat_with_the_same_id_starts_anew(redis_server: Store) -> None:
-    Chat.create("a", [], 1, "room").delete()
-    chat = Chat.create("a", [], "new", "room")
+    Chat.create("a", [], 1, chat_id="room").delete()
+    chat = Chat.create("a", [], "new", chat_id="room")
 
     fetched = chat.fetch("a", after=7)
 
-    assert ([one.body for one in fetched], fetched.truncated, fetched.last_id) == (["new"], True, 1)
+    assert ([one.body for one in fetched], fetched.is_truncated, fetched.last_id) == (["new"], True, 1)
 
 
 @pytest.mark.contract
 def test_a_repeated_deletion_keeps_a_chat_that_was_created_since(store: Store) -> None:
-    chat = Chat.create("a", [], 1, "room")
-    delete, client = DELETE(chat=chat_key("room"), created=chat.state("a").epoch), connections.client("default")
+    chat = Chat.create("a", [], 1, chat_id="room")
+    delete, client = DELETE(chat=chat_key("room"), created=chat.info("a").epoch), connections.client("default")
     assert client.execute(delete) == 1
-    Chat.create("a", [], "new", "room")
+    Chat.create("a", [], "new", chat_id="room")
 
     assert client.execute(delete) == 0
 
@@ -361,24 +361,24 @@ def test_a_repeated_deletion_keeps_a_chat_that_was_created_since(store: Store) -
 
 @pytest.mark.contract
 def test_a_chat_that_was_created_again_has_another_epoch(store: Store) -> None:
-    chat = Chat.create("a", [], 1, "room")
+    chat = Chat.create("a", [], 1, chat_id="room")
     before = chat.fetch("a").epoch
-    assert before == chat.state("a").epoch != ""
+    assert before == chat.info("a").epoch != ""
     chat.delete()
 
-    Chat.create("a", [], 1, "room")
+    Chat.create("a", [], 1, chat_id="room")
 
-    assert before != chat.fetch("a").epoch == chat.state("a").epoch
+    assert before != chat.fetch("a").epoch == chat.info("a").epoch
 
 
 def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
-    chat = Chat.create(0, range(1, MAX_MEMBERS), "x", "room")
+    chat = Chat.create(0, range(1, MAX_MEMBERS), "x", chat_id="room")
 
     with pytest.raises(ChatFull, match=r"Chat 'room' is full: it has 1,000 members, which is the limit\."):
         chat.join("late")
     chat.join(5)
     assert len(chat.members()) == MAX_MEMBERS
-    with pytest.raises(ValueError, match=r"recipients: 1,001 members, expected at most 1,000\."):
+    with pytest.raises(ValueError, match=r"members: 1,001 users with the creator, expected at most 1,000\."):
         Chat.create("a", range(1_000), "x")
 
 
@@ -405,8 +405,8 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         ),
         (lambda: Chat("x").send("a", "x", key=""), ValueError, "key is empty"),
         (lambda: Chat("x").edit_message("a", 0, "x"), ValueError, "id=0: expected an integer from 1 to"),
-        (lambda: Chat.create("a", "bcd", "x"), TypeError, "recipients='bcd': expected a list of user ids."),
-        (lambda: Chat.create("a", [None], "x"), TypeError, "user in recipients=None: expected the id of a user"),
+        (lambda: Chat.create("a", "bcd", "x"), TypeError, "members='bcd': expected an iterable of user ids."),
+        (lambda: Chat.create("a", [None], "x"), TypeError, "user in members=None: expected the id of a user"),
         (lambda: Retention(keep_last=-1), ValueError, "keep_last=-1: expected an integer from 0 to"),
         (lambda: Retention(keep_last=9, max_messages=3), ValueError, "keep_last=9: expected at most max_messages, 3."),
         (lambda: Retention(keep_for=9, max_age=3), ValueError, "keep_for=9: expected at most max_age, 3."),
@@ -417,3 +417,40 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
 def test_bad_arguments_are_refused_before_anything_is_sent(act: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         act()
+
+
+@pytest.mark.contract
+def test_ack_returns_how_many_messages_are_newly_seen(store: Store) -> None:
+    chat = Chat.create("a", ["b"], 1)
+    for number in range(2, 6):
+        chat.send("a", number)
+    chat.delete_message("a", 2)
+
+    assert [chat.ack("b", number) for number in (3, 1, 3, 99)] == [2, 0, 0, 2]
+    assert run_async(lambda: chat.aack("a", 5)) == 4
+
+
+@pytest.mark.contract
+def test_chat_without_a_body_has_no_message(store: Store) -> None:
+    chat = Chat.create("a", ["b"], chat_id="lobby")
+
+    assert (chat.unread("b"), chat.fetch("b"), chat.members()) == (0, [], {"a": 0, "b": 0})
+    assert chat.send("b", "first") == 1
+    assert [message.body for message in chat.fetch("a")] == ["first"]
+
+
+def test_chat_is_got_or_created(redis_server: Store) -> None:
+    chat, is_created = Chat.get_or_create("lobby", "a", ["b"], "welcome")
+    again, is_created_again = Chat.get_or_create("lobby", "c", ["d"], "ignored")
+    third, is_created_thrice = run_async(lambda: Chat.aget_or_create("lobby", "c"))
+
+    assert (is_created, is_created_again, is_created_thrice) == (True, False, False)
+    assert chat.id == again.id == third.id == "lobby"
+    assert again.members() == {"a": 0, "b": 0}
+    assert [message.body for message in again.fetch("a")] == ["welcome"]
+
+
+def test_delete_returns_whether_there_was_a_chat(redis_server: Store) -> None:
+    chat = Chat.create("a")
+
+    assert (chat.delete(), chat.delete()) == (True, False)

@@ -49,7 +49,7 @@ async def next_event(stream: AsgiRequest) -> str:
 
 
 def test_event_stream_sends_messages_until_the_user_is_no_member(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], {"text": "hi\n"}, "room")
+    chat = Chat.create("other", [7], {"text": "hi\n"}, chat_id="room")
 
     async def scene() -> tuple[Any, list[str]]:
         response = await views.chat_events(request("/?after=0"), "room")
@@ -76,7 +76,7 @@ def test_event_stream_sends_messages_until_the_user_is_no_member(redis_server: S
 
 
 def test_event_stream_continues_after_the_last_event(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], 1, "room")
+    chat = Chat.create("other", [7], 1, chat_id="room")
     chat.send("other", 2)
 
     async def scene() -> str:
@@ -91,7 +91,7 @@ def test_event_stream_continues_after_the_last_event(redis_server: Store) -> Non
 
 def test_silent_event_stream_asks_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "KEEP_ALIVE_S", 0.05)
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     def commands() -> int:
         return int(redis_server.raw.info("stats")["total_commands_processed"])
@@ -118,7 +118,7 @@ def test_silent_event_stream_asks_nothing(redis_server: Store, monkeypatch: pyte
 
 
 def test_browser_that_disconnects_ends_the_stream(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     async def scene() -> tuple[int, str, list[Any]]:
         async with AsgiRequest(PATH, "after=0") as stream:
@@ -133,7 +133,7 @@ def test_browser_that_disconnects_ends_the_stream(redis_server: Store) -> None:
 
 
 def test_each_message_costs_one_fetch_of_a_stream(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     def scripts() -> int:
         return int(redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"])
@@ -151,7 +151,7 @@ def test_each_message_costs_one_fetch_of_a_stream(redis_server: Store) -> None:
 
 
 def test_edits_and_deletions_are_events(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
     chat.send("other", 2)
 
     async def scene() -> list[str]:
@@ -178,7 +178,7 @@ def test_edits_and_deletions_are_events(redis_server: Store) -> None:
 def test_next_stream_reports_changes_since_the_last_event(
     redis_server: Store, query: str, last_event_id: str | None
 ) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
     chat.edit_message("other", 1, "first")
     chat.edit_message("other", 1, "second")
 
@@ -192,7 +192,7 @@ def test_next_stream_reports_changes_since_the_last_event(
 
 @pytest.mark.parametrize("given", ["x", "1-", "-1", "1-2-3", "9" * 17])
 def test_invalid_last_event_id_is_refused(redis_server: Store, given: str) -> None:
-    Chat.create("other", [7], "hi", "room")
+    Chat.create("other", [7], "hi", chat_id="room")
 
     response = run_async(views.chat_events, request(headers={"Last-Event-ID": given}), "room")
 
@@ -205,7 +205,7 @@ def test_invalid_last_event_id_is_refused(redis_server: Store, given: str) -> No
 def test_stream_stays_open_while_redis_is_restarted(
     own_server: Store, quick_retries: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
     server = own_server.servers[0]
 
     async def scene() -> tuple[list[str], Any]:
@@ -223,7 +223,7 @@ def test_stream_stays_open_while_redis_is_restarted(
 
 
 def test_stream_that_is_opened_while_redis_is_unavailable_makes_the_browser_connect_again(own_server: Store) -> None:
-    Chat.create("other", [7], "hi", "room")
+    Chat.create("other", [7], "hi", chat_id="room")
     own_server.servers[0].kill()
 
     async def scene() -> tuple[int, str, list[str]]:
@@ -240,7 +240,7 @@ def test_stream_that_is_opened_while_redis_is_unavailable_makes_the_browser_conn
 
 def test_long_poll_under_asgi_ends_with_the_connection_of_its_browser(redis_server: Store, settings: Any) -> None:
     settings.ROOT_URLCONF = "django_redis_components.async_urls"
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     async def poll() -> list[Any]:
         async with AsgiRequest("/chats/room/messages/", "after=1&wait=25") as response:
@@ -273,7 +273,7 @@ def test_urls_for_asgi_have_the_same_names_and_paths() -> None:
 
 
 def test_strangers_get_a_403_through_asgi(redis_server: Store) -> None:
-    Chat.create("other", [], "hi", "room")
+    Chat.create("other", [], "hi", chat_id="room")
 
     async def scene() -> int:
         async with AsgiRequest(PATH) as stream:

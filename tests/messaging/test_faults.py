@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.messaging import Chat, ChatNotFound, Retention
+from django_redis_components.messaging import Chat, ChatDoesNotExist, Retention
 from tests.messaging.members import names_of
 from tests.support import Proxy, Store, eventually, run_together
 from tests.support.processes import Child, Children
@@ -25,7 +25,7 @@ def test_no_member_misses_a_message_with_lost_replies_and_killed_processes(proxy
     running = {user: start(user) for user in USERS}
     output = dict.fromkeys(USERS, "")
     for turn, user in enumerate("abca"):
-        eventually(lambda least=(turn + 1) * 150: Chat(chat.id).state("a").last_id >= least)
+        eventually(lambda least=(turn + 1) * 150: Chat(chat.id).info("a").last_id >= least)
         assert running[user].returncode is None
         running[user].kill()
         output[user] += running[user].output + "\n"
@@ -80,7 +80,7 @@ def test_threads_that_send_and_acknowledge_miss_nothing(redis_server: Store) -> 
 @pytest.mark.parametrize("part", [b"chat"])
 def test_a_lost_reply_repeats_nothing(proxy: Proxy, part: bytes) -> None:
     proxy.drop_next_reply(after=part)
-    chat = Chat.create("a", ["b"], 1, "room", using="proxied")
+    chat = Chat.create("a", ["b"], 1, chat_id="room", using="proxied")
     proxy.drop_next_reply(after=part)
     assert chat.send("a", 2) == 2
     proxy.drop_next_reply(after=part)
@@ -112,12 +112,12 @@ def test_errors_of_redis_are_raised_and_pass(proxy: Proxy) -> None:
 
 def test_of_a_send_and_a_leave_at_once_the_send_is_first_or_refused(redis_server: Store) -> None:
     for turn in range(20):
-        chat = Chat.create("a", [], 1, f"room {turn}")
+        chat = Chat.create("a", [], 1, chat_id=f"room {turn}")
 
         def act(number: int, chat: Chat = chat) -> str:
             try:
                 return str(chat.send("a", 2)) if number else str(chat.leave("a"))
-            except ChatNotFound:
+            except ChatDoesNotExist:
                 return "refused"
 
         assert run_together(2, act)[1] in ("2", "refused")

@@ -21,7 +21,7 @@ def test_messages_wait_until_they_are_acknowledged(store: Store) -> None:
     fetched = box.fetch()
 
     assert [(one.id, one.sender, one.body) for one in fetched] == [(1, None, "a"), (2, "9", {"b": 1}), (3, None, "c")]
-    assert (fetched.truncated, fetched.last_id, box.unread()) == (False, 3, 3)
+    assert (fetched.is_truncated, fetched.last_id, box.unread()) == (False, 3, 3)
     assert [one.id for one in box.fetch(after=1, limit=1)] == [2]
     assert [box.ack(2), box.ack(2), box.unread()] == [2, 0, 1]
     assert [box.ack(3), box.unread(), box.send("d")] == [1, 0, 4]
@@ -54,8 +54,8 @@ def test_oldest_messages_are_dropped_beyond_the_limit_and_fetch_says_so(store: S
     for number in range(1, 5):
         box.send(number)
 
-    assert ([one.body for one in box.fetch()], box.fetch().truncated, box.unread()) == ([3, 4], True, 2)
-    assert [box.fetch(after=cursor).truncated for cursor in (1, 2, 3)] == [True, False, False]
+    assert ([one.body for one in box.fetch()], box.fetch().is_truncated, box.unread()) == ([3, 4], True, 2)
+    assert [box.fetch(after=cursor).is_truncated for cursor in (1, 2, 3)] == [True, False, False]
 
 
 @pytest.mark.contract
@@ -76,7 +76,7 @@ def test_cursor_of_an_expired_mailbox_starts_anew(redis_server: Store) -> None:
 
     fetched = box.fetch(after=5)
 
-    assert ([one.body for one in fetched], fetched.truncated) == (["a"], True)
+    assert ([one.body for one in fetched], fetched.is_truncated) == (["a"], True)
 
 
 def test_a_key_is_remembered_for_a_day_although_the_mailbox_has_expired(redis_server: Store) -> None:
@@ -86,8 +86,12 @@ def test_a_key_is_remembered_for_a_day_although_the_mailbox_has_expired(redis_se
 
     assert box.send("a", key="k") == 1
 
-    assert (ids, box.fetch(), box.fetch().truncated) == ([1, 2], [], True)
-    assert (Mailbox("o").send("c"), box.fetch(after=2).truncated, box.fetch(after=1).truncated) == (3, False, True)
+    assert (ids, box.fetch(), box.fetch().is_truncated) == ([1, 2], [], True)
+    assert (Mailbox("o").send("c"), box.fetch(after=2).is_truncated, box.fetch(after=1).is_truncated) == (
+        3,
+        False,
+        True,
+    )
 
 
 @pytest.mark.contract
@@ -95,13 +99,13 @@ def test_a_fetch_after_the_ack_of_dropped_messages_is_not_truncated(store: Store
     box = Mailbox("o", max_messages=1)
     box.send("dropped")
     box.send("b")
-    assert box.fetch().truncated is True
+    assert box.fetch().is_truncated is True
 
     box.ack(2)
 
-    assert box.fetch().truncated is False
+    assert box.fetch().is_truncated is False
     box.send("c")
-    assert ([one.body for one in box.fetch()], box.fetch().truncated) == (["c"], False)
+    assert ([one.body for one in box.fetch()], box.fetch().is_truncated) == (["c"], False)
 
 
 def test_an_ack_removes_many_messages_in_bounded_steps(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +118,7 @@ def test_an_ack_removes_many_messages_in_bounded_steps(redis_server: Store, monk
     assert (box.ack(25), box.unread()) == (25, 5)
 
     assert redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"] - calls == 3
-    assert (box.fetch()[0].id, box.fetch().truncated) == (26, False)
+    assert (box.fetch()[0].id, box.fetch().is_truncated) == (26, False)
 
 
 def test_a_lower_limit_drops_many_messages_in_bounded_steps(redis_server: Store) -> None:
@@ -124,7 +128,7 @@ def test_a_lower_limit_drops_many_messages_in_bounded_steps(redis_server: Store)
 
     small.send("last")
 
-    assert (small.unread(), small.fetch().truncated) == (21, True)
+    assert (small.unread(), small.fetch().is_truncated) == (21, True)
     assert (small.send("last"), small.unread()) == (10_022, 10)
 
 

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from django_redis_components.messaging import (
     Chat,
-    ChatNotFound,
-    MessageNotFound,
+    ChatDoesNotExist,
+    MessageDoesNotExist,
     MessagingError,
     NotMember,
     NotSender,
@@ -34,7 +34,7 @@ class ChatMachine(RuleBasedStateMachine):
         super().__init__()
         ChatMachine.count += 1
         kept = Retention(keep_last=KEEP_LAST, keep_for=0, max_messages=MAX_MESSAGES)
-        self.chat = Chat.create("a", ["b"], 0, f"model {ChatMachine.count}", retention=kept)
+        self.chat = Chat.create("a", ["b"], 0, chat_id=f"model {ChatMachine.count}", retention=kept)
         self.seen = {"a": 0, "b": 0}
         self.hidden = {"a": 0, "b": 0}
         self.log: dict[int, tuple[str, Any]] = {1: ("a", 0)}
@@ -48,7 +48,7 @@ class ChatMachine(RuleBasedStateMachine):
 
     def refusal(self, user: str) -> Any:
         if not self.seen:
-            return ChatNotFound
+            return ChatDoesNotExist
         return None if user in self.seen else NotMember
 
     def trim(self) -> None:
@@ -66,19 +66,20 @@ class ChatMachine(RuleBasedStateMachine):
             if key:
                 self.keys[user, key] = self.seq
             self.trim()
-        assert self.outcome(lambda: self.chat.send(user, body, key)) == expected
+        assert self.outcome(lambda: self.chat.send(user, body, key=key)) == expected
 
     @rule(user=USERS, id_=IDS)
     def ack(self, user: str, id_: int) -> None:
         expected = self.refusal(user)
         if not expected:
-            self.seen[user] = max(self.seen[user], min(id_, self.seq))
+            before, self.seen[user] = self.seen[user], max(self.seen[user], min(id_, self.seq))
+            expected = sum(before < number <= self.seen[user] for number in self.log)
             self.trim()
         assert self.outcome(lambda: self.chat.ack(user, id_)) == expected
 
     @rule(user=USERS, history=st.integers(0, 4))
     def join(self, user: str, history: int) -> None:
-        expected = None if self.seen else ChatNotFound
+        expected = None if self.seen else ChatDoesNotExist
         if not expected and user not in self.seen:
             self.seen[user] = self.hidden[user] = max(self.seq - history, self.trimmed)
         assert self.outcome(lambda: self.chat.join(user, history)) == expected
@@ -101,7 +102,7 @@ class ChatMachine(RuleBasedStateMachine):
     @rule(user=USERS, id_=IDS.filter(bool))
     def delete(self, user: str, id_: int) -> None:
         expected = self.refusal(user) or self.change_refusal(user, id_)
-        if expected is MessageNotFound and self.trimmed < id_ <= self.seq:
+        if expected is MessageDoesNotExist and self.trimmed < id_ <= self.seq:
             expected = None  # deleted before
         if not expected:
             self.log.pop(id_, None)
@@ -109,7 +110,7 @@ class ChatMachine(RuleBasedStateMachine):
 
     def change_refusal(self, user: str, id_: int) -> Any:
         if id_ not in self.log:
-            return MessageNotFound
+            return MessageDoesNotExist
         return None if self.log[id_][0] == user else NotSender
 
     @rule(user=USERS, after=st.none() | IDS, limit=st.integers(1, 9))
@@ -122,7 +123,7 @@ class ChatMachine(RuleBasedStateMachine):
         start = max(0 if cursor > self.seq else cursor, self.hidden[user])
         messages = [(id_, *one) for id_, one in sorted(self.log.items()) if id_ > start][:limit]
         assert [(one.id, one.sender, one.body) for one in found] == messages
-        assert found.truncated == (start < self.trimmed or cursor > self.seq)
+        assert found.is_truncated == (start < self.trimmed or cursor > self.seq)
         assert (found.last_id, found.last_seen) == (self.seq, self.seen[user])
 
     @rule(user=USERS)

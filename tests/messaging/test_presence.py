@@ -20,8 +20,8 @@ def test_users_are_present_until_they_leave_or_their_time_has_passed(store: Stor
     assert typing.users() == ["b"]
     room.remove(1)
     assert room.users() == ["b"]
-    assert 0 < store.raw.pttl(typing.key) <= 6_000
-    assert 500_000 < store.raw.pttl(room.key) <= 600_000
+    assert 0 < store.raw.pttl(f"{store.prefix}:messaging:{{{typing.name}}}:typing") <= 6_000
+    assert 500_000 < store.raw.pttl(f"{store.prefix}:messaging:{{{room.name}}}:presence") <= 600_000
 
 
 @pytest.mark.contract

@@ -43,7 +43,7 @@ def asgi(settings: Any) -> None:
 
 @pytest.fixture
 def chat(redis_server: Store) -> Chat:
-    return Chat.create("other", [7], "hi", "room")
+    return Chat.create("other", [7], "hi", chat_id="room")
 
 
 def limit(settings: Any, store: Store, **options: Any) -> None:
@@ -58,7 +58,7 @@ def send(number: int, method: str = "POST") -> Any:
 
 def test_a_member_who_sends_too_fast_gets_429_with_retry_after(redis_server: Store, settings: Any, chat: Chat) -> None:
     limit(settings, redis_server, SEND_RATES=["3/h"])
-    Chat.create("other", [7], "hi", "second room")
+    Chat.create("other", [7], "hi", chat_id="second room")
 
     responses = [views.chat_messages(send(number), room) for number, room in enumerate(["room", "second room"] * 2)]
 
@@ -67,7 +67,7 @@ def test_a_member_who_sends_too_fast_gets_429_with_retry_after(redis_server: Sto
     assert 1_000 < seconds <= 1_200
     assert json.loads(responses[-1].content) == {"error": f"Too many requests. Try again in {seconds} seconds."}
     assert "private" in responses[-1]["Cache-Control"]
-    assert chat.state("7").last_id == 3
+    assert chat.info("7").last_id == 3
     assert views.chat_messages(send(0, "GET"), "room").status_code == 200
     assert chat.send(7, "the site itself is not limited") == 4
 
@@ -230,7 +230,7 @@ def test_events_pass_through_the_gzip_middleware_unchanged(redis_server: Store, 
 
 
 def test_a_stream_without_redis_is_not_compressed_either(own_server: Store, settings: Any, asgi: None) -> None:
-    Chat.create("other", [7], "hi", "room")
+    Chat.create("other", [7], "hi", chat_id="room")
     own_server.servers[0].kill()
 
     response = run_async(views.chat_events, request(), "room")

@@ -16,7 +16,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.keys import key
 from django_redis_components.messaging import Broadcast, Mailbox, subscriber
 from tests.core.slots import moving
-from tests.messaging.waiters import Waiter, subscriptions
+from tests.messaging.waiters import Waiter, received, subscriptions
 from tests.support import Proxy, Store, eventually, run_async
 from tests.support.pools import close_pools
 from tests.support.raising_logs import raising_logs
@@ -57,11 +57,11 @@ def test_late_confirmation_of_a_cancelled_subscription_does_not_confirm_the_next
     with other.subscribe() as messages:
         run_async(cancel_before_the_confirmation)
         Broadcast("other").publish("read after both late replies")
-        assert messages.get(TIMEOUT_S) == "read after both late replies"
+        assert received(messages) == "read after both late replies"
 
         with channel.subscribe() as news:
             assert Broadcast("news").publish("received") == 1
-            assert news.get(TIMEOUT_S) == "received"
+            assert received(news) == "received"
 
 
 def test_waiters_that_arrive_while_the_thread_ends_are_served(
@@ -84,7 +84,7 @@ def test_waiters_that_arrive_while_the_thread_ends_are_served(
     eventually(lambda: subscriptions(redis_server) == 1)
     with Broadcast("o").subscribe() as messages:
         Broadcast("o").publish("x")
-        assert [waiters[0].outcome(), messages.get(TIMEOUT_S)] == ["x", "x"]
+        assert [waiters[0].outcome(), received(messages)] == ["x", "x"]
 
 
 def test_silence_does_not_end_the_connection_of_a_subscriber(
@@ -107,9 +107,9 @@ def test_a_thread_that_could_not_be_started_is_started_by_the_next_waiter(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            Mailbox("first").wait(TIMEOUT_S)
+            Mailbox("first").wait_for_message(TIMEOUT_S)
 
-    waiter = Waiter(lambda: Mailbox("o").wait(TIMEOUT_S))
+    waiter = Waiter(lambda: Mailbox("o").wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
     Mailbox("o").send("x")
     assert waiter.outcome() is True
@@ -126,7 +126,7 @@ def test_an_unexpected_error_does_not_end_the_thread(
         return select.poll()
 
     monkeypatch.setattr(subscriber, "new_poller", poll)
-    waiter = Waiter(lambda: Mailbox("o").wait(TIMEOUT_S))
+    waiter = Waiter(lambda: Mailbox("o").wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
     Mailbox("o").send("x")
 
@@ -150,11 +150,11 @@ def test_messages_arrive_while_the_logging_raises(
     with raising_logs(error) as messages, Broadcast("news").subscribe() as news:
         for number, failure in enumerate([ConnectionError("lost"), ValueError("broken"), error("hostile")]):
             failures.append(failure)
-            Mailbox("o").wait(0.001)  # wakes the thread
+            Mailbox("o").wait_for_message(0.001)  # wakes the thread
             eventually(lambda: len(messages) > number)  # noqa: B023 - called at once
             eventually(lambda: subscriptions(redis_server) == 1)
             Broadcast("news").publish(number)
-            assert news.get(TIMEOUT_S) == number
+            assert received(news) == number
 
 
 def test_subscription_that_is_cancelled_while_its_name_is_indexed_leaves_nothing(
@@ -207,7 +207,7 @@ def test_waiters_are_woken_after_a_restart_of_the_server(own_server: Store) -> N
     Broadcast("news").publish("after the restart")
 
     assert waiter.outcome() == "after the restart"
-    later = Waiter(lambda: Mailbox("o").wait(TIMEOUT_S))
+    later = Waiter(lambda: Mailbox("o").wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(own_server) == 1)
     Mailbox("o").send("x")
     assert later.outcome() is True
@@ -215,13 +215,16 @@ def test_waiters_are_woken_after_a_restart_of_the_server(own_server: Store) -> N
 
 def subscribe_and_get(channel: Broadcast) -> Any:
     with channel.subscribe() as messages:
-        return messages.get(TIMEOUT_S)
+        return received(messages)
 
 
 @pytest.mark.parametrize("store", ["cluster"], indirect=True)
 def test_waiters_are_woken_after_their_slot_has_moved(store: Store) -> None:
     Mailbox("o").send("read")
-    waiters = [Waiter(lambda: Mailbox("o").wait(TIMEOUT_S, after=1)), Waiter(lambda: subscribe_and_get(Broadcast("o")))]
+    waiters = [
+        Waiter(lambda: Mailbox("o").wait_for_message(TIMEOUT_S, after=1)),
+        Waiter(lambda: subscribe_and_get(Broadcast("o"))),
+    ]
     eventually(lambda: subscriptions(store) == 2)
 
     with moving(store, key("messaging", "o")) as move:

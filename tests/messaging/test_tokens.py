@@ -21,8 +21,8 @@ def sender_of(kind: str) -> Send:
     """Return a function that sends a message with a key through a connection."""
     if kind == "mailbox":
         return lambda key, using: Mailbox("o", max_messages=100, using=using).send("x", key=key)
-    Chat.create("a", [], "x", "room")
-    return lambda key, using: Chat("room", using=using).send("a", "x", key)
+    Chat.create("a", [], "x", chat_id="room")
+    return lambda key, using: Chat("room", using=using).send("a", "x", key=key)
 
 
 def step(stepped_server: tuple[Store, ServerClock], seconds: int) -> None:

@@ -12,17 +12,17 @@ from redis.exceptions import ConnectionError
 
 from django_redis_components.messaging import (
     Chat,
+    ChatDoesNotExist,
     ChatExists,
-    ChatNotFound,
     Mailbox,
     NotMember,
     achats,
-    aerase_user,
+    aforget_user,
     apending,
     areconcile,
     aunread_counts,
     chats,
-    erase_user,
+    forget_user,
     pending,
     reconcile,
     unread_counts,
@@ -40,7 +40,7 @@ def bodies(found: list[Any]) -> list[tuple[str, list[Any]]]:
 
 @pytest.mark.contract
 def test_pending_returns_what_is_new_in_all_chats(store: Store) -> None:
-    one, two, three = (Chat.create("a", ["b"], name, name) for name in ("one", "two", "three"))
+    one, two, three = (Chat.create("a", ["b"], name, chat_id=name) for name in ("one", "two", "three"))
     one.send("b", "again")
     two.ack("b", 1)
     three.leave("b")
@@ -55,16 +55,16 @@ def test_pending_returns_what_is_new_in_all_chats(store: Store) -> None:
 @pytest.mark.contract
 def test_async_functions_behave_like_the_sync_ones(store: Store) -> None:
     async def scene() -> list[object]:
-        await Chat.acreate("a", ["b"], 1, "room")
+        await Chat.acreate("a", ["b"], 1, chat_id="room")
         found = [await achats("b"), bodies(await apending("b")), await aunread_counts("b"), (await areconcile()).chats]
-        await aerase_user("b")
+        await aforget_user("b")
         return [*found, await achats("b")]
 
     assert run_async(scene) == [["room"], [("room", [1])], {"room": 1}, 1, []]
 
 
 def test_the_chat_with_the_latest_message_is_first(redis_server: Store) -> None:
-    first, _ = Chat.create("a", [], 1, "first"), Chat.create("a", [], 1, "second")
+    first, _ = Chat.create("a", [], 1, chat_id="first"), Chat.create("a", [], 1, chat_id="second")
 
     def order() -> list[str]:
         first.send("a", 2)
@@ -75,9 +75,9 @@ def test_the_chat_with_the_latest_message_is_first(redis_server: Store) -> None:
 
 @pytest.mark.contract
 def test_deleted_and_expired_chats_disappear_from_the_index(store: Store) -> None:
-    Chat.create("a", ["b"], 1, "deleted").delete()
-    Chat.create("a", ["b"], 1, "expired")
-    Chat.create("a", ["b"], 1, "kept")
+    Chat.create("a", ["b"], 1, chat_id="deleted").delete()
+    Chat.create("a", ["b"], 1, chat_id="expired")
+    Chat.create("a", ["b"], 1, chat_id="kept")
     for part in ("log", "members", "meta"):
         store.raw.delete(f"{store.prefix}:messaging:{{expired}}:chat:{part}")
 
@@ -88,7 +88,7 @@ def test_deleted_and_expired_chats_disappear_from_the_index(store: Store) -> Non
 @pytest.mark.contract
 def test_reconcile_repairs_the_indexes_of_users(store: Store) -> None:
     for number in range(3):
-        Chat.create("a", ["b*"], number, f"room {number}")
+        Chat.create("a", ["b*"], number, chat_id=f"room {number}")
     store.raw.delete(chats_key("b*"))
     store.raw.zadd(chats_key("a"), {"other": 1})
 
@@ -100,7 +100,7 @@ def test_reconcile_repairs_the_indexes_of_users(store: Store) -> None:
 
 
 def test_the_command_reports_what_it_repaired(redis_server: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    Chat.create("a", ["b"], 1, "room")
+    Chat.create("a", ["b"], 1, chat_id="room")
     redis_server.raw.delete(chats_key("b"))
 
     call_command("reconcile_messaging", "--json")
@@ -122,7 +122,7 @@ def test_a_lost_write_of_the_index_is_logged_and_the_chat_exists(
 
 
 def test_an_index_that_cannot_be_written_fails_the_reconciliation(proxy: Proxy, redis_server: Store) -> None:
-    Chat.create("a", ["b"], 1, "room")
+    Chat.create("a", ["b"], 1, chat_id="room")
     redis_server.raw.delete(chats_key("b"))
     proxy.drop_next_reply(after=b"ZADD", times=100)
 
@@ -148,18 +148,18 @@ def test_all_entries_of_an_index_are_reconciled_and_a_read_beyond_its_limit_is_l
 
 @pytest.mark.contract
 def test_a_repeated_creation_adds_the_members_to_the_index(store: Store) -> None:
-    Chat.create("a", ["b"], 1, "room")
+    Chat.create("a", ["b"], 1, chat_id="room")
     store.raw.delete(chats_key("a"))  # the process died before it wrote the index
 
     for creator in ("a", "other"):
         with pytest.raises(ChatExists):
-            Chat.create(creator, [], 1, "room")
+            Chat.create(creator, [], 1, chat_id="room")
 
     assert (chats("a"), store.raw.exists(chats_key("other"))) == (["room"], 0)
 
 
 def test_a_member_who_leaves_and_joins_at_once_finds_the_chat(redis_server: Store) -> None:
-    chat = Chat.create("a", ["b"], 1, "room")
+    chat = Chat.create("a", ["b"], 1, chat_id="room")
 
     def act(number: int) -> None:
         if number:
@@ -173,7 +173,7 @@ def test_a_member_who_leaves_and_joins_at_once_finds_the_chat(redis_server: Stor
 
 
 def test_a_leave_that_cannot_be_noted_for_the_erasure_is_not_done(proxy: Proxy) -> None:
-    chat = Chat.create("a", ["b"], 1, "room", using="proxied")
+    chat = Chat.create("a", ["b"], 1, chat_id="room", using="proxied")
     proxy.drop_next_reply(after=b"ZADD", times=100)
 
     with pytest.raises(ConnectionError):
@@ -185,7 +185,7 @@ def test_a_leave_that_cannot_be_noted_for_the_erasure_is_not_done(proxy: Proxy) 
 def test_pending_returns_a_bounded_number_of_messages(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_chats, "MAX_PENDING", 5)
     for name in ("first", "second", "third"):
-        chat = Chat.create("a", ["b"], 1, name)
+        chat = Chat.create("a", ["b"], 1, chat_id=name)
         chat.send("a", 2)
     eventually(lambda: chat.send("a", 3) and chats("b")[0] == "third")  # times are in milliseconds
 
@@ -202,7 +202,7 @@ def test_pending_reads_no_more_chats_after_a_number_of_bytes(
 ) -> None:
     monkeypatch.setattr(user_chats, "MAX_PENDING_BYTES", 100)
     for name in ("first", "second"):
-        chat = Chat.create("a", ["b"], 1, name)
+        chat = Chat.create("a", ["b"], 1, chat_id=name)
         for number in range(150):
             chat.send("a", number)
     chat.edit_message("a", 1, "edited")
@@ -211,13 +211,13 @@ def test_pending_reads_no_more_chats_after_a_number_of_bytes(
 
 
 def test_no_message_survives_that_a_user_sends_during_the_erasure(redis_server: Store) -> None:
-    chat = Chat.create("a", ["b"], 1, "room")
+    chat = Chat.create("a", ["b"], 1, chat_id="room")
     for number in range(1_000):
         chat.send("b", number)
 
     def act(number: int) -> None:
         if number:
-            erase_user("a")
+            forget_user("a")
             return
         with suppress(NotMember):
             while True:
@@ -232,20 +232,22 @@ def test_no_message_survives_that_a_user_sends_during_the_erasure(redis_server: 
     assert senders == {"b"}
 
 
-def test_erasure_covers_more_chats_than_one_call_looks_at(redis_server: Store) -> None:
-    for number in range(1_005):
-        Chat.create("a", ["b"], number, f"room {number}").leave("a")
+def test_forgetting_covers_more_chats_than_are_read_at_once(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_redis_components.messaging.erasure.MAX_CHATS", 10)
+    for number in range(25):
+        Chat.create("a", ["b"], number, chat_id=f"room {number}").leave("a")
 
-    calls = [erase_user("a"), erase_user("a")]
-
-    assert calls == [(1_000, False), (5, True)]
-    assert [len(Chat(f"room {number}").fetch("b")) for number in (0, 1_004)] == [0, 0]
+    assert (forget_user("a"), forget_user("a")) == (25, 0)
+    assert [len(Chat(f"room {number}").fetch("b")) for number in (0, 24)] == [0, 0]
 
 
 @pytest.mark.contract
 def test_erasure_removes_messages_membership_and_mailbox_of_a_user(store: Store) -> None:
     shared, left, own = (
-        Chat.create("a", others, "of a", name) for name, others in (("shared", ["b"]), ("left", ["b"]), ("own", []))
+        Chat.create("a", others, "of a", chat_id=name)
+        for name, others in (("shared", ["b"]), ("left", ["b"]), ("own", []))
     )
     for number in range(450):
         shared.send("a" if number % 2 else "b", number)
@@ -253,13 +255,13 @@ def test_erasure_removes_messages_membership_and_mailbox_of_a_user(store: Store)
     left.leave("a")
     Mailbox("a").send("x")
 
-    done = erase_user("a")
+    done = forget_user("a")
 
-    assert (done.chats, done.is_complete) == (3, True)
+    assert done == 4, "three chats and the mailbox"
     assert {message.sender for message in shared.fetch("b", limit=1_000)} == {"b"}
     assert (len(shared.fetch("b", limit=1_000)), shared.unread("b"), len(left.fetch("b"))) == (225, 225, 0)
     assert (list(shared.members()), chats("a"), Mailbox("a").unread()) == (["b"], [], 0)
-    with pytest.raises(ChatNotFound):
+    with pytest.raises(ChatDoesNotExist):
         own.fetch("a")
     assert [key for key in names_of(store) if b"{a}" in key] == []
-    assert erase_user("a").chats == 0
+    assert forget_user("a") == 0

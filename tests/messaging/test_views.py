@@ -38,7 +38,7 @@ def user(client: Client) -> User:
 
 @pytest.fixture
 def chat(redis_server: Store, user: User) -> Chat:
-    return Chat.create("other", [user.pk], "hi", "room")
+    return Chat.create("other", [user.pk], "hi", chat_id="room")
 
 
 def url(view: str, *args: str) -> str:
@@ -72,7 +72,7 @@ def test_messages_are_fetched_sent_and_acknowledged(client: Client, chat: Chat, 
     rows = [(row["id"], row["sender"], row["body"], row["edited_at"]) for row in data.pop("messages")]
     assert rows == [(1, "other", "hi", None), (2, str(user.pk), {"text": "hello"}, None)]
     epoch = chat.fetch(user.pk).epoch
-    assert data == {"truncated": False, "last_id": 2, "last_seen": 0, "revision": 0, "epoch": epoch, "is_cut": False}
+    assert data == {"is_truncated": False, "last_id": 2, "last_seen": 0, "revision": 0, "epoch": epoch, "is_cut": False}
     assert acknowledged.json() == {"unread": 0, "last_seen": 2}
     for response in (sent, fetched, acknowledged):
         assert {"private", "no-cache"} <= set(response["Cache-Control"].split(", "))
@@ -121,7 +121,7 @@ def test_a_chat_that_was_created_again_has_another_etag(client: Client, chat: Ch
     etag = client.get(url("chat_messages", "room"))["ETag"]
     members = list(chat.members())
     chat.delete()
-    Chat.create("other", members, "another chat", "room")
+    Chat.create("other", members, "another chat", chat_id="room")
 
     response = client.get(url("chat_messages", "room"), HTTP_IF_NONE_MATCH=etag)
 
@@ -197,7 +197,7 @@ def test_without_redis_the_answer_is_503(client: Client, chat: Chat, redis_serve
 
 
 def test_async_views_answer_like_the_sync_ones(redis_server: Store) -> None:
-    Chat.create("other", [7], "hi", "room")
+    Chat.create("other", [7], "hi", chat_id="room")
 
     async def scene() -> list[Any]:
         sent = await views.achat_messages(request(method="POST", data=b'{"body": 1}'), "room")
@@ -222,7 +222,7 @@ def test_async_views_answer_like_the_sync_ones(redis_server: Store) -> None:
 
 
 def test_long_poll_is_answered_by_the_next_message(redis_server: Store) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     async def scene() -> Any:
         polling = asyncio.ensure_future(views.achat_messages(request("/?after=1&wait=25"), "room"))
@@ -244,7 +244,7 @@ CHANGES: dict[str, Callable[[Chat], None]] = {
 def test_long_poll_is_answered_by_a_change_of_a_message(
     redis_server: Store, change: Callable[[Chat], None], is_known: bool
 ) -> None:
-    chat = Chat.create("other", [7], "hi", "room")
+    chat = Chat.create("other", [7], "hi", chat_id="room")
 
     async def scene() -> Any:
         etag = (await views.achat_messages(request("/?after=1"), "room"))["ETag"]

@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.messaging import Broadcast, Chat, ChatNotFound, Mailbox, NotMember, SubscriptionFailed
+from django_redis_components.messaging import (
+    Broadcast,
+    Chat,
+    ChatDoesNotExist,
+    Mailbox,
+    NotMember,
+    Received,
+    SubscriptionFailed,
+)
 from django_redis_components.messaging.subscriber import stop_all
-from tests.messaging.waiters import Waiter, subscriptions
+from tests.messaging.waiters import Waiter, received, subscriptions
 from tests.support import Proxy, Store, eventually, run_async
 from tests.support.waiting import TIMEOUT_S
 
@@ -32,14 +40,16 @@ async def subscribed(store: Store, count: int) -> None:
 def test_wait_returns_when_a_message_is_sent(store: Store) -> None:
     chat, box = Chat.create("a", ["b"], 1), Mailbox("o")
     chat.ack("b", 1)
-    waiters = [Waiter(lambda: chat.wait("b", TIMEOUT_S)), Waiter(lambda: box.wait(TIMEOUT_S))]
+    waiters = [Waiter(lambda: chat.wait_for_message("b", TIMEOUT_S)), Waiter(lambda: box.wait_for_message(TIMEOUT_S))]
     eventually(lambda: subscriptions(store) == 2)
 
     chat.send("a", 2)
     box.send("x")
 
     assert [waiter.outcome() for waiter in waiters] == [True, True]
-    assert (chat.wait("b", 0), box.wait(0), box.wait(0, after=1), chat.wait("b", 0.02, after=2)) == (
+    of_chat = (chat.wait_for_message("b", 0), chat.wait_for_message("b", 0.02, after=2))
+    of_box = (box.wait_for_message(0), box.wait_for_message(0, after=1))
+    assert (of_chat[0], *of_box, of_chat[1]) == (
         True, True, False, False,
     )  # fmt: skip
     eventually(lambda: subscriptions(store) == 0)
@@ -50,11 +60,14 @@ def test_async_waits_return_when_a_message_is_sent(store: Store) -> None:
     chat, box = Chat.create("a", ["b"], 1), Mailbox("o")
 
     async def scene() -> list[bool]:
-        waits = [asyncio.ensure_future(wait) for wait in (chat.await_("b", TIMEOUT_S, after=1), box.await_(TIMEOUT_S))]
+        waits = [
+            asyncio.ensure_future(wait)
+            for wait in (chat.await_for_message("b", TIMEOUT_S, after=1), box.await_for_message(TIMEOUT_S))
+        ]
         await subscribed(store, 2)
         await chat.asend("a", 2)
         await box.asend("x")
-        return [*await asyncio.gather(*waits), await box.await_(0.02, after=1)]
+        return [*await asyncio.gather(*waits), await box.await_for_message(0.02, after=1)]
 
     assert run_async(scene) == [True, True, False]
 
@@ -66,10 +79,10 @@ def test_waiters_of_a_process_share_one_connection(redis_server: Store) -> None:
         return sum(client["ssub"] != "0" for client in redis_server.raw.client_list() if "ssub" in client)
 
     before = clients()
-    waiters = [Waiter(lambda box=box: box.wait(TIMEOUT_S)) for box in boxes]  # type: ignore[misc]
+    waiters = [Waiter(lambda box=box: box.wait_for_message(TIMEOUT_S)) for box in boxes]  # type: ignore[misc]
 
     async def wait_for_all() -> list[bool]:
-        waits = [asyncio.ensure_future(box.await_(TIMEOUT_S)) for box in boxes]
+        waits = [asyncio.ensure_future(box.await_for_message(TIMEOUT_S)) for box in boxes]
         await subscribed(redis_server, 5)
         assert clients() - before == 1
         for number in range(5):
@@ -81,7 +94,7 @@ def test_waiters_of_a_process_share_one_connection(redis_server: Store) -> None:
 
 
 def test_waiting_sends_no_commands(redis_server: Store) -> None:
-    waiter = Waiter(lambda: Mailbox("o").wait(TIMEOUT_S))
+    waiter = Waiter(lambda: Mailbox("o").wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
 
     def commands() -> int:
@@ -90,7 +103,7 @@ def test_waiting_sends_no_commands(redis_server: Store) -> None:
 
     eventually(lambda: settled(commands))
     before = commands()
-    assert Mailbox("other").wait(0.3) is False
+    assert Mailbox("other").wait_for_message(0.3) is False
     assert commands() - before <= 6, "two checks of the second waiter, each with a command inside"
 
     Mailbox("o").send("x")
@@ -105,7 +118,7 @@ def settled(count: Callable[[], int]) -> bool:
 
 def test_a_waiter_is_woken_after_the_connection_was_lost(proxy: Proxy, redis_server: Store) -> None:
     box = Mailbox("o", using="proxied")
-    waiter = Waiter(lambda: box.wait(TIMEOUT_S))
+    waiter = Waiter(lambda: box.wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
 
     proxy.cut()
@@ -115,7 +128,7 @@ def test_a_waiter_is_woken_after_the_connection_was_lost(proxy: Proxy, redis_ser
 
 
 def test_wait_raises_while_redis_is_unavailable(proxy: Proxy, redis_server: Store) -> None:
-    waiter = Waiter(lambda: Mailbox("o", using="proxied").wait(TIMEOUT_S))
+    waiter = Waiter(lambda: Mailbox("o", using="proxied").wait_for_message(TIMEOUT_S))
     eventually(lambda: subscriptions(redis_server) == 1)
 
     proxy.stop_accepting()
@@ -129,50 +142,50 @@ def test_wait_does_not_return_for_a_deleted_message(redis_server: Store) -> None
     chat.send("a", 2)
     chat.delete_message("a", 2)
 
-    assert chat.wait("a", 0.02, after=1) is False
+    assert chat.wait_for_message("a", 0.02, after=1) is False
 
 
 @pytest.mark.contract
 def test_wait_with_a_revision_returns_when_a_message_is_edited_or_deleted(store: Store) -> None:
     chat = Chat.create("a", ["b"], 1)
     waiters = [
-        Waiter(lambda: chat.wait("b", TIMEOUT_S, after=1, revision=0)),
-        Waiter(lambda: run_async(chat.await_, "b", TIMEOUT_S, 1, 0)),
+        Waiter(lambda: chat.wait_for_message("b", TIMEOUT_S, after=1, revision=0)),
+        Waiter(lambda: run_async(chat.await_for_message, "b", TIMEOUT_S, 1, 0)),
     ]
     eventually(lambda: subscriptions(store) == 1)
 
     chat.edit_message("a", 1, "edited")
 
     assert [waiter.outcome() for waiter in waiters] == [True, True]
-    assert chat.wait("b", 0, after=1, revision=1) is False
+    assert chat.wait_for_message("b", 0, after=1, revision=1) is False
     chat.delete_message("a", 1)
-    assert (chat.wait("b", 0, after=1, revision=1), chat.wait("b", 0, after=1)) == (True, False)
+    assert (chat.wait_for_message("b", 0, after=1, revision=1), chat.wait_for_message("b", 0, after=1)) == (True, False)
 
 
 @pytest.mark.contract
 def test_wait_ends_with_the_membership(store: Store) -> None:
     chat = Chat.create("a", [], 1)
-    waiter = Waiter(lambda: chat.wait("a", TIMEOUT_S, after=1))
+    waiter = Waiter(lambda: chat.wait_for_message("a", TIMEOUT_S, after=1))
     eventually(lambda: subscriptions(store) == 1)
 
     chat.leave("a")
 
-    assert isinstance(waiter.outcome(), ChatNotFound)
+    assert isinstance(waiter.outcome(), ChatDoesNotExist)
     with pytest.raises(NotMember):
-        Chat.create("a", [], 1).wait("b", 1)
+        Chat.create("a", [], 1).wait_for_message("b", 1)
     with pytest.raises(ValueError, match=re.escape("timeout=-1: expected a number of seconds of at least 0")):
-        Mailbox("o").wait(-1)
+        Mailbox("o").wait_for_message(-1)
 
 
 @pytest.mark.contract
 def test_wait_ends_when_the_chat_is_deleted(store: Store) -> None:
     chat = Chat.create("a", ["b"], 1)
-    waiter = Waiter(lambda: chat.wait("b", TIMEOUT_S, after=1))
+    waiter = Waiter(lambda: chat.wait_for_message("b", TIMEOUT_S, after=1))
     eventually(lambda: subscriptions(store) == 1)
 
     chat.delete()
 
-    assert isinstance(waiter.outcome(), ChatNotFound)
+    assert isinstance(waiter.outcome(), ChatDoesNotExist)
 
 
 @pytest.mark.contract
@@ -185,8 +198,8 @@ def test_subscribers_get_what_is_published_while_they_are_subscribed(store: Stor
         channel.publish(None)
         channel.publish("end")
 
-        assert [one.get(TIMEOUT_S), one.get(TIMEOUT_S), one.get(TIMEOUT_S)] == [{"a": 1}, None, "end"]
-        assert [body for _, body in zip(range(3), two, strict=False)] == [{"a": 1}, None, "end"]
+        assert [received(one), received(one), received(one)] == [{"a": 1}, None, "end"]
+        assert [message.body for _, message in zip(range(3), two, strict=False)] == [{"a": 1}, None, "end"]
         assert (one.get(0.01), one.dropped) == (None, 0)
 
 
@@ -198,7 +211,7 @@ def test_payloads_that_are_no_json_are_skipped(redis_server: Store, caplog: pyte
             redis_server.raw.spublish(channel.key, payload)
         channel.publish("end")
 
-        assert messages.get(TIMEOUT_S) == "end"
+        assert received(messages) == "end"
 
     assert caplog.messages == ["Channel 'news' received a message that is not JSON."] * 3
 
@@ -211,13 +224,13 @@ def test_async_subscribers_get_what_is_published(store: Store) -> None:
             await Broadcast("news").apublish(1)
             await Broadcast("news").apublish(2)
             found.append(await messages.aget(TIMEOUT_S))
-            async for body in messages:
-                found.append(body)
+            async for message in messages:
+                found.append(message)
                 break
             found.append(await messages.aget(0))
         return found
 
-    assert run_async(scene) == [1, 2, None]
+    assert run_async(scene) == [Received(1), Received(2), None]
 
 
 def test_a_subscription_reconnects(proxy: Proxy, redis_server: Store) -> None:
@@ -225,7 +238,7 @@ def test_a_subscription_reconnects(proxy: Proxy, redis_server: Store) -> None:
         proxy.cut()
         eventually(lambda: Broadcast("news").publish("back"))
 
-        assert messages.get(TIMEOUT_S) == "back"
+        assert received(messages) == "back"
 
 
 def test_a_slow_subscriber_drops_the_oldest_messages(redis_server: Store) -> None:
@@ -234,7 +247,7 @@ def test_a_slow_subscriber_drops_the_oldest_messages(redis_server: Store) -> Non
             Broadcast("news").publish(number)
         eventually(lambda: messages.dropped == 10)
 
-        assert messages.get(TIMEOUT_S) == 10
+        assert received(messages) == 10
 
 
 def test_a_message_of_another_program_is_logged_and_skipped(
@@ -244,7 +257,7 @@ def test_a_message_of_another_program_is_logged_and_skipped(
         redis_server.raw.execute_command("SPUBLISH", Broadcast("news").key, "no json {")
         Broadcast("news").publish(1)
 
-        assert messages.get(TIMEOUT_S) == 1
+        assert received(messages) == 1
     assert "Channel 'news' received a message that is not JSON." in caplog.text
 
 

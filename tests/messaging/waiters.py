@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.messaging import Subscription
 from tests.support import Store
 from tests.support.waiting import TIMEOUT_S
 
@@ -27,6 +28,13 @@ class Waiter:
     def outcome(self) -> Any:
         self._thread.join(TIMEOUT_S)
         return self._outcomes[0]
+
+
+def received(subscription: Subscription) -> Any:
+    """Return the body of the next message of a subscription."""
+    message = subscription.get(TIMEOUT_S)
+    assert message is not None
+    return message.body
 
 
 def subscriptions(store: Store) -> int:

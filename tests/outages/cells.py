@@ -59,12 +59,12 @@ def nothing() -> None:
 
 def open_limit() -> Act:
     limit = RateLimit("open", "2/m")
-    return lambda: [limit.hit("ada").allowed for _ in range(4)]
+    return lambda: [limit.hit("ada").is_allowed for _ in range(4)]
 
 
 def closed_limit() -> Act:
     limit = RateLimit("closed", "2/m", on_error="closed")
-    return lambda: [limit.hit("ada").allowed for _ in range(2)]
+    return lambda: [limit.hit("ada").is_allowed for _ in range(2)]
 
 
 def page_views() -> Act:
@@ -158,30 +158,30 @@ def searched_object() -> Act:
 
 def unread_view() -> Act:
     client, user = _member()
-    Chat.create("other", [user.pk], "hi", "room")
+    Chat.create("other", [user.pk], "hi", chat_id="room")
     return lambda: client.get("/redis/chats/unread/").status_code
 
 
 def unread() -> Act:
-    Chat.create("other", ["nora"], "hi", "room")
+    Chat.create("other", ["nora"], "hi", chat_id="room")
     return lambda: unread_counts("nora")
 
 
 def read_messages() -> Act:
     client, user = _member()
-    Chat.create("other", [user.pk], "hi", "room")
+    Chat.create("other", [user.pk], "hi", chat_id="room")
     return lambda: client.get("/redis/chats/room/messages/").status_code
 
 
 def send_message() -> Act:
     client, user = _member()
-    Chat.create("other", [user.pk], "hi", "room")
+    Chat.create("other", [user.pk], "hi", chat_id="room")
     body = json.dumps({"body": "hello"})
     return lambda: client.post("/redis/chats/room/messages/", body, content_type="application/json").status_code
 
 
 def chat() -> Act:
-    Chat.create("other", ["nora"], "hi", "room")
+    Chat.create("other", ["nora"], "hi", chat_id="room")
     room = Chat("room")
     return lambda: [attempt(lambda: room.unread("nora")), attempt(lambda: room.send("nora", "hello"))]
 

@@ -27,7 +27,7 @@ def _allowed(limit: RateLimit, times: int) -> Iterator[tuple[float, float]]:
     for _ in range(times):
         requested_at = time.time()
         decision = limit.hit("all")
-        if decision.allowed and decision.checked:  # a process that the server keeps waiting counts for itself
+        if decision.is_allowed and decision.is_checked:  # a process that the server keeps waiting counts for itself
             yield requested_at, time.time()
 
 

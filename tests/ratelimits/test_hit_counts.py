@@ -66,10 +66,10 @@ def test_each_kind_of_hit_is_counted(redis_server: Store, settings: Any, at_rest
 
     async def hits() -> None:
         await limit.ahit("ada")
-        await limit.await_("ada", timeout=0)
+        await limit.ahit("ada", timeout=1)
 
     run_async(hits)
-    limit.wait("ada", timeout=0)
+    limit.hit("ada", timeout=1)
     COUNTER.flush()
 
     assert counts_of(limit).totals == (3, 0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.support.raising_logs import raising_logs
 every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 
 #: Methods that send requests, and their asyncio twins.
-TWINS = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset", "wait": "await_"}
+TWINS = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset"}
 
 
 @every_algorithm
@@ -28,7 +29,7 @@ def test_hits_are_allowed_up_to_the_limit(store: Store, algorithm: str) -> None:
 
     decisions = [limit.hit("ada") for _ in range(5)]
 
-    assert [decision.allowed for decision in decisions] == [True, True, True, False, False]
+    assert [decision.is_allowed for decision in decisions] == [True, True, True, False, False]
     assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
     assert {decision.limit for decision in decisions} == {3}
     assert [decision.retry_after > 0 for decision in decisions] == [False, False, False, True, True]
@@ -90,7 +91,7 @@ def test_refund_never_exceeds_what_was_used(store: Store, algorithm: str) -> Non
 def test_reset_deletes_counts_and_block(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "1/h", "2/d", algorithm=algorithm, penalty=(1, 3600))
     limit.hit("ada")
-    assert limit.hit("ada").blocked
+    assert limit.hit("ada").is_blocked
 
     limit.reset("ada")
 
@@ -170,43 +171,43 @@ def test_denials_start_a_block_that_hits_do_not_extend(store: Store) -> None:
     limit = RateLimit("login", "1/s", penalty=(3, 3600), deny_cache=False)
     limit.hit("ada", 1)
     denials = []
-    while not denials or not denials[-1].blocked:
+    while not denials or not denials[-1].is_blocked:
         decision = limit.hit("ada")
         if not decision:
             denials.append(decision)
 
-    assert [denial.blocked for denial in denials] == [False, False, True]
+    assert [denial.is_blocked for denial in denials] == [False, False, True]
     assert denials[-1].retry_after == 3600
     (key,) = [key for key in [*store.keys()] if key.endswith(b"penalty")]
     before = store.raw.dump(key)
-    assert limit.hit("ada").blocked
-    assert limit.peek("ada").blocked
+    assert limit.hit("ada").is_blocked
+    assert limit.peek("ada").is_blocked
     assert store.raw.dump(key) == before
 
 
-def test_denials_of_peek_and_wait_do_not_count_towards_the_penalty(redis_server: Store) -> None:
+def test_denials_of_peek_and_of_waiting_hits_do_not_count_towards_the_penalty(redis_server: Store) -> None:
     limit = RateLimit("login", "1/h", penalty=(1, 3600))
     limit.hit("ada")
 
-    assert not limit.peek("ada").blocked
-    assert not limit.wait("ada", 0).blocked
-    assert limit.hit("ada").blocked
-    assert limit.wait("ada", 0).blocked
+    assert not limit.peek("ada").is_blocked
+    assert not limit.hit("ada", timeout=1).is_blocked
+    assert limit.hit("ada", timeout=timedelta(0)).is_blocked
+    assert limit.hit("ada", timeout=1).is_blocked
 
 
 @every_algorithm
-def test_wait_returns_an_allowed_hit_within_the_timeout(store: Store, algorithm: str) -> None:
+def test_hit_with_a_timeout_returns_an_allowed_hit_within_the_timeout(store: Store, algorithm: str) -> None:
     limit = RateLimit("api", (1, 0.02), algorithm=algorithm)
     limit.hit("ada")
 
-    assert limit.wait("ada", timeout=10)
+    assert limit.hit("ada", timeout=10)
 
 
-def test_wait_denies_at_once_if_the_timeout_is_too_short(redis_server: Store) -> None:
+def test_hit_denies_at_once_if_the_timeout_is_too_short(redis_server: Store) -> None:
     limit = RateLimit("api", "1/h")
     limit.hit("ada")
 
-    decision = limit.wait("ada", timeout=60)
+    decision = limit.hit("ada", timeout=60)
 
     assert not decision
     assert 3000 < decision.retry_after <= 3600
@@ -230,7 +231,7 @@ def test_async_twins_behave_like_the_sync_methods(store: Store, algorithm: str) 
         assert (await limit.apeek("ada")).remaining == 1
         await limit.areset("ada")
         assert (await limit.apeek("ada")).remaining == 2
-        assert await limit.await_("ada", timeout=10)
+        assert await limit.ahit("ada", timeout=10)
 
     run_async(main)
 
@@ -288,7 +289,7 @@ def test_signal_is_sent_for_every_denial_cached_ones_included(redis_server: Stor
     try:
         hit = (lambda: run_async(limit.ahit, "ada")) if is_async else (lambda: limit.hit("ada"))
         decisions = [hit() for _ in range(3)]
-        decisions.append(run_async(limit.await_, "ada", 0) if is_async else limit.wait("ada", 0))
+        decisions.append(run_async(lambda: limit.ahit("ada", timeout=1)) if is_async else limit.hit("ada", timeout=1))
     finally:
         rate_limited.disconnect(receiver)
 
@@ -303,10 +304,14 @@ def test_decision_is_true_if_allowed() -> None:
     assert not Decision(False, 1, 1, 1.0, 1.0)
 
 
-def test_repr_names_the_limit_and_its_rates() -> None:
+def test_repr_is_the_class_and_the_name() -> None:
+    assert repr(RateLimit("api", "5/m")) == "<RateLimit 'api'>"
+
+
+def test_rates_have_a_short_text() -> None:
     limit = RateLimit("api", "5/m", (3, 7200), (1, 0.5), (2, 90), "1/d")
 
-    assert repr(limit) == "<RateLimit 'api' of 5/m, 3/2h, 1/0.5s, 2/90s, 1/d>"
+    assert limit.policy.rates == ("5/m", "3/2h", "1/0.5s", "2/90s", "1/d")
 
 
 def test_denials_are_cached_until_they_expire(redis_server: Store) -> None:
@@ -373,7 +378,7 @@ def test_denials_before_a_block_are_counted_by_the_server(redis_server: Store) -
 
     denials = [limit.hit("ada") for _ in range(4)]
 
-    assert [denial.blocked for denial in denials] == [False, False, True, True]
+    assert [denial.is_blocked for denial in denials] == [False, False, True, True]
     assert denials[3].retry_after < 60
 
 

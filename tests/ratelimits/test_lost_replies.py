@@ -46,7 +46,7 @@ def test_hit_with_a_lost_reply_is_counted_once(proxy: Proxy, redis_server: Store
     decision = do(limit, "hit", "ada", 2)
 
     assert proxy.dropped == 2
-    assert (decision.allowed, decision.remaining, decision.checked) == (True, 3, True)
+    assert (decision.is_allowed, decision.remaining, decision.is_checked) == (True, 3, True)
     assert RateLimit("api", "5/h", "9/d", algorithm=algorithm).peek("ada").remaining == 3
 
 
@@ -74,9 +74,9 @@ def test_hit_is_recognized_after_up_to_seven_other_hits(redis_server: Store) -> 
     )
     ids = [bytes([number]) * 8 for number in range(9)]
 
-    left = [drive(limiter.hit("ada", 1, hit_id)).remaining for hit_id in ids]
-    again = [drive(limiter.hit("ada", 1, hit_id)).remaining for hit_id in ids[1:]]
-    forgotten = drive(limiter.hit("ada", 1, ids[0])).remaining
+    left = [drive(limiter.hit("ada", 1, hit_id=hit_id)).remaining for hit_id in ids]
+    again = [drive(limiter.hit("ada", 1, hit_id=hit_id)).remaining for hit_id in ids[1:]]
+    forgotten = drive(limiter.hit("ada", 1, hit_id=ids[0])).remaining
 
     assert left == list(range(99, 90, -1))
     assert set(again) == {91}
@@ -92,7 +92,7 @@ def test_denial_with_a_lost_reply_is_counted_once(proxy: Proxy, redis_server: St
     denials = [do(limit, "hit", "ada") for _ in range(3)]
 
     assert proxy.dropped == 2
-    assert [denial.blocked for denial in denials] == [False, False, True]
+    assert [denial.is_blocked for denial in denials] == [False, False, True]
 
 
 def test_peek_and_reset_are_repeated(proxy: Proxy, redis_server: Store, do: Do) -> None:

@@ -81,12 +81,12 @@ class History:
         self.last: tuple[bytes, int] | None = None
 
     def hit(self, hit_id: bytes, cost: int) -> Any:
-        decision = run(client(), self.limiter.hit(self.key, cost, hit_id))
+        decision = run(client(), self.limiter.hit(self.key, cost, hit_id=hit_id))
         states = [
             (state.remaining, round(state.retry_after * 1_000_000), round(state.reset_after * 1_000_000))
             for state in decision.states
         ]
-        return decision.allowed, decision.blocked, states
+        return decision.is_allowed, decision.is_blocked, states
 
     def step(self, act: str, cost: int) -> None:
         now = self.clock.now_us
@@ -181,7 +181,7 @@ def test_limit_allows_again_after_its_period_when_the_clock_went_back(
     denial = limit.hit("a")
     clock.advance(round(denial.retry_after * 1_000_000))
 
-    assert not denial.allowed
+    assert not denial.is_allowed
     assert denial.retry_after <= 60
     assert limit.hit("a")
 
@@ -256,15 +256,15 @@ def test_block_ends_in_time_when_the_clock_went_back(redis_server: Store, settab
     limit = RateLimit("m", "1/s", algorithm=algorithm, deny_cache=False, penalty=(1, 60))
     clock = Clock(redis_server, "m", "a")
     limit.hit("a")
-    assert limit.hit("a").blocked
+    assert limit.hit("a").is_blocked
 
     clock.advance(-DAY_US)
     denial = limit.hit("a")
     clock.advance(60_000_000)
 
-    assert denial.blocked
+    assert denial.is_blocked
     assert denial.retry_after <= 60
-    assert not limit.hit("a").blocked
+    assert not limit.hit("a").is_blocked
 
 
 def test_denials_within_any_window_of_the_penalty_start_a_block(redis_server: Store, settable: None) -> None:
@@ -277,7 +277,7 @@ def test_denials_within_any_window_of_the_penalty_start_a_block(redis_server: St
     denials = []
     for _ in range(7):
         clock.advance(100_000)
-        denials.append(limit.hit("a").blocked)
+        denials.append(limit.hit("a").is_blocked)
 
     # The first denial is 3.1 s old when the fourth of these comes: only the fifth is one of five within 3 s.
     assert denials == [False, False, False, False, True, True, True]
@@ -290,7 +290,7 @@ def test_denials_further_apart_than_the_penalty_start_no_block(redis_server: Sto
 
     for _ in range(20):
         clock.advance(1_000_000)
-        assert not limit.hit("a").blocked
+        assert not limit.hit("a").is_blocked
 
 
 def test_penalty_stores_no_more_denials_than_it_counts(redis_server: Store, settable: None) -> None:
@@ -300,7 +300,7 @@ def test_penalty_stores_no_more_denials_than_it_counts(redis_server: Store, sett
 
     for _ in range(50):
         clock.advance(20_000_000)  # never five within a minute: nothing is blocked
-        assert not limit.hit("a").blocked
+        assert not limit.hit("a").is_blocked
 
     (key,) = [key for key in [*redis_server.keys()] if key.endswith(b":penalty")]
     assert redis_server.raw.llen(key) == 4

@@ -33,7 +33,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     (("1000001/m",), {}, ValueError, f"the count of rate=1000001: {COUNT}"),
     (((5, 0),), {}, ValueError, "rate[1]=0: expected a number of seconds above 0, or a timedelta."),
     (("5/m",), {"algorithm": "bucket"}, ValueError, "algorithm='bucket': expected one of 'gcra', 'sliding', 'fixed'."),
-    (("5/m",), {"algorithm": ["gcra"]}, ValueError, "algorithm=['gcra']: expected one of 'gcra', 'sliding', 'fixed'."),
+    (("5/m",), {"algorithm": ["gcra"]}, TypeError, "algorithm=['gcra']: expected one of 'gcra', 'sliding', 'fixed'."),
     (
         ("10001/m",),
         {"algorithm": "sliding"},
@@ -47,13 +47,13 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
         ("5/m",),
         {"penalty": (0, 60)},
         ValueError,
-        "penalty[0]=0: expected an integer of denials from 1 to 10000.",
+        "penalty[0]=0: expected an integer from 1 to 10000.",
     ),
     (
         ("5/m",),
         {"penalty": ("20", 60)},
         TypeError,
-        "penalty[0]='20': expected an integer of denials from 1 to 10000.",
+        "penalty[0]='20': expected an integer from 1 to 10000.",
     ),
     (
         ("5/m",),
@@ -110,7 +110,7 @@ def test_invalid_key_raises(redis_server: Store, key: Any) -> None:
 def test_invalid_timeout_raises(redis_server: Store) -> None:
     text = "timeout=-1: expected a number of seconds of at least 0, or a timedelta."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        RateLimit("api", "5/m").wait("ada", -1)
+        RateLimit("api", "5/m").hit("ada", timeout=-1)
 
 
 def test_unknown_connection_alias_raises(redis_server: Store) -> None:
@@ -143,6 +143,6 @@ def test_exception_names_the_limit_and_the_wait() -> None:
     unavailable = RateLimited("api", decisions.unchecked(rates, 5.0))
 
     assert str(error) == "Rate limit 'api' is exceeded: try again in 12.3 s."
-    assert (error.name, error.retry_after, error.decision.blocked) == ("api", 12.345678, True)
+    assert (error.name, error.retry_after, error.decision.is_blocked) == ("api", 12.345678, True)
     assert isinstance(error, RateLimitError)
     assert str(unavailable) == "Rate limit 'api' cannot be checked, as Redis does not answer: try again in 5 s."

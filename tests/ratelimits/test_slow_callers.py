@@ -32,7 +32,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 def late(proxy: Proxy, seconds: float) -> RateLimit:
     """Return a limit whose replies are late from now on."""
     limit = RateLimit("login", "5/m", using="proxied", deny_cache=False)
-    assert limit.hit("warm-up").checked
+    assert limit.hit("warm-up").is_checked
     proxy.delay(seconds)
     return limit
 
@@ -45,9 +45,9 @@ def test_limit_holds_in_each_process_while_replies_are_slow(
     decisions = [limit.hit("ada") for _ in range(2_000)]
 
     assert breaker_for("proxied").is_open
-    assert sum(decision.allowed for decision in decisions) <= 10, "at most 5 of the server, and 5 of this process"
-    assert not decisions[-1].allowed
-    assert not decisions[-1].checked
+    assert sum(decision.is_allowed for decision in decisions) <= 10, "at most 5 of the server, and 5 of this process"
+    assert not decisions[-1].is_allowed
+    assert not decisions[-1].is_checked
     assert 0 < decisions[-1].retry_after <= 12
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("ratelimits")]
     assert lines == ["Rate limits cannot be checked, hits are counted in this process: Redis is slow."]
@@ -64,13 +64,13 @@ def test_limit_holds_in_each_process_while_redis_is_away(own_server: Store, algo
 
     decisions = run_async(hit_all) if is_async else [limit.hit("ada") for _ in range(50)]
 
-    assert [decision.allowed for decision in decisions] == [True] * 5 + [False] * 45
-    assert not any(decision.checked for decision in decisions)
+    assert [decision.is_allowed for decision in decisions] == [True] * 5 + [False] * 45
+    assert not any(decision.is_checked for decision in decisions)
     assert [decision.remaining for decision in decisions[:6]] == [4, 3, 2, 1, 0, 0]
-    assert limit.hit("bob").allowed, "another key has its own count"
-    assert not limit.peek("ada").allowed
-    assert limit.hit("eve", cost=5).allowed
-    assert not limit.hit("eve").allowed
+    assert limit.hit("bob").is_allowed, "another key has its own count"
+    assert not limit.peek("ada").is_allowed
+    assert limit.hit("eve", cost=5).is_allowed
+    assert not limit.hit("eve").is_allowed
 
 
 def test_single_hits_try_redis_again_and_the_server_decides_after_the_outage(
@@ -78,13 +78,13 @@ def test_single_hits_try_redis_again_and_the_server_decides_after_the_outage(
 ) -> None:
     limit = RateLimit("login", "2/m")
     own_server.servers[0].stop()
-    assert [limit.hit("ada").checked for _ in range(3)] == [False] * 3
+    assert [limit.hit("ada").is_checked for _ in range(3)] == [False] * 3
     own_server.servers[0].start()
     breaker_for("default").record_failure(pause_s=0)
 
     decision = limit.hit("ada")
 
-    assert (decision.allowed, decision.checked) == (True, True)
+    assert (decision.is_allowed, decision.is_checked) == (True, True)
 
 
 def test_closed_limit_denies_while_redis_is_away(own_server: Store) -> None:
@@ -93,7 +93,7 @@ def test_closed_limit_denies_while_redis_is_away(own_server: Store) -> None:
 
     decisions = [limit.hit("ada") for _ in range(3)]
 
-    assert [(decision.allowed, decision.checked) for decision in decisions] == [(False, False)] * 3
+    assert [(decision.is_allowed, decision.is_checked) for decision in decisions] == [(False, False)] * 3
     assert len(LOCAL_COUNTS) == 0
 
 
@@ -116,7 +116,7 @@ def test_threads_that_compute_are_no_slow_redis(redis_server: Store, strict: Non
         for each in threads:
             each.join()
 
-    unchecked = [decision for decision in decisions if not decision.checked]
+    unchecked = [decision for decision in decisions if not decision.is_checked]
     assert unchecked == [] or breaker_for("default").reason == "Redis is slow.", unchecked
     assert len(unchecked) <= len(decisions) // 2, "the machine itself may stop the server for a moment"
 
@@ -140,7 +140,7 @@ def test_view_that_computes_on_the_event_loop_is_no_slow_redis(
 
     decisions = run_async(hit_beside_a_busy_view)
 
-    assert [decision.checked for decision in decisions] == [True] * 11
+    assert [decision.is_checked for decision in decisions] == [True] * 11
     assert not breaker_for("default").is_open
 
 
@@ -167,7 +167,7 @@ def test_local_counts_expire(algorithm: str, monkeypatch: pytest.MonkeyPatch) ->
     counts, rate = LocalCounts(), (parse_rate("3/s"),)
 
     def hit() -> bool:
-        return counts.decide(algorithm, ["key"], rate, 1, count=True).allowed
+        return counts.decide(algorithm, ["key"], rate, 1, count=True).is_allowed
 
     assert [hit() for _ in range(5)] == [True, True, True, False, False]
     now[0] += counts.decide(algorithm, ["key"], rate, 1, count=False).retry_after + 0.001

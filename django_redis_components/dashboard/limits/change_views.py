@@ -14,7 +14,6 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.ratelimits.limit import registered_limits
 
 #: Resets the counters of a key.
 RESET = Verb("reset", "reset_ratelimit", MODELS["ratelimit"])
@@ -26,9 +25,9 @@ def reset(request: PageRequest) -> HttpResponse:
     key = form.get("key", "")
     if not 0 < len(key) <= MAX_KEY:
         return HttpResponseBadRequest(f"Required: limit, and key of at most {MAX_KEY} characters.", "text/plain")
-    limit = registered_limits().get(form.get("limit", ""))
+    limit = snapshot.read_limits().get(form.get("limit", ""))
     if limit is None:
-        raise Http404("This limit is not registered in this process.")
+        raise Http404("This site has used no such limit.")
     if request.is_post:
         return verbs.execute(request, _change(request, limit, key))
     decision = snapshot.read(limit.policy.id, key).decision

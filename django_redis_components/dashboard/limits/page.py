@@ -79,10 +79,10 @@ def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
 
 def verdict(decision: Decision) -> str:
     """Return whether the next hit is allowed, in one sentence."""
-    if decision.allowed:
+    if decision.is_allowed:
         return _("The next hit is allowed.")
     wait = formats.duration(decision.retry_after)
-    if decision.blocked:
+    if decision.is_blocked:
         return _("Blocked by the penalty. The block ends in %(time)s.") % {"time": wait}
     return _("The next hit is denied. Retry in %(time)s.") % {"time": wait}
 
@@ -201,8 +201,8 @@ def _state(snapshot: LimitSnapshot, decision: Decision) -> dict[str, Any]:
 def decision_data(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON data; times in seconds."""
     return {
-        "allowed": decision.allowed,
-        "blocked": decision.blocked,
+        "allowed": decision.is_allowed,
+        "blocked": decision.is_blocked,
         "remaining": decision.remaining,
         "retry_after": decision.retry_after,
         "reset_after": decision.reset_after,

@@ -1,23 +1,27 @@
-"""The data of the page of rate limits: the limits registered in this process, and the state of one key."""
+"""The data of the page of rate limits: the limits that the site uses, and the state of one key."""
 
 from __future__ import annotations
 
 import dataclasses
 from datetime import datetime
+from typing import TypeVar
 
 from django.utils import timezone
 from redis.exceptions import RedisError
 
+from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import LimitCounts, read_counts
-from django_redis_components.ratelimits.limit import read_flow, registered_limits, reset_flow
+from django_redis_components.ratelimits.limit import limits_flow, read_flow, reset_flow
+
+T = TypeVar("T")
 
 #: Limits whose counts are read, and keys of the selected one that were denied most.
 MAX_COUNTED, MAX_DENIED = 50, 10
@@ -25,12 +29,12 @@ MAX_COUNTED, MAX_DENIED = 50, 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitSnapshot:
-    """The registered limits and the result of a query.
+    """The limits and the result of a query.
 
     Attributes:
-        policies: registered limits, by name.
+        policies: limits that the site uses, by name.
         selected: the limit in the query; None without one.
-        is_unknown: whether the limit in the query is not registered in this process.
+        is_unknown: whether the limit in the query is not known.
         key: the key in the query, or "".
         decision: for the next hit of the key; None without a key.
         address: of the limit's server, without credentials.
@@ -53,7 +57,7 @@ class LimitSnapshot:
 
 
 def read(limit_id: str, key: str) -> LimitSnapshot:
-    """Read the counts of the limits, in one round trip for each connection; and the state of a key in another.
+    """Read the limits in one round trip, their counts in one for each connection, and the state of a key in another.
 
     Args:
         limit_id: id of a limit, or "".
@@ -62,7 +66,8 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    limits, cost = registered_limits(), Cost()
+    cost = Cost()
+    limits = read_limits(cost)
     limit = limits.get(limit_id)
     decision, address, is_cluster = None, "", False
     if limit is not None and key:
@@ -81,6 +86,15 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
         counts=counts,
         has_all_counts=has_all_counts,
     )
+
+
+def read_limits(cost: Cost | None = None) -> dict[str, RateLimit]:
+    """Return the limits that the site uses, by the id of their policy.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    return _read(conf.settings().dashboard.using, limits_flow(), cost or Cost())
 
 
 def reset(limit: RateLimit, key: str) -> None:
@@ -115,11 +129,15 @@ def _read_counts(
 
 
 def _peek(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:
-    address, using = "", limit.using
+    decision = _read(limit.using, read_flow(limit, key), cost)
+    endpoint = connections.endpoint(limit.using)
+    return decision, str(endpoint), endpoint.kind == "cluster"
+
+
+def _read(using: str, flow: Flow[T], cost: Cost) -> T:
+    address = ""
     try:
-        endpoint = connections.endpoint(using)
-        address = str(endpoint)
-        decision = run(BoundedClient(clients.client(using), cost), read_flow(limit, key))
+        address = str(connections.endpoint(using))
+        return run(BoundedClient(clients.client(using), cost), flow)
     except (RedisError, RedisComponentsError) as exc:
         raise SnapshotFailed(exc, address) from exc
-    return decision, address, endpoint.kind == "cluster"

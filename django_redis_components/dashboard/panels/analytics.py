@@ -28,7 +28,7 @@ DAYS = 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DailyVisitors:
-    """Visitors per day, and in the whole range (`Estimate.exact_range` tells whether they are unique)."""
+    """Visitors per day, and in the whole range (`Estimate.is_unique` tells whether they are unique)."""
 
     name: str
     days: dict[date, Estimate]
@@ -92,7 +92,7 @@ class VisitorsPanel(AnalyticsPanel):
             "today": int(list(value.days.values())[-1]),
             "range_days": len(value.days),
             "range": int(value.range),
-            "exact_range": value.range.exact_range,
+            "is_unique": value.range.is_unique,
             "standard_error": value.range.error,
             "days": {day.isoformat(): int(count) for day, count in value.days.items()},
         }
@@ -145,7 +145,7 @@ def chart_days() -> tuple[date, date]:
 def _visitors(visitors: DailyVisitors) -> DailyCounts:
     days = {"days": len(visitors.days)}
     note = _("HyperLogLog estimates, standard error ±%(error)s.") % {"error": formats.percent(visitors.range.error)}
-    if visitors.range.exact_range:
+    if visitors.range.is_unique:
         label = _("Unique visitors, %(days)d days") % days
     else:
         identity = conf.settings().analytics.visitor_identity

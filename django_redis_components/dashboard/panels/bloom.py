@@ -11,8 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.bloom import BloomInfo
-from django_redis_components.bloom.filter import info_flow, registered_filters
+from django_redis_components.bloom.filter import BloomFilter, info_flow
 from django_redis_components.core import conf
+from django_redis_components.core.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
@@ -27,7 +28,7 @@ MAX_FILTERS = 12
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BloomRow:
-    """A filter of this process.
+    """A filter.
 
     Attributes:
         info: None if it could not be read; `note` says why.
@@ -75,14 +76,15 @@ _TABLE: Table[BloomRow] = Table(
         Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
     ],
     note=gettext_lazy(
-        "Bloom filters of this process. Between a third and half of the bits of the last layer are set when it is full."
+        "Bloom filters that the site uses."
+        " Between a third and half of the bits of the last layer are set when it is full."
     ),
-    empty=gettext_lazy("No Bloom filter is used in this process."),
+    empty=gettext_lazy("No Bloom filter has been used yet."),
 )
 
 
 class BloomPanel(Panel):
-    """The Bloom filters of this process."""
+    """The Bloom filters that the site uses."""
 
     name = "bloom"
     title = gettext_lazy("Bloom filters")
@@ -91,12 +93,12 @@ class BloomPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/table.html"
 
     def using(self) -> str:
-        """Return the alias of the first filter; those on other connections are listed without figures."""
-        return next((each.using for each in registered_filters()), conf.settings().dashboard.using)
+        """Return the alias of the dashboard; filters on other connections are listed without figures."""
+        return conf.settings().dashboard.using
 
     def read(self) -> Flow[list[BloomRow]]:
-        """Read the filters in two round trips."""
-        alias, registered = self.using(), registered_filters()
+        """Read the names and the filters in three round trips."""
+        alias, registered = self.using(), objects((yield from names_flow(BloomFilter.catalog_kind)), BloomFilter)
         filters = [each for each in registered if each.using == alias][:MAX_FILTERS]
         outcomes = yield from gather([info_flow(each) for each in filters])
         raise_if_all_failed(outcomes)

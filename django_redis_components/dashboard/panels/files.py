@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import conf
+from django_redis_components.core.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
@@ -18,7 +19,7 @@ from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.files import ChannelInfo, ConsumerProgress, FileInfo
-from django_redis_components.files.channel import FileChannel, info_flow, registered_channels
+from django_redis_components.files.channel import FileChannel, info_flow
 
 #: Channels that are read, and what is described of each: 4 commands, 1 for each consumer, 3 for each file.
 MAX_CHANNELS, MAX_CONSUMERS, MAX_FILES = 3, 8, 3
@@ -26,7 +27,7 @@ MAX_CHANNELS, MAX_CONSUMERS, MAX_FILES = 3, 8, 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChannelRow:
-    """A channel of this process.
+    """A channel.
 
     Attributes:
         using: connection alias.
@@ -42,7 +43,7 @@ class ChannelRow:
 
 
 class FilesPanel(Panel):
-    """The file channels of this process."""
+    """The file channels that the site uses."""
 
     name = "files"
     title = gettext_lazy("File channels")
@@ -51,12 +52,12 @@ class FilesPanel(Panel):
     template_name = "django_redis_components/dashboard/panels/files.html"
 
     def using(self) -> str:
-        """Return the alias of the first channel; those on other connections are listed without figures."""
-        return next((each.using for each in registered_channels()), conf.settings().dashboard.using)
+        """Return the alias of the dashboard; channels on other connections are listed without figures."""
+        return conf.settings().dashboard.using
 
     def read(self) -> Flow[list[ChannelRow]]:
-        """Read the channels in two round trips."""
-        alias, registered = self.using(), registered_channels()
+        """Read the names and the channels in three round trips."""
+        alias, registered = self.using(), objects((yield from names_flow(FileChannel.catalog_kind)), FileChannel)
         channels = [each for each in registered if each.using == alias][:MAX_CHANNELS]
         outcomes = yield from gather([info_flow(each, MAX_FILES, MAX_CONSUMERS) for each in channels])
         raise_if_all_failed(outcomes)
@@ -127,7 +128,7 @@ _CHANNELS: Table[ChannelRow] = Table(
         Column("consumers", gettext_lazy("Consumers"), _consumers, "whole"),
         Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
     ],
-    empty=gettext_lazy("No file channel is used in this process."),
+    empty=gettext_lazy("No file channel has been used yet."),
 )
 #: The rows are pairs of the name of a channel, and a file.
 _FILES: Table[tuple[str, FileInfo]] = Table(

@@ -1,4 +1,4 @@
-"""The panel of rankings: the best members of those that this process uses."""
+"""The panel of rankings: the best members of those that the site uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.analytics.ranking import RankedMember, Window, registered_rankings, top_flow
+from django_redis_components.analytics.ranking import RankedMember, Ranking, RankingUnit, top_flow
+from django_redis_components.core.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
@@ -24,10 +25,10 @@ TOP = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RankingTop:
-    """The best members of a ranking in its first window. `note` says why there are none."""
+    """The best members of a ranking in the period of its first unit. `note` says why there are none."""
 
     name: str
-    window: Window
+    unit: RankingUnit
     members: list[RankedMember]
     note: str = ""
 
@@ -42,7 +43,7 @@ class RankingTable:
 
 
 class RankingsPanel(AnalyticsPanel):
-    """The rankings of this process."""
+    """The rankings that the site uses."""
 
     name = "rankings"
     title = gettext_lazy("Rankings")
@@ -50,18 +51,18 @@ class RankingsPanel(AnalyticsPanel):
     template_name = "django_redis_components/dashboard/panels/rankings.html"
 
     def read(self) -> Flow[list[RankingTop]]:
-        """Read the best members in two round trips."""
-        alias, rankings = self.using(), registered_rankings()
+        """Read the names and the best members in three round trips."""
+        alias, rankings = self.using(), objects((yield from names_flow(Ranking.catalog_kind)), Ranking)
         chosen = [each for each in rankings if each.using == alias][:MAX_RANKINGS]
         outcomes = yield from gather([top_flow(each, TOP) for each in chosen])
         raise_if_all_failed(outcomes)
         found = [
-            RankingTop(each.name, each.windows[0], outcome.value or [], str(outcome.error or ""))
+            RankingTop(each.name, each.units[0], outcome.value or [], str(outcome.error or ""))
             for each, outcome in zip(chosen, outcomes, strict=True)
         ]
         others = [each for each in rankings if each not in chosen]
         return found + [
-            RankingTop(each.name, each.windows[0], [], not_read(each.using, alias, MAX_RANKINGS)) for each in others
+            RankingTop(each.name, each.units[0], [], not_read(each.using, alias, MAX_RANKINGS)) for each in others
         ]
 
     def context(self, value: list[RankingTop]) -> dict[str, Any]:
@@ -70,10 +71,10 @@ class RankingsPanel(AnalyticsPanel):
 
 
 def _table(top: RankingTop) -> RankingTable:
-    window = {"all": _("all time"), "day": _("today"), "week": _("this week"), "month": _("this month")}[top.window]
+    unit = {"all": _("all time"), "day": _("today"), "week": _("this week"), "month": _("this month")}[top.unit]
     rows = [(number(each.rank), each.member, _score(each.score)) for each in top.members]
     note = top.note or ("" if rows else _("No member has a score."))
-    return RankingTable(f"{top.name} · {window}", rows, note)
+    return RankingTable(f"{top.name} · {unit}", rows, note)
 
 
 def _score(score: float) -> str:

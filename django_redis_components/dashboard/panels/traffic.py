@@ -13,8 +13,8 @@ from django_redis_components.analytics import Estimate, PageViews, UniqueVisitor
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.pageviews import breakdown_flow, count_flow, series_flow, top_flow
 from django_redis_components.analytics.view_counters import SUM, Dimension, value_key
+from django_redis_components.analytics.visitors import active_flow, recent_flow
 from django_redis_components.analytics.visitors import count_flow as visitor_count_flow
-from django_redis_components.analytics.visitors import live_flow, recent_flow
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.dashboard import charts, formats
@@ -27,13 +27,15 @@ from django_redis_components.dashboard.table import Column, Table
 TOP = 10
 #: Hours of the recent visitors, including the current one.
 HOURS = 24
+#: Minutes in which a visitor counts as active.
+ACTIVE_MINUTES = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traffic:
     """Visitors of the last minutes and hours, and views of the last days."""
 
-    live: Estimate
+    active: Estimate
     recent: Estimate
     days: dict[date, int]
 
@@ -69,7 +71,7 @@ class TrafficPanel(AnalyticsPanel):
         """Read all in one round trip."""
         views, visitors = _views(), visitors_counter()
         flows = [
-            live_flow(visitors),
+            active_flow(visitors, ACTIVE_MINUTES),
             recent_flow(visitors, HOURS),
             series_flow(views, *chart_days(), "day"),
         ]
@@ -80,9 +82,9 @@ class TrafficPanel(AnalyticsPanel):
         """Return the figures and the chart."""
         if not any(value.days.values()):
             return {"chart": None}
-        recent = _("Visitors in 24 hours") if value.recent.exact_range else _("Visitors in 24 hours (sum of 2 days)")
+        recent = _("Visitors in 24 hours") if value.recent.is_unique else _("Visitors in 24 hours (sum of 2 days)")
         facts = [
-            (_("Visitors in the last 5 minutes"), _about(int(value.live))),
+            (_("Visitors in the last 5 minutes"), _about(int(value.active))),
             (recent, _about(int(value.recent))),
             (_("Views today"), number(list(value.days.values())[-1])),
             (_("Views in %(days)d days") % {"days": len(value.days)}, number(sum(value.days.values()))),
@@ -93,9 +95,9 @@ class TrafficPanel(AnalyticsPanel):
     def data(self, value: Traffic) -> dict[str, Any]:
         """Return the figures."""
         return {
-            "visitors_live": int(value.live),
+            "visitors_active": int(value.active),
             "visitors_24_hours": int(value.recent),
-            "visitors_24_hours_exact_range": value.recent.exact_range,
+            "visitors_24_hours_are_unique": value.recent.is_unique,
             "days": {day.isoformat(): views for day, views in value.days.items()},
         }
 

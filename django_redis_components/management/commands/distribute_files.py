@@ -141,7 +141,7 @@ def _channel(options: dict[str, Any], consumers: list[str]) -> FileChannel:
         return FileChannel(
             options["channel"],
             consumers,
-            options["limit"] * MIB,
+            limit_bytes=options["limit"] * MIB,
             chunk_bytes=options["chunk_bytes"],
             ttl=options["ttl"],
             lease=options["lease"],

@@ -17,7 +17,7 @@ from django_redis_components.management.base import (
 
 #: Subcommands and their descriptions.
 VERBS = {
-    "list": "list the rate limits that the code declares",
+    "list": "list the rate limits that the site has used",
     "show": "show what the next hit of a key would get; nothing is counted",
     "reset": "delete the counts and the penalty block of a key (asks for confirmation)",
 }

@@ -127,7 +127,7 @@ class Simulation:
         sign_ins = SignIns("default")
         for member in present:
             if self._rng.random() < SIGN_IN_SHARE:
-                sign_ins.sign_in(member.pk, day)
+                sign_ins.sign_in(member.pk, at=day)
                 self.totals.sign_ins += 1
 
     def _look_around(self, count: int, day: date) -> None:

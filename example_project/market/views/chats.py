@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
 from django.views.generic import FormView, TemplateView, View
 
-from django_redis_components.messaging import ChatFull, ChatNotFound, NotMember
+from django_redis_components.messaging import ChatDoesNotExist, ChatFull, NotMember
 from django_redis_components.messaging.views import chat_messages
 from example_project.market import sale_chats
 from example_project.market.forms import ChatMemberForm, ChatMessageForm
@@ -34,7 +34,7 @@ class MembersOnlyMixin(LoginRequiredMixin):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             return super().dispatch(request, *args, **kwargs)
-        except (ChatNotFound, NotMember):
+        except (ChatDoesNotExist, NotMember):
             raise Http404(_("You are not a member of this chat.")) from None
 
 

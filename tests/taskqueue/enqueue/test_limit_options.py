@@ -120,3 +120,17 @@ def test_call_with_wrong_arguments_raises_before_sending(redis_server: Store) ->
         note.using(rate=Rate("1/s", key="{what}")).enqueue()
 
     assert redis_server.keys() == []
+
+
+def test_groups_and_keys_with_colons_are_different_limits(redis_server: Store) -> None:
+    limits = [
+        Concurrency(1, group="a", key="b:c:{what}"),
+        Concurrency(1, group="a:b", key="c:{what}"),
+        Concurrency(1, group="a:b:c", key="{what}"),
+        Concurrency(1, group="a:b:c:x"),
+        Concurrency(1, group="a%3Ab", key="c:{what}"),
+    ]
+    for limit in limits:
+        note.using(concurrency=limit).enqueue("x")
+
+    assert len(redis_server.raw.keys(f"{base_key(redis_server)}:limit:*")) == len(limits)

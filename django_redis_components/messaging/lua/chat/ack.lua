@@ -4,7 +4,7 @@
 -- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] user  text
 -- ARGV[2] id  of the last message that was seen; a higher one than there is counts as the last
--- Returns 1: done; a lower id than before changes nothing
+-- Returns 0 or above: messages that are newly seen; 0 for a lower id than before
 -- Returns -1: no such chat
 -- Returns -2: the user is no member
 -- Cost: O(log N) for N messages, and O(1) for each that is trimmed, 10,000 at most
@@ -17,8 +17,11 @@ local seen, code = last_seen(keys, user)
 if not seen then
   return code
 end
-local seq = tonumber(redis.call("HGET", keys.meta, "seq"))
-redis.call("ZADD", keys.members, "XX", "GT", math.min(id, seq), user)
+local meta = redis.call("HMGET", keys.meta, "seq", "trimmed")
+local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
+local last = math.max(seen, math.min(id, seq))
+local count = count_unread(keys, seen, seq, trimmed) - count_unread(keys, last, seq, trimmed)
+redis.call("ZADD", keys.members, "XX", "GT", last, user)
 trim(keys, clock_ms())
 renew_ttl(keys)
-return 1
+return count

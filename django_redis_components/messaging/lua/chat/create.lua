@@ -1,10 +1,10 @@
--- Create a chat with its first message.
--- Precondition: members contains the sender.
+-- Create a chat, with its first message if there is a body.
+-- Precondition: members contains the creator.
 -- KEYS[1] chat  prefix of the keys of the chat
 -- DERIVED chat:log chat:members chat:meta chat:hidden chat:sent chat:keyed chat:edits chat:deleted chat:wakeup
 -- ARGV[1] token  opaque; a repeated call has the same
--- ARGV[2] sender  text
--- ARGV[3] body  opaque
+-- ARGV[2] creator  text: who sends the first message
+-- ARGV[3] body  opaque; empty for no message
 -- ARGV[4] keep_last  messages
 -- ARGV[5] keep_for_ms  milliseconds
 -- ARGV[6] max_messages  messages
@@ -16,7 +16,7 @@
 -- Returns -1: there is a chat with this id
 -- Cost: O(members)
 local chat = KEYS[1]
-local token, sender, body = ARGV[1], ARGV[2], ARGV[3]
+local token, creator, body = ARGV[1], ARGV[2], ARGV[3]
 local keep_last, keep_for_ms, max_messages, max_bytes = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local max_age_ms, ttl_ms = ARGV[8], ARGV[9]
 -- @include chat
@@ -33,6 +33,8 @@ redis.call("HSET", keys.meta, "max_bytes", max_bytes, "max_age_ms", max_age_ms, 
 for number = 10, #ARGV do
   redis.call("ZADD", keys.members, 0, ARGV[number])
 end
-append(keys, sender, body, now_ms)
+if body ~= "" then
+  append(keys, creator, body, now_ms)
+end
 renew_ttl(keys)
 return 1

@@ -64,9 +64,9 @@
 
   const textOf = (row) => row.querySelector(".said").textContent;
 
-  const show = async ({ messages, truncated, last_id, is_cut }) => {
+  const show = async ({ messages, is_truncated, last_id, is_cut }) => {
     await loadNames(messages);
-    if (truncated) log.replaceChildren(); // messages are missing: what was fetched is a new beginning
+    if (is_truncated) log.replaceChildren(); // messages are missing: what was fetched is a new beginning
     log.append(...messages.map(element));
     cursor = is_cut ? messages.at(-1).id : last_id; // a deleted message leaves a gap in the ids
   };
@@ -85,7 +85,7 @@
     let latest = null; // revision of the first reply: a later change is found by the next poll
     for (let data; data === undefined || (after < cursor && data.is_cut); ) {
       data = await (await checked(await request({ after, limit: MAX_LIMIT }))).json();
-      if (data.truncated) first = data.messages[0]?.id ?? cursor + 1;
+      if (data.is_truncated) first = data.messages[0]?.id ?? cursor + 1;
       for (const message of data.messages) found.set(message.id, message);
       after = data.messages.at(-1)?.id ?? cursor;
       latest ??= data.revision;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 
-class ChatState(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChatInfo:
     """The state of a chat for one member.
 
     Attributes:
@@ -25,6 +27,7 @@ class ChatState(NamedTuple):
     epoch: str
 
 
-def state_of(reply: list[Any]) -> ChatState:
+def info_of(reply: list[Any]) -> ChatInfo:
     """Return the state of a reply of `UNREAD`."""
-    return ChatState(*reply)._replace(epoch=reply[-1].decode())
+    unread, last_id, last_seen, revision, last_ms, epoch = reply
+    return ChatInfo(unread, last_id, last_seen, revision, last_ms, epoch.decode())
