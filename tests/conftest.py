@@ -15,11 +15,13 @@ The first four point ``REDIS_COMPONENTS`` at the server, under alias ``default``
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import secrets
 import signal
 import sys
+import threading
 import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -73,6 +75,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("redis")
         for marker in _folder_markers(item.path):
             item.add_marker(marker)
+        if item.get_closest_marker("contract") and _store_of(item) != DEFAULT_STORE:
+            item.add_marker("unmeasured")
+
+
+def _store_of(item: pytest.Item) -> object:
+    """Return the name of the store that a test is repeated on."""
+    return item.callspec.params.get("store", DEFAULT_STORE) if hasattr(item, "callspec") else DEFAULT_STORE
 
 
 @functools.cache
@@ -107,19 +116,61 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Put the trace function back, coverage's: a test that ends with another one would hide what later tests run.
-
-    A test marked ``unmeasured`` runs without it.
-    """
-    before = sys.gettrace()
-    if item.get_closest_marker("unmeasured"):
-        sys.settrace(None)
-    try:
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Collect without coverage's trace function: only the import of a test module runs lines of the package."""
+    with _traced_by(None):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, Any, Any]:
+    """Run what is between the tests, which is most of the time of a short one, without coverage's trace function."""
+    global _tracer
+    _tracer = sys.gettrace()
+    with _traced_by(None):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    """Measure what fixtures run: they may import a module of the package first. Those of every test only tidy up."""
+    with _traced_by(None if fixturedef.argname.startswith("_") else _tracer):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run a test with coverage's trace function, which slows all Python down; one marked ``unmeasured`` without it.
+
+    A test that ends with another trace function would hide what later tests run.
+    """
+    is_measured = item.get_closest_marker("unmeasured") is None
+    with _traced_by(_tracer if is_measured else None), contextlib.nullcontext() if is_measured else _untraced_threads():
+        return (yield)
+
+
+#: Coverage's trace function, if it measures this process.
+_tracer: Any = None
+
+
+@contextlib.contextmanager
+def _traced_by(function: Any) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(function)
+    try:
+        yield
     finally:
-        if sys.gettrace() is not before:
-            sys.settrace(before)
+        sys.settrace(before)
+
+
+@contextlib.contextmanager
+def _untraced_threads() -> Iterator[None]:
+    before = threading.gettrace()
+    threading.settrace(None)
+    try:
+        yield
+    finally:
+        threading.settrace(before)
 
 
 @pytest.hookimpl(trylast=True)
