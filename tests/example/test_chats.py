@@ -121,8 +121,7 @@ def test_bodies_of_any_shape_are_rendered_as_text(demo: Demo, sell: Callable[[st
     pk = sell("Lamp of the odd")
     env = demo_environment(demo.directory)
 
-    for body in ODD_BODIES:
-        children.call("tests.example.acts:send_to_chat", pk, BUYER, [body], env=env).result()
+    children.call("tests.example.acts:send_to_chat", pk, BUYER, ODD_BODIES, env=env).result()
 
     seller = demo.visitor(SELLER)
     assert seller.get("/chats/").status == 200
