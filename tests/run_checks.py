@@ -98,7 +98,8 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"Unknown step {', '.join(sorted(unknown))}. Steps: {', '.join(STEPS)}.")
         return 2
-    _delete_coverage_data()
+    if not names or "tests" in names:
+        _delete_coverage_data()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of the many processes would compile the package again
     is_strict = "--strict" in arguments
     started = time.monotonic()
