@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import secrets
 import signal
@@ -26,6 +27,7 @@ import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import redis
@@ -41,7 +43,7 @@ from example_project.localserver import LocalServer
 from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
-from tests.support.processes import Children
+from tests.support.processes import UNMEASURED, Children
 from tests.support.proxy import Proxy
 from tests.support.stores import DEFAULT_STORE, STORES, Store, Stores
 
@@ -52,6 +54,10 @@ REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "pro
 
 #: Directories whose tests all depend on the version of Python or Django; other files are marked one by one.
 INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "testing")]
+
+
+#: Parameters of a test marked ``contract``. It runs the same lines on each store: coverage measures one.
+ALL_STORES = [pytest.param(name, marks=[] if name == DEFAULT_STORE else [pytest.mark.unmeasured]) for name in STORES]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,13 +81,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("redis")
         for marker in _folder_markers(item.path):
             item.add_marker(marker)
-        if item.get_closest_marker("contract") and _store_of(item) != DEFAULT_STORE:
-            item.add_marker("unmeasured")
-
-
-def _store_of(item: pytest.Item) -> object:
-    """Return the name of the store that a test is repeated on."""
-    return item.callspec.params.get("store", DEFAULT_STORE) if hasattr(item, "callspec") else DEFAULT_STORE
 
 
 @functools.cache
@@ -98,7 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_chosen = any(mark.name == "parametrize" and mark.args[0] == "store" for mark in marks)
     if "store" in metafunc.fixturenames and not is_chosen:
         on_all = any(mark.name == "contract" for mark in marks) and not metafunc.config.getoption("one_store")
-        metafunc.parametrize("store", list(STORES) if on_all else [DEFAULT_STORE], indirect=True)
+        metafunc.parametrize("store", ALL_STORES if on_all else [DEFAULT_STORE], indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -145,7 +144,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     A test that ends with another trace function would hide what later tests run.
     """
     is_measured = item.get_closest_marker("unmeasured") is None
-    with _traced_by(_tracer if is_measured else None), contextlib.nullcontext() if is_measured else _untraced_threads():
+    with _traced_by(_tracer if is_measured else None), contextlib.nullcontext() if is_measured else _unmeasured():
         return (yield)
 
 
@@ -164,11 +163,13 @@ def _traced_by(function: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _untraced_threads() -> Iterator[None]:
+def _unmeasured() -> Iterator[None]:
+    """Start threads and processes without coverage."""
     before = threading.gettrace()
     threading.settrace(None)
     try:
-        yield
+        with patch.dict(os.environ, UNMEASURED):
+            yield
     finally:
         threading.settrace(before)
 
