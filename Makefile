@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 help:
 	@echo "make install  make the environment $(VENV), with what tests and documentation need"
 	@echo "make demo   start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
-	@echo "make test   run all checks: format, lint, types, architecture, tests, docs, browser, coverage"
+	@echo "make test   run all checks: format, lint, architecture, tests, browser, types, docs, coverage"
 	@echo "make docs   build docs/api.md and the documentation in .data/site; warnings are errors"
 	@echo "make sync   generate the sync client (core/client/_sync) from the async one"
 	@echo "make messages  update and compile the translations (needs gettext)"

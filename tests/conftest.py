@@ -15,15 +15,19 @@ The first four point ``REDIS_COMPONENTS`` at the server, under alias ``default``
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import re
 import secrets
 import signal
 import sys
+import threading
 import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import redis
@@ -37,7 +41,7 @@ from django_redis_components.core.leasing.renewal import renewer
 from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
-from tests.support.processes import Children
+from tests.support.processes import UNMEASURED, Children
 from tests.support.proxy import Proxy
 from tests.support.stores import DEFAULT_STORE, STORES, Store, Stores
 from tools.localserver import LocalServer
@@ -49,6 +53,10 @@ REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "pro
 
 #: Directories whose tests all depend on the version of Python or Django; other files are marked one by one.
 INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "testing")]
+
+
+#: Parameters of a test marked ``contract``. It runs the same lines on each store: coverage measures one.
+ALL_STORES = [pytest.param(name, marks=[] if name == DEFAULT_STORE else [pytest.mark.unmeasured]) for name in STORES]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,7 +96,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_chosen = any(mark.name == "parametrize" and mark.args[0] == "store" for mark in marks)
     if "store" in metafunc.fixturenames and not is_chosen:
         on_all = any(mark.name == "contract" for mark in marks) and not metafunc.config.getoption("one_store")
-        metafunc.parametrize("store", list(STORES) if on_all else [DEFAULT_STORE], indirect=True)
+        metafunc.parametrize("store", ALL_STORES if on_all else [DEFAULT_STORE], indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -106,19 +114,63 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Put the trace function back, coverage's: a test that ends with another one would hide what later tests run.
-
-    A test marked ``unmeasured`` runs without it.
-    """
-    before = sys.gettrace()
-    if item.get_closest_marker("unmeasured"):
-        sys.settrace(None)
-    try:
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Collect without coverage's trace function: only the import of a test module runs lines of the package."""
+    with _traced_by(None):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, Any, Any]:
+    """Run what is between the tests, which is most of the time of a short one, without coverage's trace function."""
+    global _tracer
+    _tracer = sys.gettrace()
+    with _traced_by(None):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    """Measure what fixtures run: they may import a module of the package first. Those of every test only tidy up."""
+    with _traced_by(None if fixturedef.argname.startswith("_") else _tracer):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run a test with coverage's trace function, which slows all Python down; one marked ``unmeasured`` without it.
+
+    A test that ends with another trace function would hide what later tests run.
+    """
+    is_measured = item.get_closest_marker("unmeasured") is None
+    with _traced_by(_tracer if is_measured else None), contextlib.nullcontext() if is_measured else _unmeasured():
+        return (yield)
+
+
+#: Coverage's trace function, if it measures this process.
+_tracer: Any = None
+
+
+@contextlib.contextmanager
+def _traced_by(function: Any) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(function)
+    try:
+        yield
     finally:
-        if sys.gettrace() is not before:
-            sys.settrace(before)
+        sys.settrace(before)
+
+
+@contextlib.contextmanager
+def _unmeasured() -> Iterator[None]:
+    """Start threads and processes without coverage."""
+    before = threading.gettrace()
+    threading.settrace(None)
+    try:
+        with patch.dict(os.environ, UNMEASURED):
+            yield
+    finally:
+        threading.settrace(before)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,8 +1,9 @@
 """Run all checks, as ``make test`` does: ``python -m tests.run_checks``. Arguments select steps: ``lint types``.
 
-Every step runs, also after a failure; a table at the end shows the result and the duration of each. A test that
-needs a program which is not installed is skipped and reported; with ``CI=true`` it fails. A test that fails beside
-others and passes alone is reported as FLAKY; with ``--strict`` it fails the run.
+Every step runs, also after a failure; a table at the end shows the result and the duration of each. ``types`` and
+``docs`` run beside the others, whose tests often wait. A test that needs a program which is not installed is skipped
+and reported; with ``CI=true`` it fails. A test that fails beside others and passes alone is reported as FLAKY; with
+``--strict`` it fails the run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,7 +41,6 @@ DURATIONS = "--durations=25"
 STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "format": ((*PYTHON, "ruff", "format", "--check", "."),),
     "lint": ((*PYTHON, "ruff", "check", "."),),
-    "types": ((*PYTHON, "mypy"),),
     "architecture": ((*PYTEST, "-n", "2", "--dist", "worksteal", "tests/architecture"),),
     "tests": (
         (
@@ -50,12 +52,19 @@ STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
             "--ignore=tests/browser",
         ),
     ),
+    "browser": ((*PYTEST, *PARALLEL_BROWSERS, DURATIONS, "tests/browser"),),
+    "types": ((*PYTHON, "mypy"),),
     "docs": (
         (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
     ),
-    "browser": ((*PYTEST, *PARALLEL_BROWSERS, DURATIONS, "tests/browser"),),
     "coverage": ((*PYTHON, "coverage", "combine", "-q"), (*PYTHON, "coverage", "report")),
 }
+
+#: Steps of one process each, run one after the other beside the steps before them.
+BESIDE = ("types", "docs")
+
+#: Prefix of their commands: they take the processor only where the tests wait.
+NICE = ("nice", "-n", "10")
 
 #: Whether a skipped test fails.
 IN_CI = os.environ.get("CI", "").lower() == "true"
@@ -70,6 +79,7 @@ class StepResult:
 
     Attributes:
         last_line: the last line of its output, which is the summary of most tools.
+        output: of a step beside others, what it has printed.
         warnings: lines that the table repeats: what was not tested.
     """
 
@@ -77,6 +87,7 @@ class StepResult:
     passed: bool
     seconds: float
     last_line: str = ""
+    output: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -87,11 +98,25 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"Unknown step {', '.join(sorted(unknown))}. Steps: {', '.join(STEPS)}.")
         return 2
-    _delete_coverage_data()
+    if not names or "tests" in names:
+        _delete_coverage_data()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of the many processes would compile the package again
     is_strict = "--strict" in arguments
-    results = [_run_step(name, is_strict=is_strict) for name in STEPS if not names or name in names]
-    _print_table(results)
+    started = time.monotonic()
+    selected = [name for name in STEPS if not names or name in names]
+    results = []
+    with ThreadPoolExecutor(1) as pool:
+        beside = {name: pool.submit(_run_step, name, is_strict=is_strict) for name in BESIDE if name in selected}
+        try:
+            for name in selected:
+                print(f"\n=== {name}", flush=True)
+                result = beside[name].result() if name in beside else _run_step(name, is_strict=is_strict)
+                print(*result.output, sep="", end="", flush=True)
+                results.append(result)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+    _print_table(results, time.monotonic() - started)
     return 0 if all(result.passed for result in results) else 1
 
 
@@ -102,7 +127,6 @@ def _delete_coverage_data() -> None:
 
 
 def _run_step(name: str, *, is_strict: bool) -> StepResult:
-    print(f"\n=== {name}", flush=True)
     started = time.monotonic()
     result = StepResult(name, True, 0.0)
     if name == "browser" and (problem := install_axe()):
@@ -110,7 +134,9 @@ def _run_step(name: str, *, is_strict: bool) -> StepResult:
         result.passed = not IN_CI
     for command in STEPS[name]:
         is_pytest = "tests.run_pytest" in command
-        code = _run_command((*command, "--strict") if is_pytest and is_strict else command, result)
+        prefix, options = NICE if name in BESIDE else (), ("--strict",) if is_pytest and is_strict else ()
+        write = result.output.append if name in BESIDE else _print
+        code = _run_command((*prefix, *command, *options), result, write)
         result.passed &= code == 0 or (code == NOTHING_COLLECTED and is_pytest and not IN_CI)
         if code:
             break
@@ -118,15 +144,19 @@ def _run_step(name: str, *, is_strict: bool) -> StepResult:
     return result
 
 
-def _run_command(command: tuple[str, ...], result: StepResult) -> int:
-    """Run a command, pass its output through, and keep its warnings and the last line before tests are run again."""
+def _print(line: str) -> None:
+    print(line, end="", flush=True)
+
+
+def _run_command(command: tuple[str, ...], result: StepResult, write: Callable[[str], None]) -> int:
+    """Run a command, write its output, and keep its warnings and the last line before tests are run again."""
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process:
         assert process.stdout is not None
         try:
             is_first_run = True
             for line in process.stdout:
-                print(line, end="", flush=True)
+                write(line)
                 is_first_run &= not line.startswith(RERUN)
                 if line.startswith("!!!"):
                     result.warnings.append(line.strip())
@@ -138,7 +168,7 @@ def _run_command(command: tuple[str, ...], result: StepResult) -> int:
     return process.returncode
 
 
-def _print_table(results: list[StepResult]) -> None:
+def _print_table(results: list[StepResult], total_s: float) -> None:
     print("\n" + "=" * 100)
     for result in results:
         verdict = "ok    " if result.passed else "FAILED"
@@ -147,7 +177,6 @@ def _print_table(results: list[StepResult]) -> None:
     for result in results:
         for line in result.warnings:
             print(line)
-    total_s = sum(result.seconds for result in results)
     failed = [result.name for result in results if not result.passed]
     print(f"{'FAILED: ' + ', '.join(failed) if failed else 'All passed'} in {total_s:.0f} s")
 

@@ -45,11 +45,11 @@ def restart_without_persistence(store: Store) -> None:
 
 
 def seconds_until(clock: str, ms: float) -> float:
-    """Return the seconds from a time of the server until the next time of day in the site's zone, "12:04:50"."""
+    """Return the seconds from a time of the server to the nearest "12:04:50" of the site's zone; below 0: past."""
     hours, minutes, seconds = map(int, clock.split(":"))
     at = timezone.localtime(datetime.fromtimestamp(ms / 1_000, UTC))
     of_day = at.hour * 3_600 + at.minute * 60 + at.second + at.microsecond / 1e6
-    return (hours * 3_600 + minutes * 60 + seconds - of_day) % 86_400
+    return (hours * 3_600 + minutes * 60 + seconds - of_day + 43_200) % 86_400 - 43_200
 
 
 def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(

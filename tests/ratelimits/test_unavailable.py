@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -55,15 +54,14 @@ def test_hits_that_fail_open_do_not_wait_for_late_replies(proxy: Proxy, settings
 
     async def hit_at_once() -> list[Decision]:
         await limit.ahit("ada")
-        proxy.delay(3)
+        proxy.hold()
         return await asyncio.gather(*(limit.ahit(number) for number in range(200)))
 
     limit.hit("ada")
-    proxy.delay(0 if is_async else 3)
-    started = time.monotonic()
+    if not is_async:
+        proxy.hold()
     decisions = run_async(hit_at_once) if is_async else [limit.hit(number) for number in range(20)]
 
-    assert time.monotonic() - started < 3
     assert {(decision.is_allowed, decision.is_checked) for decision in decisions} == {(True, False)}
 
 

@@ -142,7 +142,7 @@ def test_the_proxy_finishes_a_pipeline_whose_reply_it_drops(proxy: Proxy, redis_
     with pytest.raises(redis.ConnectionError):
         pipe.execute()
 
-    assert len(redis_server.keys()) == 5000
+    eventually(lambda: len(redis_server.keys()) == 5000)
     client.close()
 
 

@@ -56,7 +56,7 @@ def test_mypy_infers_parameters_and_return_values(tmp_path: Path) -> None:
         "--config-file=",
         "--follow-imports=silent",
         "--disable-error-code=empty-body",
-        f"--cache-dir={tmp_path}",
+        f"--cache-dir={ROOT / '.data' / 'mypy-of-tests'}",
     ]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *flags, str(path)],

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support import Store
 from tests.support.processes import Children
 from tests.taskqueue.support import Held, kill_processes, processes_of, queue_worker, taskqueue_settings
 from tests.taskqueue.tasks import crowd, hold
+
+pytestmark = pytest.mark.unmeasured
 
 
 def test_eight_processes_never_run_more_than_the_limit(redis_server: Store, children: Children) -> None:
