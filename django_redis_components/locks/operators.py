@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import ReleaseCall, forced
-from django_redis_components.core.leasing.wait_queue import send_releases
-from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.locks.group import GroupScripts
-from django_redis_components.locks.lock import PlainScripts
-from django_redis_components.locks.readwrite import WRITER, ReadWriteScripts
-from django_redis_components.locks.state import inspect_group, inspect_lock, inspect_readwrite, lock_keys
+from django_redis_components.core.leasing import operators
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.core.protocol import arun, run
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import ReadWriteKind
 
 
 def force_release(
@@ -42,7 +41,7 @@ def force_release(
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return run(client(using), release_flow(name, token=token, group=group, readwrite=readwrite, author=author))
+    return run(client(using), operators.force_release(_kind(name, group, readwrite).parts(), token, author))
 
 
 async def aforce_release(
@@ -55,34 +54,10 @@ async def aforce_release(
     using: str = "default",
 ) -> int:
     """See `force_release`."""
-    return await arun(aclient(using), release_flow(name, token=token, group=group, readwrite=readwrite, author=author))
+    return await arun(aclient(using), operators.force_release(_kind(name, group, readwrite).parts(), token, author))
 
 
-def release_flow(
-    name: str, *, token: str | None = None, group: str | None = None, readwrite: bool = False, author: str = ""
-) -> Flow[int]:
-    """See `force_release`."""
-    holders = [token] if token is not None else (yield from _holders(name, group, readwrite))
-    return (yield from send_releases([forced(_release(name, holder, group, readwrite), author) for holder in holders]))
-
-
-def _holders(name: str, group: str | None, readwrite: bool) -> Flow[list[str]]:
+def _kind(name: str, group: str | None, readwrite: bool) -> ScriptedKind:
     if readwrite:
-        state = yield from inspect_readwrite(name)
-        return [*([state.writer] if state.writer else []), *state.readers]
-    if group is not None:
-        scripts = GroupScripts([name], group)
-        holder = (yield from inspect_group(scripts.base, scripts.names))[name].holder
-    else:
-        holder = (yield from inspect_lock(lock_keys(name))).holder
-    return [] if holder is None else [holder]
-
-
-def _release(name: str, token: str, group: str | None, readwrite: bool) -> ReleaseCall:
-    if readwrite:
-        [call] = ReadWriteScripts(name, WRITER).release(token)  # the script goes by the token's suffix
-    elif group is not None:
-        [call] = GroupScripts([name], group).release(token)
-    else:
-        [call] = PlainScripts(name).release(token)
-    return call
+        return ReadWriteKind(name)
+    return PlainKind(name) if group is None else GroupKind([name], group)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import forced
-from django_redis_components.core.leasing.wait_queue import send_releases
-from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.semaphores.permits import PermitScripts
-from django_redis_components.semaphores.state import inspect_semaphore, semaphore_keys
+from django_redis_components.core.leasing import operators
+from django_redis_components.core.protocol import arun, run
+from django_redis_components.semaphores.permits import PermitKind
 
 
 def force_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
@@ -29,20 +27,9 @@ def force_release(name: str, *, token: str | None = None, author: str = "", usin
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return run(client(using), release_flow(name, token=token, author=author))
+    return run(client(using), operators.force_release(PermitKind(name).parts(), token, author))
 
 
 async def aforce_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
     """See `force_release`."""
-    return await arun(aclient(using), release_flow(name, token=token, author=author))
-
-
-def release_flow(name: str, *, token: str | None = None, author: str = "") -> Flow[int]:
-    """See `force_release`."""
-    if token is not None:
-        tokens = [token]
-    else:
-        state = yield from inspect_semaphore(semaphore_keys(name))
-        tokens = [holder.token for holder in state.holders]
-    scripts = PermitScripts(name)
-    return (yield from send_releases([forced(call, author) for each in tokens for call in scripts.release(each)]))
+    return await arun(aclient(using), operators.force_release(PermitKind(name).parts(), token, author))

@@ -17,7 +17,7 @@ from django_redis_components.core.registry import registered_names
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
-from django_redis_components.locks.lock import PlainScripts
+from django_redis_components.locks.lock import PlainKind
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
@@ -59,7 +59,7 @@ def only_names_of_the_test(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
     """Write a waiter of a lock as the script does."""
-    run_call(PlainScripts(name, 30).acquire(token, True))
+    run_call(PlainKind(name, 30).acquire(token, True))
 
 
 def run_call(call: object) -> None:

@@ -16,7 +16,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Link, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.locks import scan
-from django_redis_components.dashboard.locks.resources import Resource
+from django_redis_components.dashboard.locks.resources import KINDS, KINDS_BY_COMPONENT, Resource
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
 
 #: Most holders of one resource with a row of their own.
@@ -108,15 +108,7 @@ def build_page(snapshot: LockSnapshot, url_of: Callable[[str], str] | None = Non
 
 def kind_label(kind: str, role: str = "") -> str:
     """Return the label of a kind of resource, and of the holder's role."""
-    labels = {
-        "lock": _("lock"),
-        "readwrite": _("read-write lock"),
-        "group": _("group lock"),
-        "semaphore": _("semaphore"),
-        "writer": _("read-write lock, writer"),
-        "reader": _("read-write lock, reader"),
-    }
-    return labels.get(role) or labels[kind]
+    return str(KINDS[kind].role_labels.get(role) or KINDS[kind].label)
 
 
 def holder_text(holder: LeaseHolder) -> str:
@@ -199,7 +191,7 @@ def _work_text(holder: LeaseHolder) -> str:
 
 
 def _kind_text(state: ResourceState, role: str) -> str:
-    if state.resource.kind != "semaphore":
+    if not KINDS[state.resource.kind].is_counted:
         return kind_label(state.resource.kind, role)
     if state.limit is None:
         return _("semaphore, %(held)s held") % {"held": number(state.held)}
@@ -260,6 +252,6 @@ def _connection_links(query: LockQuery) -> list[Link]:
 
 def _declared_rows(snapshot: LockSnapshot) -> Iterable[DeclaredRow]:
     for each in snapshot.declared:
-        kind = kind_label("semaphore" if each.component == "semaphores" else "lock")
+        kind = str(KINDS_BY_COMPONENT[each.component][0].label)
         lookup = urlencode({"using": each.using, "name": each.name}) if each.is_exact else ""
         yield DeclaredRow(each.name or _("computed by a function"), kind, each.function, lookup)
