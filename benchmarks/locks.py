@@ -143,22 +143,10 @@ def asynchronous(url: str) -> dict[str, Timed]:
 
 def raw(url: str) -> Timed:
     """The scripts of acquire and release over a bare connection: nothing of ours but the bytes."""
-    from django_redis_components.core import keys
-    from django_redis_components.core.leasing import wait_queue
-    from django_redis_components.locks.scripts import ACQUIRE, RELEASE
+    from django_redis_components.locks.lock import PlainKind
 
-    base = keys.key("locks", "bench-raw")
-    names = {"lock": base, "fence": f"{base}:fence", "queue": f"{base}:queue"}
-    take = ACQUIRE(
-        **names,
-        token="t",
-        description="host=app-1\npid=4711\nthread=MainThread",
-        ttl_ms=30_000,
-        wait=1,
-        handoff_ms=wait_queue.HANDOFF_MS,
-        fair=1,
-    )
-    give = RELEASE(**names, token="t", released_by="", handoff_ms=wait_queue.HANDOFF_MS, fair=1)
+    kind = PlainKind("bench-raw", 30)
+    take, [give] = kind.acquire("t", True), kind.release("t")
     plain = redis.Redis.from_url(url)
     for call in (take, give):
         plain.execute_command(*call.eval_args())

@@ -9,6 +9,12 @@ functions and replaces three notations. A script needs no network until it is fi
 ``-- @include part``
     The text of ``<component>/lua/shared/part.lua`` (or ``core/lua/shared/part.lua``), which may include others. A part
     that is already in scope is not repeated.
+``-- @include part: function, function``
+    Only these functions of the part, with what they use. The rest follows where the part is included without names. For
+    parts of which the common case needs little: Lua creates every function that it passes.
+``-- @include kind``
+    The text of the script's kind: ``kind="locks/plain"`` is ``locks/lua/shared/plain.lua``. A file that is declared
+    with several kinds is several scripts.
 ``-- @lazy part: function, function``
     A function ``part()`` that creates the functions of the part at its first call and returns them in a table. For
     parts that most calls do not need: Lua creates every included function in every call. The functions may be those of
@@ -34,12 +40,15 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, CommandArgs
 
-#: "-- @include part", "-- @lazy part: function, function".
+#: "-- @include part", "-- @include part: function, function", "-- @lazy part: function, function".
 _DIRECTIVE = re.compile(r"^-- @(include|lazy)[ \t]+(\w+)(?::[ \t]*(\w+(?:,[ \t]*\w+)*))?[ \t]*$", re.MULTILINE)
 #: A function whose body starts on the next line: indentation and name.
 _FUNCTION_START = re.compile(r"^( *)local function (\w+)\(.*\)$")
 _WORD = re.compile(r"\w+")
 _FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
+#: Where a local at the top level begins, and its name.
+_LOCAL = re.compile(r"^(?=local )", re.MULTILINE)
+_LOCAL_NAME = re.compile(r"local (?:function )?(\w+)")
 #: Lines that are not sent: comments and blank ones.
 _COMMENT = re.compile(r"^[ \t]*(?:--.*)?\n", re.MULTILINE)
 _DERIVED = re.compile(r"^-- DERIVED\b", re.MULTILINE)
@@ -52,12 +61,13 @@ class LuaScript:
     """One operation that Redis runs whole or not at all.
 
     Args:
-        component: the package that owns the script ("locks").
+        component: the package that owns the script ("locks", "core/leasing").
         name: path below its ``lua`` folder, without ".lua" ("acquire", "admin/pause").
         keys: names of KEYS, in order.
         args: names of ARGV, in order.
         idempotent: whether it may be sent again after a lost reply, because it recognizes its own
             token, id or absolute value.
+        kind: what ``-- @include kind`` means: component and shared part ("locks/plain").
         legend: classes whose attributes the Lua text names, by prefix: ``{"F": Field}`` for ``F.lease``.
     """
 
@@ -69,6 +79,7 @@ class LuaScript:
         keys: Sequence[str],
         args: Sequence[str] = (),
         idempotent: bool = False,
+        kind: str = "",
         legend: Mapping[str, type] | None = None,
     ) -> None:
         self.component = component
@@ -76,13 +87,14 @@ class LuaScript:
         self.keys = tuple(keys)
         self.args = tuple(args)
         self.idempotent = idempotent
+        self.kind = kind
         self._legend = dict(legend or {})
         self._names = frozenset(name.removesuffix("*") for name in (*self.keys, *self.args))
         self._keys_of = _getter(self.keys)
         self._args_of = _getter(self.args)
 
     def __repr__(self) -> str:
-        return f"<LuaScript {self.component}/{self.name}>"
+        return f"<LuaScript {self.component}/{self.name}{f' of {self.kind}' if self.kind else ''}>"
 
     def __call__(self, **named: Any) -> Call:
         """Return the call of this script with these keys and arguments.
@@ -101,9 +113,9 @@ class LuaScript:
 
         Raises:
             FileNotFoundError: an included part does not exist.
-            ValueError: a lazy function or a constant does not exist.
+            ValueError: a named function or a constant does not exist.
         """
-        text = _COMMENT.sub("", _Expansion(self.component, self._text).expand())
+        text = _COMMENT.sub("", _Expansion(self.component, self._text, self.kind).expand())
         return _with_constants(self, self._legend, _without_unused(text))
 
     @cached_property
@@ -167,13 +179,17 @@ class _Expansion:
     Args:
         component: the package whose shared parts are meant.
         text: of the script.
+        kind: of the script.
     """
 
-    def __init__(self, component: str, text: str) -> None:
+    def __init__(self, component: str, text: str, kind: str) -> None:
         self._component = component
         self._text = text
+        self._kind_component, _, self._kind_part = kind.partition("/")
         #: Lazy part -> its functions that any directive of the script names.
         self._named: dict[str, set[str]] = {}
+        #: Part -> what is left of it after it was included by names.
+        self._rest: dict[str, str] = {}
         self._collect(text, set())
 
     def expand(self) -> str:
@@ -186,28 +202,58 @@ class _Expansion:
                 self._named.setdefault(part, set()).update(re.findall(r"\w+", functions))
             if part not in seen:
                 seen.add(part)
-                self._collect(_shared(self._component, part), seen)
+                self._collect(self._shared(part), seen)
 
     def _expand(self, text: str, in_scope: set[str]) -> str:
         """Expand a text that can use the parts `in_scope`; those that it includes are added."""
 
         def replacement(found: re.Match[str]) -> str:
-            kind, part, _ = found.groups()
-            if part in in_scope:
-                return ""
-            in_scope.add(part)
-            body = _shared(self._component, part)
-            if kind == "include":
-                return self._expand(body, in_scope)
-            # What a lazy part includes is in scope only inside of it.
-            return self._lazy(part, self._expand(body, set(in_scope)))
+            kind, part, names = found.groups()
+            if part not in in_scope:
+                in_scope.add(part)
+                body = self._shared(part)
+                if kind == "lazy":
+                    # What a lazy part includes is in scope only inside of it.
+                    return self._lazy(part, self._expand(body, set(in_scope)))
+                self._rest[part] = self._expand(body, in_scope)
+            return self._take(part, names) if kind == "include" else ""
 
         return _DIRECTIVE.sub(replacement, text)
 
-    def _lazy(self, part: str, body: str) -> str:
+    def _take(self, part: str, names: str | None) -> str:
+        """Return what is left of an included part; with names, these functions and what they use."""
+        body = self._rest.pop(part, "")
+        if not names:
+            return body
+        self._check_defined(part, set(_WORD.findall(names)), body)
+        wanted, taken, rest = set(_WORD.findall(names)), "", ""
+        for block in reversed(_LOCAL.split(_COMMENT.sub("", body + "\n"))):  # a function uses only earlier ones
+            name = _LOCAL_NAME.match(block)
+            if name and name[1] in wanted:
+                taken = block + taken
+                wanted.update(_WORD.findall(block))
+            else:
+                rest = block + rest
+        self._rest[part] = rest
+        return taken
+
+    def _check_defined(self, part: str, names: set[str], body: str) -> None:
         defined = _FUNCTION.findall(body)
-        for name in self._named[part].difference(defined):
+        for name in names.difference(defined):
             raise ValueError(f"shared/{part}.lua does not define {name}: it defines {', '.join(defined)}.")
+
+    def _shared(self, part: str) -> str:
+        """Return the text of a shared part: of the kind, of the component, or of the core."""
+        for owner in filter(None, (self._kind_component, self._component, "core")):
+            name = self._kind_part if part == "kind" else part
+            path = resources.files(_PACKAGE).joinpath(owner, "lua", "shared", f"{name}.lua")
+            if path.is_file():
+                return path.read_text(encoding="utf-8").rstrip("\n")
+        raise FileNotFoundError(f"{self._component}/lua/shared/{part}.lua")
+
+    def _lazy(self, part: str, body: str) -> str:
+        self._check_defined(part, self._named[part], body)
+        defined = _FUNCTION.findall(body)
         table = ", ".join(f"{name} = {name}" for name in defined if name in self._named[part])
         indented = re.sub(r"^(?=.)", "    ", body, flags=re.MULTILINE)
         return (
@@ -262,11 +308,3 @@ def _with_constants(script: LuaScript, legend: Mapping[str, type], text: str) ->
         return f'"{value}"' if isinstance(value, str) else str(value)
 
     return re.sub(rf"(?<![\w.])({'|'.join(legend)})\.(\w+)", literal, text)
-
-
-def _shared(component: str, part: str) -> str:
-    for owner in (component, "core"):
-        path = resources.files(_PACKAGE).joinpath(owner, "lua", "shared", f"{part}.lua")
-        if path.is_file():
-            return path.read_text(encoding="utf-8").rstrip("\n")
-    raise FileNotFoundError(f"{component}/lua/shared/{part}.lua")

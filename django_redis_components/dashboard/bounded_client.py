@@ -11,11 +11,10 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.live_events import MAX_KEPT
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.dashboard.locks import scan
-from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
+from django_redis_components.dashboard.locks.resources import KINDS
 from django_redis_components.messaging.scripts import SUMMARY
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.search.scripts import MEASURE
-from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
     DUE_COUNTS,
     ERROR_GROUPS,
@@ -52,9 +51,7 @@ READ_SCRIPTS = {
     DUE_COUNTS,
     ERROR_GROUPS,
     EXPLAIN,
-    INSPECT,
-    INSPECT_PERMITS,
-    INSPECT_READWRITE,
+    *(kind.scripts.inspect for kind in KINDS.values()),
     READ_COUNTERS,
     READ_FLOW,
     READ_HISTORY,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, Unpack
+from collections.abc import Callable, Coroutine
+from typing import Any, Unpack
 
 from asgiref.sync import markcoroutinefunction
 
 from django_redis_components.core.client.connections import client
-from django_redis_components.core.leasing.flows import LeaseFlows, LeaseOptions, LeaseScripts
+from django_redis_components.core.leasing.flows import LeaseFlows, LeaseOptions
+from django_redis_components.core.leasing.kind import LeaseKind
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.leased import Leased
 from django_redis_components.core.leasing.owner import Acquisition
@@ -29,37 +30,27 @@ class LockOptions(LeaseOptions, total=False):
     min_replicas: int
 
 
-class LockScripts(LeaseScripts, Protocol):
-    """The requests of one kind of lock.
-
-    Attributes:
-        ack_keys: a key for each node that grants, which may be written to have replicas acknowledge the grant.
-    """
-
-    @property
-    def ack_keys(self) -> Sequence[str]: ...
-
-
 class LockFlows(LeaseFlows):
     """The operations of all locks."""
 
-    kind = "lock"
+    noun = "lock"
     not_owned = LockNotOwned
     lost_error = LockLost
-    scripts: LockScripts
 
     def __init__(
         self,
         lock: BaseLock,
-        scripts: LockScripts,
-        queue: WaitQueue,
+        kind: LeaseKind,
         min_replicas: int = 0,
         reentrant: bool = False,
+        queue_class: Callable[..., WaitQueue] = WaitQueue,
         *,
         timeout: Seconds,
         **options: Unpack[LeaseOptions],
     ) -> None:
-        super().__init__(lock, lock.name, scripts, queue, timeout=timeout, reentrant=reentrant, **options)
+        super().__init__(
+            lock, lock.name, kind, queue_class=queue_class, timeout=timeout, reentrant=reentrant, **options
+        )
         self._min_replicas = _checked_replicas(min_replicas)
         self._is_plain = self._is_plain and not min_replicas
 
@@ -72,9 +63,9 @@ class LockFlows(LeaseFlows):
         wanted = self._min_replicas
         if not wanted:
             return
-        acknowledged = yield from replicas.wait(self.scripts.ack_keys, wanted, self.ttl_ms, self._using)
+        acknowledged = yield from replicas.wait(self.kind.ack_keys, wanted, self.ttl_ms, self._using)
         # After a failover the primary that was asked is not the one that has granted, and may not have the grant.
-        if acknowledged >= wanted and not (yield from self.scripts.owned(lease.token)):
+        if acknowledged >= wanted and (yield from self.kind.read(lease.token)) is None:
             acknowledged = 0
         if acknowledged < wanted:
             raise NotEnoughReplicas(self.name, wanted, acknowledged)
@@ -86,14 +77,14 @@ class BaseLock(Leased):
     def __init__(
         self,
         name: str,
-        scripts: LockScripts,
-        queue: WaitQueue,
+        kind: LeaseKind,
         *,
+        queue_class: Callable[..., WaitQueue] = WaitQueue,
         timeout: Seconds,
         **options: Unpack[LockOptions],
     ) -> None:
         self.name = name
-        flows = LockFlows(self, scripts, queue, timeout=timeout, **options)
+        flows = LockFlows(self, kind, queue_class=queue_class, timeout=timeout, **options)
         super().__init__(name, flows, options.get("using", "default"))
 
     def acquire(

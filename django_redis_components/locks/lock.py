@@ -2,117 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import (
-    ReleaseCall,
-    acquire_with_token,
-    as_text,
-    release_with_token,
-    with_confirm,
-)
-from django_redis_components.core.leasing.lease import Lease
-from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue
-from django_redis_components.core.protocol import Call, Flow, Read, arun, run
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.core.leasing.scripts import KindScripts
+from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import Seconds
 from django_redis_components.locks.base import BaseLock
-from django_redis_components.locks.scripts import ABANDON, ACQUIRE, CONFIRM, EXTEND, RELEASE
-from django_redis_components.locks.state import LockState, inspect_lock, lock_keys, read_deadline
+from django_redis_components.locks.state import LockState, read_lock
 
 
-class PlainScripts:
-    """The requests of `Lock`."""
+class PlainKind(ScriptedKind):
+    """The kind of `Lock`."""
+
+    scripts = KindScripts("locks/plain")
+    slug, noun, label = "lock", "Lock", gettext_lazy("lock")
 
     def __init__(self, name: str, timeout: Seconds = 1.0, fair: bool = True) -> None:
-        self.name = keys.validate_name(name, "lock name")
-        self.ttl_ms = to_ms(timeout, "timeout")
-        self._fair = int(fair)
-        self._made_keys: dict[str, str] | None = None
-        #: Calls without a token, see `acquire_with_token`.
-        self._acquire_calls: dict[bool, Call] = {}
-        self._release_call: ReleaseCall | None = None
+        super().__init__(keys.validate_name(name, "lock name"), timeout)
+        self.options = "fair" if fair else "unfair"
 
-    @property
-    def keys(self) -> dict[str, str]:
-        """Built on first use: a lock may be created in a module that is imported before the settings."""
-        made = self._made_keys
-        if made is None:
-            lock = keys.key("locks", self.name)
-            made = self._made_keys = {"lock": lock, "fence": f"{lock}:fence", "queue": f"{lock}:queue"}
-        return made
+    def make_keys(self) -> tuple[str, str]:
+        """Return the lock and its queue."""
+        lock = keys.key("locks", self.name)
+        return lock, f"{lock}:queue"
 
-    @property
-    def base(self) -> str:
-        """The lock's key."""
-        return self.keys["lock"]
-
-    identity = base
-
-    @property
-    def ack_keys(self) -> Sequence[str]:
-        """A key in the lock's slot."""
-        return (f"{self.base}:ack",)
-
-    def token_suffix(self, acquisition: Acquisition) -> str:
-        """Return nothing: tokens are used as they are."""
-        return ""
-
-    def acquire(self, token: str, wait: bool) -> Call:
-        """Request the lock, or a place in the queue."""
-        return acquire_with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
-
-    def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
-        """Do nothing: there is one reason."""
-
-    def abandon(self, token: str) -> Call:
-        """Give up place and grant."""
-        return ABANDON(**self.keys, token=token, handoff_ms=HANDOFF_MS, fair=self._fair)
-
-    def release(self, token: str) -> Sequence[ReleaseCall]:
-        """Release it."""
-        return (release_with_token(token, self._release_call or self._make_release()),)
-
-    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
-        """Make the lease last at least that long from now."""
-        return (EXTEND(lock=self.keys["lock"], fence=self.keys["fence"], token=token, ttl_ms=ttl_ms),)
-
-    def read(self, token: str) -> Flow[Lease | None]:
-        """Return the lease of this token, as it is."""
-        found = yield from read_deadline(token, self._inspect())
-        return None if found is None else Lease(token, found[0], found[1][0].fencing_token or 0)
-
-    def owned(self, token: str) -> Flow[bool]:
-        """Return whether this token holds it."""
-        return bool((yield Read("GET", self.base)) == token.encode())
-
-    def locked(self) -> Flow[bool]:
-        """Return whether any token holds it."""
-        return bool((yield Read("EXISTS", self.base)))
-
-    def _inspect(self) -> Flow[list[LockState]]:
-        return [(yield from inspect_lock(lock_keys(self.name)))]
-
-    def _make_acquire(self, wait: bool) -> Call:
-        call = ACQUIRE(
-            **self.keys,
-            token="",
-            description="",
-            ttl_ms=self.ttl_ms,
-            wait=int(wait),
-            handoff_ms=HANDOFF_MS,
-            fair=self._fair,
-        )
-        made = self._acquire_calls[wait] = as_text(call)
-        return made
-
-    def _make_release(self) -> ReleaseCall:
-        release = RELEASE(**self.keys, token="", released_by="", handoff_ms=HANDOFF_MS, fair=self._fair)
-        made = self._release_call = with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS))
-        return made
+    def inspect(self) -> Flow[LockState]:
+        """Read the holder and the waiters."""
+        return read_lock(self)
 
 
 class Lock(BaseLock):
@@ -163,11 +85,10 @@ class Lock(BaseLock):
         on_lost: Callable[[Lock], object] | None = None,
         using: str = "default",
     ) -> None:
-        scripts = PlainScripts(name, timeout, check_flag(fair, "fair"))
+        self._kind = PlainKind(name, timeout, check_flag(fair, "fair"))
         super().__init__(
             name,
-            scripts,
-            WaitQueue(scripts),
+            self._kind,
             timeout=timeout,
             renew=renew,
             max_lease=max_lease,
@@ -181,8 +102,8 @@ class Lock(BaseLock):
 
     def inspect(self) -> LockState:
         """Read the holder, the age of its lease, and the waiters. Changes nothing."""
-        return run(client(self.using), inspect_lock(lock_keys(self.name)))
+        return run(client(self.using), self._kind.inspect())
 
     async def ainspect(self) -> LockState:
         """See `inspect`."""
-        return await arun(aclient(self.using), inspect_lock(lock_keys(self.name)))
+        return await arun(aclient(self.using), self._kind.inspect())

@@ -10,8 +10,8 @@ from django_redis_components.core.leasing.wait_queue import WaitQueue
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks.base import BaseLock, LockOptions
-from django_redis_components.locks.group import GroupScripts, sorted_names
-from django_redis_components.locks.sequential import SequentialLease, SequentialQueue, SequentialScripts
+from django_redis_components.locks.group import GroupKind, sorted_names
+from django_redis_components.locks.sequential import SequentialKind, SequentialLease, SequentialQueue
 from django_redis_components.locks.state import LockState
 
 
@@ -47,15 +47,9 @@ class MultiLock(BaseLock):
     ) -> None:
         self.names = sorted_names(names)
         self.group = group
-        self._scripts: GroupScripts | SequentialScripts
-        queue: WaitQueue
-        if group is None:
-            self._scripts = scripts = SequentialScripts(self.names, timeout)
-            queue = SequentialQueue(scripts)
-        else:
-            self._scripts = grouped = GroupScripts(self.names, group, timeout)
-            queue = WaitQueue(grouped)
-        super().__init__(", ".join(self.names), self._scripts, queue, timeout=timeout, **options)
+        kind = SequentialKind(self.names, timeout) if group is None else GroupKind(self.names, group, timeout)
+        queue_class = SequentialQueue if group is None else WaitQueue
+        super().__init__(", ".join(self.names), kind, queue_class=queue_class, timeout=timeout, **options)
 
     @property
     def fencing_token(self) -> int | None:
@@ -79,8 +73,8 @@ class MultiLock(BaseLock):
 
         With a group one script reads all names at one moment. Without one each name is read as by `Lock.inspect`.
         """
-        return run(client(self.using), self._scripts.inspect())
+        return run(client(self.using), self.flows.kind.inspect())
 
     async def ainspect(self) -> dict[str, LockState]:
         """See `inspect`."""
-        return await arun(aclient(self.using), self._scripts.inspect())
+        return await arun(aclient(self.using), self.flows.kind.inspect())

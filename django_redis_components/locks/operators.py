@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import ReleaseCall, forced
-from django_redis_components.core.leasing.wait_queue import send_releases
-from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.locks.group import GroupScripts
-from django_redis_components.locks.lock import PlainScripts
-from django_redis_components.locks.readwrite import WRITER, ReadWriteScripts
-from django_redis_components.locks.state import inspect_group, inspect_lock, inspect_readwrite, lock_keys
+from django_redis_components.core.leasing import operators
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.core.protocol import arun, run
+from django_redis_components.locks.base import BaseLock
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import ReadWriteKind, ReadWriteLock
 
 
 def force_release(
-    name: str,
+    lock: str | BaseLock | ReadWriteLock,
     *,
     token: str | None = None,
     group: str | None = None,
@@ -28,13 +30,13 @@ def force_release(
     written. The request is sent once: after a connection error it may have been executed.
 
     Args:
-        name: of the lock.
+        lock: the lock, or its name. A `MultiLock` is all of its names, a side of a `ReadWriteLock` both sides.
         token: release it only if this token still holds it; None: the current holder.
         group: of a name of a `MultiLock` with a group.
-        readwrite: the name is that of a `ReadWriteLock`. Without a token the writer and up to a hundred readers are
-            released.
+        readwrite: whether the name is that of a `ReadWriteLock`. Without a token the writer and up to a hundred readers
+            are released.
         author: the operator, named in the error of the former holder; cut to 100 bytes.
-        using: our connection alias.
+        using: our connection alias, of a name.
 
     Returns:
         Number of leases that were released; 0 if nothing was held.
@@ -42,11 +44,12 @@ def force_release(
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return run(client(using), release_flow(name, token=token, group=group, readwrite=readwrite, author=author))
+    alias, parts = _parts(lock, group, readwrite, using)
+    return run(client(alias), operators.force_release(parts, token, author))
 
 
 async def aforce_release(
-    name: str,
+    lock: str | BaseLock | ReadWriteLock,
     *,
     token: str | None = None,
     group: str | None = None,
@@ -55,34 +58,18 @@ async def aforce_release(
     using: str = "default",
 ) -> int:
     """See `force_release`."""
-    return await arun(aclient(using), release_flow(name, token=token, group=group, readwrite=readwrite, author=author))
+    alias, parts = _parts(lock, group, readwrite, using)
+    return await arun(aclient(alias), operators.force_release(parts, token, author))
 
 
-def release_flow(
-    name: str, *, token: str | None = None, group: str | None = None, readwrite: bool = False, author: str = ""
-) -> Flow[int]:
-    """See `force_release`."""
-    holders = [token] if token is not None else (yield from _holders(name, group, readwrite))
-    return (yield from send_releases([forced(_release(name, holder, group, readwrite), author) for holder in holders]))
-
-
-def _holders(name: str, group: str | None, readwrite: bool) -> Flow[list[str]]:
+def _parts(
+    lock: str | BaseLock | ReadWriteLock, group: str | None, readwrite: bool, using: str
+) -> tuple[str, Sequence[ScriptedKind]]:
+    """Return the connection, and what is released."""
+    if isinstance(lock, ReadWriteLock):
+        lock = lock.write()
+    if isinstance(lock, BaseLock):
+        return lock.using, lock.flows.kind.parts()
     if readwrite:
-        state = yield from inspect_readwrite(name)
-        return [*([state.writer] if state.writer else []), *state.readers]
-    if group is not None:
-        scripts = GroupScripts([name], group)
-        holder = (yield from inspect_group(scripts.base, scripts.names))[name].holder
-    else:
-        holder = (yield from inspect_lock(lock_keys(name))).holder
-    return [] if holder is None else [holder]
-
-
-def _release(name: str, token: str, group: str | None, readwrite: bool) -> ReleaseCall:
-    if readwrite:
-        [call] = ReadWriteScripts(name, WRITER).release(token)  # the script goes by the token's suffix
-    elif group is not None:
-        [call] = GroupScripts([name], group).release(token)
-    else:
-        [call] = PlainScripts(name).release(token)
-    return call
+        return using, ReadWriteKind(lock).parts()
+    return using, (PlainKind(lock) if group is None else GroupKind([lock], group)).parts()

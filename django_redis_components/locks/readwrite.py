@@ -2,133 +2,70 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import re
 from typing import Unpack
+
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import ReleaseCall, with_confirm
-from django_redis_components.core.leasing.holder import describe_caller
-from django_redis_components.core.leasing.lease import Lease, local_deadline
-from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue, with_suffix
-from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.core.leasing.scripts import KindScripts
+from django_redis_components.core.leasing.wait_queue import with_suffix
+from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import Seconds
 from django_redis_components.locks.base import BaseLock, LockOptions
-from django_redis_components.locks.scripts import (
-    ABANDON_READWRITE,
-    ACQUIRE_READWRITE,
-    CONFIRM,
-    EXTEND_READWRITE,
-    RELEASE_READWRITE,
-)
-from django_redis_components.locks.state import ReadWriteState, inspect_readwrite, readwrite_keys
-
-#: What the tokens of readers and of writers end in.
-READER, WRITER = ":r", ":w"
+from django_redis_components.locks.state import READER, WRITER, ReadWriteState, read_readwrite
 
 
-class ReadWriteScripts:
-    """The requests of one side of a `ReadWriteLock`."""
+class ReadWriteKind(ScriptedKind):
+    """The kind of a `ReadWriteLock`, and of one of its sides."""
 
-    def __init__(self, name: str, suffix: str, timeout: Seconds = 1.0) -> None:
+    scripts = KindScripts("locks/readwrite")
+    slug, noun, label = "readwrite", "Read-write lock", gettext_lazy("read-write lock")
+    role_labels = {
+        "writer": gettext_lazy("read-write lock, writer"),
+        "reader": gettext_lazy("read-write lock, reader"),
+    }
+    holder_keys = re.compile(r"(?P<name>[^{}]+)\}:rw:(?:writer|readers)")
+
+    def __init__(self, name: str, suffix: str = WRITER, timeout: Seconds = 1.0) -> None:
         """Args: suffix: `READER` or `WRITER`."""
-        self.name = keys.validate_name(name, "lock name")
-        self.ttl_ms = to_ms(timeout, "timeout")
         self._suffix = suffix
-        self._made_keys: dict[str, str] | None = None
+        super().__init__(keys.validate_name(name, "lock name"), timeout)
 
-    @property
-    def keys(self) -> dict[str, str]:
-        """Built on first use: a lock may be created in a module that is imported before the settings."""
-        if self._made_keys is None:
-            self._made_keys = readwrite_keys(self.name)
-        return self._made_keys
-
-    @property
-    def base(self) -> str:
-        """The writer's key."""
-        return self.keys["writer"]
+    def suffix_of(self, permits: int) -> str:
+        """Return the suffix of this side."""
+        return self._suffix
 
     @property
     def identity(self) -> str:
         """The lock and the side."""
-        return self.base + self._suffix
+        return self.base + self.suffix
 
-    @property
-    def ack_keys(self) -> Sequence[str]:
-        """A key in the lock's slot."""
-        return (keys.key("locks", self.name, "rw", "ack"),)
-
-    def token_suffix(self, acquisition: Acquisition) -> str:
-        """Return the suffix of this side."""
-        return self._suffix
-
-    def acquire(self, token: str, wait: bool) -> Call:
-        """Request this side, or a place in the queue."""
-        return ACQUIRE_READWRITE(
-            **self.keys,
-            token=token,
-            description=describe_caller(),
-            ttl_ms=self.ttl_ms,
-            wait=int(wait),
-            handoff_ms=HANDOFF_MS,
-        )
-
-    def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
-        """Do nothing: there is one reason."""
-
-    def abandon(self, token: str) -> Call:
-        """Give up place and grant."""
-        return ABANDON_READWRITE(**self.keys, token=token, handoff_ms=HANDOFF_MS)
-
-    def release(self, token: str) -> Sequence[ReleaseCall]:
-        """Release this side."""
-        release = RELEASE_READWRITE(**self.keys, token=token, released_by="", handoff_ms=HANDOFF_MS)
-        return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
-
-    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
-        """Make the lease last at least that long from now."""
-        made = {part: self.keys[part] for part in ("writer", "readers", "fence")}
-        return (EXTEND_READWRITE(**made, token=token, ttl_ms=ttl_ms),)
+    def make_keys(self) -> tuple[str, str]:
+        """Return the writer and the queue. None of the keys is one of the `Lock` of this name."""
+        return keys.key("locks", self.name, "rw", "writer"), keys.key("locks", self.name, "rw", "queue")
 
     def read(self, token: str) -> Flow[Lease | None]:
         """Return the lease of this token on this side, as it is."""
-        token = with_suffix(token, self._suffix)
-        requested_at = time.monotonic()
-        if self._suffix == WRITER:
-            state = yield from inspect_readwrite(self.name)
-            left_ms = state.remaining * 1_000 if state.writer == token else 0.0
-            grant = state.fencing_token or 0
-        else:
-            left_ms, grant = (yield from self._reader_ms(token)), 1
-        return Lease(token, local_deadline(requested_at, int(left_ms)), grant) if left_ms > 0 else None
+        return super().read(with_suffix(token, self.suffix))
 
-    def owned(self, token: str) -> Flow[bool]:
-        """Return whether this token holds this side."""
-        if self._suffix == WRITER:
-            return bool((yield Read("GET", self.base)) == token.encode())
-        return (yield from self._reader_ms(token)) > 0
+    def role_of(self, token: str) -> str:
+        """Return "reader" or "writer"."""
+        return "reader" if token.endswith(READER) else "writer"
 
-    def locked(self) -> Flow[bool]:
-        """Return whether a reader or the writer holds the lock."""
-        state = yield from inspect_readwrite(self.name)
-        return state.writer is not None or state.reading > 0
-
-    def _reader_ms(self, token: str) -> Flow[float]:
-        """Return the milliseconds that are left to a reader; 0 or less without a lease."""
-        readers = self.keys["readers"]
-        expires_ms, now = yield Batch([Read("ZSCORE", readers, token), Read("TIME", key=readers)])
-        return 0.0 if expires_ms is None else float(expires_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
+    def inspect(self) -> Flow[ReadWriteState]:
+        """Read the holders and the waiters."""
+        return read_readwrite(self)
 
 
 class ReadLock(BaseLock):
     """The readers' side: shared with other readers, never with a writer. `ReadWriteLock.read` returns it."""
 
     def __init__(self, name: str, *, timeout: Seconds = 30.0, **options: Unpack[LockOptions]) -> None:
-        scripts = ReadWriteScripts(name, READER, timeout)
-        super().__init__(name, scripts, WaitQueue(scripts), timeout=timeout, **options)
+        super().__init__(name, ReadWriteKind(name, READER, timeout), timeout=timeout, **options)
 
     @property
     def fencing_token(self) -> int | None:
@@ -140,8 +77,7 @@ class WriteLock(BaseLock):
     """The writers' side: exclusive. `ReadWriteLock.write` returns it."""
 
     def __init__(self, name: str, *, timeout: Seconds = 30.0, **options: Unpack[LockOptions]) -> None:
-        scripts = ReadWriteScripts(name, WRITER, timeout)
-        super().__init__(name, scripts, WaitQueue(scripts), timeout=timeout, **options)
+        super().__init__(name, ReadWriteKind(name, WRITER, timeout), timeout=timeout, **options)
 
 
 class ReadWriteLock:
@@ -172,6 +108,7 @@ class ReadWriteLock:
         self._timeout = timeout
         self._options = options
         self.using = options.get("using", "default")
+        self._kind = ReadWriteKind(name)
         self.write()  # validates the arguments
 
     def __repr__(self) -> str:
@@ -187,8 +124,8 @@ class ReadWriteLock:
 
     def inspect(self) -> ReadWriteState:
         """Read the holders and the waiters. Changes nothing."""
-        return run(client(self.using), inspect_readwrite(self.name))
+        return run(client(self.using), self._kind.inspect())
 
     async def ainspect(self) -> ReadWriteState:
         """See `inspect`."""
-        return await arun(aclient(self.using), inspect_readwrite(self.name))
+        return await arun(aclient(self.using), self._kind.inspect())

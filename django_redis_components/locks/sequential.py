@@ -11,19 +11,20 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
+from django_redis_components.core.leasing.scripted_kind import deadline_of
 from django_redis_components.core.leasing.wait_queue import IN_FLIGHT_S, WaitQueue, new_token
 from django_redis_components.core.live_events import LockWait
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.lock import PlainScripts
-from django_redis_components.locks.state import LockState, inspect_each, read_deadline
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.state import LockState, read_locks
 
 #: Longest pause before the second attempt, in seconds; it doubles each time, with full jitter.
 FIRST_PAUSE_S = 0.01
@@ -38,76 +39,72 @@ class SequentialLease(Lease):
         fences: name to fencing token.
     """
 
-    __slots__ = ("fences",)
-
     def __init__(self, token: str, deadline_at: float, fences: dict[str, int]) -> None:
         super().__init__(token, deadline_at)
         self.fences = fences
 
 
-class SequentialScripts:
-    """The requests of a `MultiLock` without a group."""
+class SequentialKind:
+    """The kind of a `MultiLock` without a group: several of `Lock`."""
 
     def __init__(self, names: Sequence[str], timeout: Seconds) -> None:
         """Args: names: those of `group.sorted_names`."""
         self.ttl_ms = to_ms(timeout, "timeout")
-        self.parts = [PlainScripts(name, timeout) for name in names]
+        self.names = names
+        self._locks = [PlainKind(name, timeout) for name in names]
 
     @property
     def identity(self) -> str:
         """The names."""
-        return "\n".join(part.identity for part in self.parts)
+        return "\n".join(lock.identity for lock in self._locks)
 
     @property
     def ack_keys(self) -> Sequence[str]:
         """A key for each lock, which may be on different nodes."""
-        return [key for part in self.parts for key in part.ack_keys]
+        return [key for lock in self._locks for key in lock.ack_keys]
 
-    def release(self, token: str) -> Sequence[Call]:
+    def parts(self) -> Sequence[PlainKind]:
+        """Return each lock."""
+        return self._locks
+
+    def release(self, token: str, author: str | None = None) -> Sequence[Call]:
         """Release all of them."""
-        return [call for part in self.parts for call in part.release(token)]
+        return [call for lock in self._locks for call in lock.release(token, author)]
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
-        return [call for part in self.parts for call in part.extend(token, ttl_ms)]
+        return [call for lock in self._locks for call in lock.extend(token, ttl_ms)]
 
     def read(self, token: str) -> Flow[Lease | None]:
         """Return the lease that this token has on all of them, as it is."""
-        found = yield from read_deadline(token, self._inspect())
-        if found is None:
+        requested_at = time.monotonic()
+        found = yield Batch([lock.read_call(token) for lock in self._locks])
+        if not all(found):
             return None
-        fences = {part.name: state.fencing_token or 0 for part, state in zip(self.parts, found[1], strict=True)}
-        return SequentialLease(token, found[0], fences)
-
-    def owned(self, token: str) -> Flow[bool]:
-        """Return whether this token holds all of them."""
-        for part in self.parts:
-            if not (yield from part.owned(token)):
-                return False
-        return True
+        deadline_at = min(deadline_of(requested_at, left_ms) for left_ms, _ in found)
+        fences = [number for _, number in found]
+        return SequentialLease(token, deadline_at, dict(zip(self.names, fences, strict=True)))
 
     def locked(self) -> Flow[bool]:
         """Return whether any token holds one of them."""
-        for part in self.parts:
-            if (yield from part.locked()):
+        for lock in self._locks:
+            if (yield from lock.locked()):
                 return True
         return False
 
     def inspect(self) -> Flow[dict[str, LockState]]:
         """Read the state of each name."""
-        return inspect_each([part.name for part in self.parts])
-
-    def _inspect(self) -> Flow[Iterable[LockState]]:
-        return (yield from self.inspect()).values()
+        return read_locks(self._locks, self.names)
 
 
 class SequentialQueue(WaitQueue):
     """Acquires the locks one by one. There is no queue on the server: waiters poll."""
 
-    def __init__(self, scripts: SequentialScripts) -> None:
-        self.leases = OwnedLeases()
-        self._parts = scripts.parts
-        self._ttl_ms = scripts.ttl_ms
+    def __init__(self, kind: SequentialKind, leases: OwnedLeases, subject: tuple[str, str, str]) -> None:
+        self.leases = leases
+        self._subject = subject
+        self._parts = kind.parts()
+        self._ttl_ms = kind.ttl_ms
         self._unsettled = []
 
     def acquire(self, wait_limit_s: float, acquisition: Acquisition, token: str | None = None) -> Flow[bool]:
@@ -117,7 +114,7 @@ class SequentialQueue(WaitQueue):
         self.leases.record_request(acquisition)
         yield from self._settle()
         mine = new_token() if token is None else token
-        wait = LockWait(*self.subject)
+        wait = LockWait(*self._subject)
         try:
             while True:
                 lease = yield from self._try_in_time(mine, deadline_at if wait_limit_s else math.inf)
@@ -165,7 +162,7 @@ class SequentialQueue(WaitQueue):
         """Return name to fencing token of all of them, or None and hold none."""
         fences: dict[str, int] = {}
         for at, part in enumerate(self._parts):
-            granted, _ = yield part.acquire(token, False)
+            granted, *_ = yield part.acquire(token, False)
             if not granted:
                 if at:
                     yield Batch([acquired.abandon(token) for acquired in self._parts[:at]])

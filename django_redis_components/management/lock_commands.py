@@ -9,7 +9,7 @@ from django.utils.module_loading import autodiscover_modules
 from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
-from django_redis_components.dashboard.locks.resources import Resource, resources_named
+from django_redis_components.dashboard.locks.resources import KINDS, Resource, resources_named
 from django_redis_components.dashboard.locks.scan import cursors_from_text, cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import (
     HolderState,
@@ -23,8 +23,6 @@ from django_redis_components.management.base import CommandResult
 from django_redis_components.management.tables import TextTable
 from django_redis_components.management.task_listing import short
 
-#: What each kind is called.
-NOUNS = {"lock": "Lock", "readwrite": "Read-write lock", "group": "Lock", "semaphore": "Semaphore"}
 _HEADERS = ("NAME", "KIND", "HELD", "WAITING", "FENCE", "ROLE", "AGE", "EXPIRES IN", "HOLDER", "TOKEN")
 _NUMBERS = frozenset({"HELD", "WAITING", "FENCE", "AGE", "EXPIRES IN"})
 
@@ -75,7 +73,7 @@ def describe(state: ResourceState) -> str:
     """Return what a release affects, in one sentence."""
     holders = ", ".join(_holder_text(holder) for holder in state.holders)
     waiters = f"{state.waiters:,} {'waiter' if state.waiters == 1 else 'waiters'}"
-    return f"{NOUNS[state.resource.kind]} {state.resource.name!r} is held by {holders}, with {waiters}."
+    return f"{KINDS[state.resource.kind].noun} {state.resource.name!r} is held by {holders}, with {waiters}."
 
 
 def release_holders(state: ResourceState, using: str, author: str) -> CommandResult:
@@ -86,11 +84,11 @@ def release_holders(state: ResourceState, using: str, author: str) -> CommandRes
     text = f"Released {_noun(resource)} {resource.name!r}: {len(released)} of {len(state.holders)} holders."
     if released:
         return CommandResult(data, f"{text} Their code is not interrupted: it learns of it at its next call.")
-    return CommandResult(data, problem=f"{NOUNS[resource.kind]} {resource.name!r} has other holders by now.")
+    return CommandResult(data, problem=f"{KINDS[resource.kind].noun} {resource.name!r} has other holders by now.")
 
 
 def _noun(resource: Resource) -> str:
-    return NOUNS[resource.kind].lower()
+    return KINDS[resource.kind].noun.lower()
 
 
 def _rows(state: ResourceState) -> list[tuple[str, ...]]:

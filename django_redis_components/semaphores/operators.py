@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.calls import forced
-from django_redis_components.core.leasing.wait_queue import send_releases
-from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.semaphores.permits import PermitScripts
-from django_redis_components.semaphores.state import inspect_semaphore, semaphore_keys
+from django_redis_components.core.leasing import operators
+from django_redis_components.core.leasing.kind import LeaseKind
+from django_redis_components.core.protocol import arun, run
+from django_redis_components.semaphores.permits import PermitKind
+from django_redis_components.semaphores.semaphore import Semaphore
 
 
-def force_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
+def force_release(
+    semaphore: str | Semaphore, *, token: str | None = None, author: str = "", using: str = "default"
+) -> int:
     """Release permits of all holders or of one, and grant them to the first waiters.
 
     The holder is not interrupted. It learns from `extend`, `release` or a renewal that an operator has released them:
@@ -18,10 +20,10 @@ def force_release(name: str, *, token: str | None = None, author: str = "", usin
     been executed.
 
     Args:
-        name: of the semaphore.
+        semaphore: the semaphore, or its name.
         token: release the permits of this token only; None: those of up to a hundred holders.
         author: the operator, named in the error of the former holder; cut to 100 bytes.
-        using: our connection alias.
+        using: our connection alias, of a name.
 
     Returns:
         Number of leases that were released; 0 if nothing was held.
@@ -29,20 +31,20 @@ def force_release(name: str, *, token: str | None = None, author: str = "", usin
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return run(client(using), release_flow(name, token=token, author=author))
+    alias, kind = _kind(semaphore, using)
+    return run(client(alias), operators.force_release(kind.parts(), token, author))
 
 
-async def aforce_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
+async def aforce_release(
+    semaphore: str | Semaphore, *, token: str | None = None, author: str = "", using: str = "default"
+) -> int:
     """See `force_release`."""
-    return await arun(aclient(using), release_flow(name, token=token, author=author))
+    alias, kind = _kind(semaphore, using)
+    return await arun(aclient(alias), operators.force_release(kind.parts(), token, author))
 
 
-def release_flow(name: str, *, token: str | None = None, author: str = "") -> Flow[int]:
-    """See `force_release`."""
-    if token is not None:
-        tokens = [token]
-    else:
-        state = yield from inspect_semaphore(semaphore_keys(name))
-        tokens = [holder.token for holder in state.holders]
-    scripts = PermitScripts(name)
-    return (yield from send_releases([forced(call, author) for each in tokens for call in scripts.release(each)]))
+def _kind(semaphore: str | Semaphore, using: str) -> tuple[str, LeaseKind]:
+    """Return the connection, and what is released."""
+    if isinstance(semaphore, Semaphore):
+        return semaphore.using, semaphore.flows.kind
+    return using, PermitKind(semaphore)

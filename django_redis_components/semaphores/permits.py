@@ -1,26 +1,21 @@
-"""The requests of a semaphore."""
+"""The kind of a semaphore."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
+from django.utils.translation import gettext_lazy
+
 from django_redis_components.core import keys
-from django_redis_components.core.leasing.calls import (
-    ReleaseCall,
-    acquire_with_token,
-    as_text,
-    release_with_token,
-    with_confirm,
-)
-from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
+from django_redis_components.core.leasing.scripted_kind import ObjectState, ScriptedKind
+from django_redis_components.core.leasing.scripts import KindScripts
 from django_redis_components.core.leasing.wait_queue import HANDOFF_MS
-from django_redis_components.core.protocol import Batch, Call, Flow, Read
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import TooManyPermits
-from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, CONFIRM, EXTEND, RELEASE
-from django_redis_components.semaphores.state import inspect_semaphore, semaphore_keys
+from django_redis_components.semaphores.scripts import SET_LIMIT
+from django_redis_components.semaphores.state import SemaphoreState, parse_permit, read_semaphore
 
 #: Largest limit: each permit that is held is a member of a sorted set.
 MAX_LIMIT = 1_000_000
@@ -28,40 +23,26 @@ MAX_LIMIT = 1_000_000
 MAX_PERMITS = 1_000
 
 
-class PermitScripts:
-    """The requests of a semaphore. A token ends in ``:<permits>:<limit>``."""
+class PermitKind(ScriptedKind):
+    """The kind of `Semaphore`. A token ends in ``:<permits>:<limit>``."""
 
-    def __init__(self, name: str, limit: int = 1, timeout: Seconds = 1.0) -> None:
-        self.name = keys.validate_name(name, "semaphore name")
-        self.limit = checked_number(limit, "limit", MAX_LIMIT)
-        self.ttl_ms = to_ms(timeout, "timeout")
-        self._made_keys: dict[str, str] | None = None
-        #: Calls without a token, see `acquire_with_token`.
-        self._acquire_calls: dict[bool, Call] = {}
-        self._release_call: ReleaseCall | None = None
+    scripts = KindScripts("semaphores/permits")
+    slug, noun, label = "semaphore", "Semaphore", gettext_lazy("semaphore")
+    is_counted = True
 
-    @property
-    def keys(self) -> dict[str, str]:
-        """Built on first use: a semaphore may be created in a module that is imported before the settings."""
-        made = self._made_keys
-        if made is None:
-            made = self._made_keys = semaphore_keys(self.name)
-        return made
+    def __init__(self, name: str, limit: int | None = None, timeout: Seconds = 1.0) -> None:
+        """Args: limit: of the object; None if no permits are requested."""
+        self.limit = None if limit is None else checked_number(limit, "limit", MAX_LIMIT)
+        super().__init__(keys.validate_name(name, "semaphore name"), timeout)
 
-    @property
-    def base(self) -> str:
-        """The key of the permits."""
-        return self.keys["holders"]
+    def make_keys(self) -> tuple[str, str]:
+        """Return the permits and the queue."""
+        permits = keys.key("semaphores", self.name)
+        return permits, f"{permits}:queue"
 
-    identity = base
-
-    def token_suffix(self, acquisition: Acquisition) -> str:
+    def suffix_of(self, permits: int) -> str:
         """Return what the scripts must know: how many permits are requested, and the limit of this object."""
-        return f":{acquisition.permits}:{self.limit}"
-
-    def acquire(self, token: str, wait: bool) -> Call:
-        """Request permits, or a place in the queue."""
-        return acquire_with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
+        return f":{permits}:{self.limit}"
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
         """Store the limit in force.
@@ -73,49 +54,28 @@ class PermitScripts:
         if reply[0] < 0:
             raise TooManyPermits(self.name, acquisition.permits, acquisition.limit)
 
-    def abandon(self, token: str) -> Call:
-        """Give up place and grant."""
-        return ABANDON(**self.keys, permit=token, handoff_ms=HANDOFF_MS)
+    def set_limit(self, limit: int | None) -> Call:
+        """Set the limit for all objects."""
+        number = 0 if limit is None else checked_number(limit, "limit", MAX_LIMIT)
+        base, queue = self.make_keys()
+        return SET_LIMIT(base=base, queue=queue, number=number, handoff_ms=HANDOFF_MS)
 
-    def release(self, token: str) -> Sequence[ReleaseCall]:
-        """Release the permits."""
-        return (release_with_token(token, self._release_call or self._make_release()),)
+    def role_of(self, token: str) -> str:
+        """Return "permit"."""
+        return "permit"
 
-    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
-        """Make the lease last at least that long from now."""
-        return (EXTEND(holders=self.base, limit=self.keys["limit"], permit=token, ttl_ms=ttl_ms),)
+    def permits_of(self, token: str) -> int:
+        """Return how many permits a token has."""
+        return parse_permit(token)[0]
 
-    def read(self, token: str) -> Flow[Lease | None]:
-        """Return the lease of this token, as it is."""
-        requested_at = time.monotonic()
-        left_ms = yield from self._left_ms(token)
-        return Lease(token, local_deadline(requested_at, int(left_ms))) if left_ms > 0 else None
+    def limit_of(self, state: ObjectState) -> int | None:
+        """Return the limit in force: the one set for all, that of the object, or the largest of the holders."""
+        requested = [limit for holder in state.holders if (limit := parse_permit(holder.token)[1]) is not None]
+        return state.limit or self.limit or max(requested, default=None)
 
-    def owned(self, token: str) -> Flow[bool]:
-        """Return whether this token holds its permits."""
-        return (yield from self._left_ms(token)) > 0
-
-    def locked(self) -> Flow[bool]:
-        """Return whether all permits are held."""
-        state = yield from inspect_semaphore(self.keys, self.limit)
-        return state.held >= (state.limit or self.limit)
-
-    def _left_ms(self, token: str) -> Flow[float]:
-        """Return the milliseconds that are left to a token; 0 or less without a lease."""
-        expires_ms, now = yield Batch([Read("ZSCORE", self.base, token), Read("TIME", key=self.base)])
-        return 0.0 if expires_ms is None else float(expires_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
-
-    def _make_acquire(self, wait: bool) -> Call:
-        call = ACQUIRE(
-            **self.keys, permit="", description="", ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS
-        )
-        made = self._acquire_calls[wait] = as_text(call)
-        return made
-
-    def _make_release(self) -> ReleaseCall:
-        release = RELEASE(**self.keys, permit="", released_by="", handoff_ms=HANDOFF_MS)
-        made = self._release_call = with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS))
-        return made
+    def inspect(self) -> Flow[SemaphoreState]:
+        """Read the limit, the holders and the waiters."""
+        return read_semaphore(self)
 
 
 def checked_number(value: object, argument: str, largest: int) -> int:

@@ -11,19 +11,17 @@ from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing.flows import LeaseFlows
 from django_redis_components.core.leasing.leased import Leased
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotOwned, SemaphoreFull
-from django_redis_components.semaphores.permits import MAX_LIMIT, MAX_PERMITS, PermitScripts, checked_number
-from django_redis_components.semaphores.scripts import SET_LIMIT
-from django_redis_components.semaphores.state import SemaphoreState, inspect_semaphore, semaphore_keys
+from django_redis_components.semaphores.permits import MAX_PERMITS, PermitKind, checked_number
+from django_redis_components.semaphores.state import SemaphoreState
 
 
 class SemaphoreFlows(LeaseFlows):
     """The operations of a semaphore."""
 
-    kind = "semaphore"
+    noun = "semaphore"
     not_owned = PermitNotOwned
     lost_error = PermitLost
 
@@ -79,12 +77,11 @@ class Semaphore(Leased):
     ) -> None:
         self.name = name
         self.limit = limit
-        scripts = PermitScripts(name, limit, timeout)
+        self._kind = PermitKind(name, limit, timeout)
         flows = SemaphoreFlows(
             self,
             name,
-            scripts,
-            WaitQueue(scripts),
+            self._kind,
             timeout=timeout,
             renew=renew,
             max_lease=max_lease,
@@ -135,41 +132,38 @@ class Semaphore(Leased):
         Raises:
             TypeError, ValueError: not an integer from 1 to 1,000,000.
         """
-        run(client(self.using), _set_limit(self.name, limit))
+        run(client(self.using), _set_limit(self._kind, limit))
 
     async def aset_limit(self, limit: int | None) -> None:
         """See `set_limit`."""
-        await arun(aclient(self.using), _set_limit(self.name, limit))
+        await arun(aclient(self.using), _set_limit(self._kind, limit))
 
     def available(self) -> int:
         """Return how many permits are free. Another process may acquire them before the caller does."""
-        return run(client(self.using), _available(self))
+        return run(client(self.using), _available(self._kind))
 
     async def aavailable(self) -> int:
         """See `available`."""
-        return await arun(aclient(self.using), _available(self))
+        return await arun(aclient(self.using), _available(self._kind))
 
     def inspect(self) -> SemaphoreState:
         """Read the limit, the holders of permits and the waiters. Changes nothing."""
-        return run(client(self.using), _inspect(self))
+        return run(client(self.using), self._kind.inspect())
 
     async def ainspect(self) -> SemaphoreState:
         """See `inspect`."""
-        return await arun(aclient(self.using), _inspect(self))
+        return await arun(aclient(self.using), self._kind.inspect())
 
     def _acquisition(self, permits: int) -> Acquisition:
-        return Acquisition(permits=checked_number(permits, "permits", min(self.limit, MAX_PERMITS)))
+        if permits != 1 or permits is True:
+            checked_number(permits, "permits", min(self.limit, MAX_PERMITS))
+        return Acquisition(permits=permits)
 
 
-def _set_limit(name: str, limit: int | None) -> Flow[None]:
-    number = 0 if limit is None else checked_number(limit, "limit", MAX_LIMIT)
-    yield SET_LIMIT(**semaphore_keys(name), number=number, handoff_ms=HANDOFF_MS)
+def _set_limit(kind: PermitKind, limit: int | None) -> Flow[None]:
+    yield kind.set_limit(limit)
 
 
-def _inspect(semaphore: Semaphore) -> Flow[SemaphoreState]:
-    return inspect_semaphore(semaphore_keys(semaphore.name), semaphore.limit)
-
-
-def _available(semaphore: Semaphore) -> Flow[int]:
-    state = yield from _inspect(semaphore)
-    return max(0, (state.limit or semaphore.limit) - state.held)
+def _available(kind: PermitKind) -> Flow[int]:
+    state = yield from kind.inspect()
+    return max(0, (state.limit or 0) - state.held)

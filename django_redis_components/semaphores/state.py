@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from django_redis_components.core import keys
-from django_redis_components.core.leasing.holder import LeaseHolder, parse_holder
-from django_redis_components.core.leasing.wait_queue import liveness_ms
+from django_redis_components.core.leasing import scripted_kind
+from django_redis_components.core.leasing.holder import LeaseHolder
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind, parse_states
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.units import from_ms
-from django_redis_components.semaphores.scripts import INSPECT
 
 #: Most holders, and waiters, that are listed; `held` and `waiting` count all of them.
-MAX_LISTED = 100
+MAX_LISTED = scripted_kind.MAX_LISTED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,12 +50,6 @@ class SemaphoreState:
     waiters: tuple[str, ...]
 
 
-def semaphore_keys(name: str) -> dict[str, str]:
-    """Return the keys of a semaphore."""
-    base = keys.key("semaphores", name)
-    return {"holders": base, "queue": f"{base}:queue", "limit": f"{base}:limit"}
-
-
 def parse_permit(token: str) -> tuple[int, int | None]:
     """Return how many permits a token has, and the limit that it was requested with; (1, None) if it does not say."""
     _, *numbers = token.rsplit(":", 2)
@@ -66,22 +58,11 @@ def parse_permit(token: str) -> tuple[int, int | None]:
     return 1, None
 
 
-def inspect_semaphore(made: dict[str, str], own_limit: int | None = None) -> Flow[SemaphoreState]:
-    """Read the state of a semaphore.
-
-    Args:
-        made: those of `semaphore_keys`.
-        own_limit: the limit unless one was set for all.
-    """
-    figures, found, waiters, descriptions = yield INSPECT(**made, most=MAX_LISTED, liveness_ms=liveness_ms())
-    held, set_limit, waiting = figures
-    pairs = iter(found)
-    members = [(member.decode(), from_ms(ms)) for member, ms in zip(pairs, pairs, strict=True)]
+def read_semaphore(kind: ScriptedKind) -> Flow[SemaphoreState]:
+    """Read the state of a semaphore."""
+    [found] = parse_states((yield kind.inspect_call(MAX_LISTED)))
     holders = tuple(
-        PermitHolder(token, parse_permit(token)[0], remaining, parse_holder(description))
-        for (token, remaining), description in zip(members, descriptions, strict=True)
-        if "#" not in token  # the second and further permits of a lease
+        PermitHolder(holder.token, parse_permit(holder.token)[0], holder.remaining, holder.held_by)
+        for holder in found.holders
     )
-    requested = [limit for _, limit in (parse_permit(holder.token) for holder in holders) if limit is not None]
-    limit = set_limit or own_limit or max(requested, default=None)
-    return SemaphoreState(limit, held, holders, waiting, tuple(token.decode() for token in waiters))
+    return SemaphoreState(kind.limit_of(found), found.held, holders, found.waiting, found.waiters)

@@ -24,6 +24,13 @@ from django_redis_components.taskqueue.fields import LEGEND
 #: The parts of a header after its purpose, in their order. DERIVED stands anywhere between KEYS and Returns.
 ORDER = ["precondition", "keys", "argv", "returns", "cost"]
 
+#: What the Lua file of each kind of lock or semaphore defines, and ``-- @include kind`` brings into scope.
+_KIND_FUNCTIONS = """
+    describe_objects expire forget grant is_ordered left_ms limit_of number_of own_queues queues_of remember renew
+    revoke wait_ms
+"""
+KIND_FUNCTIONS = set(_KIND_FUNCTIONS.split())
+
 _NAME = re.compile(r"\w+")
 #: Names of locals, of parameters and of a loop's variables.
 _DECLARATIONS = (
@@ -94,6 +101,9 @@ def top_level_names(part: Path, seen: set[Path]) -> set[str]:
         name for found in re.findall(r"^local (?:function )?([\w, ]+)", text, re.M) for name in _NAME.findall(found)
     }
     for kind, name in re.findall(r"^-- @(include|lazy) (\w+)", text, re.M):
+        if name == "kind":
+            names |= KIND_FUNCTIONS
+            continue
         core = part.parents[3] / "core/lua/shared"
         found = next(path for path in (part.with_stem(name), core / f"{name}.lua") if path.exists())
         names |= {name} if kind == "lazy" else top_level_names(found, seen)

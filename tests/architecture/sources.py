@@ -133,7 +133,7 @@ def components() -> list[str]:
 
 def lua_files() -> list[Path]:
     """Return the scripts of all operations, without the parts in ``lua/shared``."""
-    return sorted(path for path in PACKAGE_DIR.glob("*/lua/**/*.lua") if path.parent.name != "shared")
+    return sorted(path for path in PACKAGE_DIR.glob("**/lua/**/*.lua") if path.parent.name != "shared")
 
 
 @cache

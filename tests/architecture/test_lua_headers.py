@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
 from django_redis_components.core.scripts import LuaScript
-from tests.architecture.lua import read_script, undeclared_names
+from tests.architecture.lua import KIND_FUNCTIONS, read_script, top_level_names, undeclared_names
 from tests.architecture.sources import PACKAGE_DIR, lua_files, modules
 
 #: Lines that a script's file may have.
@@ -41,15 +42,30 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE_DIR))
 
 
-def declarations() -> dict[str, tuple[str, LuaScript]]:
-    """File below the package -> (name of the constant, declaration), of every ``scripts.py``."""
-    return {
-        f"{script.component}/lua/{script.name}.lua": (constant, script)
-        for module in modules()
-        if module.name.endswith(".scripts") and module.component != "core"
-        for constant, script in vars(importlib.import_module(module.name)).items()
-        if isinstance(script, LuaScript)
-    }
+def declarations() -> dict[str, list[tuple[str, LuaScript]]]:
+    """File below the package -> (name of the constant or attribute, declaration): several if it has several kinds."""
+    found: dict[str, list[tuple[str, LuaScript]]] = {}
+    for module in modules():
+        if module.name.endswith(".scripts"):
+            for constant, value in vars(importlib.import_module(module.name)).items():
+                if isinstance(value, LuaScript):
+                    found.setdefault(file_of(value), []).append((constant, value))
+    for kind in lease_kinds():
+        for attribute, script in vars(kind.scripts).items():
+            found.setdefault(file_of(script), []).append((attribute, script))
+    return found
+
+
+def file_of(script: LuaScript) -> str:
+    return f"{script.component}/lua/{script.name}.lua"
+
+
+def lease_kinds() -> list[type[ScriptedKind]]:
+    """Return the kinds of locks and semaphores."""
+    for module in modules():
+        if module.component in ("locks", "semaphores"):
+            importlib.import_module(module.name)
+    return ScriptedKind.__subclasses__()
 
 
 @pytest.mark.parametrize("path", lua_files(), ids=name_of)
@@ -65,19 +81,23 @@ def test_a_scripts_header_equals_its_declaration(path: Path) -> None:
     header = read_script(path.read_text())
 
     assert name_of(path) in declarations(), "no LuaScript in the component's scripts.py declares it"
-    _, declared = declarations()[name_of(path)]
-    assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
+    for _, declared in declarations()[name_of(path)]:
+        assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
 
 
 @pytest.mark.parametrize("path", lua_files(), ids=name_of)
 def test_a_script_that_derives_keys_says_so_and_has_room_for_the_guard_key(path: Path) -> None:
-    _, script = declarations()[name_of(path)]
-    source = "\n".join(line.partition("--")[0] for line in script.source.splitlines())
-    derived = set(re.findall(r"""(\w+(?:\[\w+\])?) *\.\. *["']:""", source)) - NO_KEYS.get(name_of(path), set())
+    for _, script in declarations()[name_of(path)]:
+        source = "\n".join(line.partition("--")[0] for line in script.source.splitlines())
+        derived = set(re.findall(r"""(\w+(?:\[\w+\])?) *\.\. *["']:""", source)) - NO_KEYS.get(name_of(path), set())
 
-    assert script.derives == bool(derived), f"builds keys from {sorted(derived)}; the header's DERIVED line says so"
-    if script.derives:  # on a Cluster the last of its KEYS is the guard
-        assert re.findall(r"#KEYS|\(KEYS\b|, *KEYS\)", source) == []
+        if not script.kind:  # of a kind the file says it for all of them
+            assert script.derives == bool(derived), (
+                f"builds keys from {sorted(derived)}; the header's DERIVED line says so"
+            )
+        assert script.derives or not derived
+        if script.derives:  # on a Cluster the last of its KEYS is the guard
+            assert re.findall(r"#KEYS|\(KEYS\b|, *KEYS\)", source) == []
 
 
 def test_every_declaration_has_its_file() -> None:
@@ -93,7 +113,8 @@ def test_every_script_has_a_caller() -> None:
         if isinstance(node, ast.Attribute | ast.Name)
     }
 
-    assert {constant: file for file, (constant, _) in declarations().items() if constant not in used} == {}
+    unused = {constant: file for file, found in declarations().items() for constant, _ in found if constant not in used}
+    assert unused == {}
 
 
 def test_every_shared_part_is_included_and_every_include_exists() -> None:
@@ -103,18 +124,32 @@ def test_every_shared_part_is_included_and_every_include_exists() -> None:
         for part in re.findall(r"^-- @(?:include|lazy) (\w+)", path.read_text(), re.M)
     }
 
-    assert {path.stem for path in PACKAGE_DIR.rglob("lua/shared/*.lua")} == included
-    assert all("-- @" not in script.source for _, script in declarations().values())
+    kinds = {kind.scripts.read.kind.split("/")[1] for kind in lease_kinds()}
+    assert {path.stem for path in PACKAGE_DIR.rglob("lua/shared/*.lua")} == included - {"kind"} | kinds
+    assert all("-- @" not in script.source for found in declarations().values() for _, script in found)
+
+
+@pytest.mark.parametrize("kind", lease_kinds())
+def test_a_lease_kind_defines_what_the_scripts_use(kind: type[ScriptedKind]) -> None:
+    component, part = kind.scripts.read.kind.split("/")
+
+    assert top_level_names(PACKAGE_DIR / component / f"lua/shared/{part}.lua", set()) >= KIND_FUNCTIONS
+
+
+def test_the_wait_queue_lists_the_functions_of_a_kind() -> None:
+    header = (PACKAGE_DIR / "core/lua/shared/wait_queue.lua").read_text().partition("-- @include")[0]
+
+    assert set(re.findall(r"^--   (\w+)\(ctx", header, re.M)) == KIND_FUNCTIONS
 
 
 @pytest.mark.parametrize("path", lua_files(), ids=name_of)
 def test_a_script_is_sent_without_comments_and_with_each_part_once(path: Path) -> None:
-    _, script = declarations()[name_of(path)]
-    functions = re.findall(r"^ *local function (\w+)", script.source, re.M)
+    for _, script in declarations()[name_of(path)]:
+        functions = re.findall(r"^ *local function (\w+)", script.source, re.M)
 
-    assert [line for line in script.source.splitlines() if line.strip() == "" or line.lstrip().startswith("--")] == []
-    if script.component == "taskqueue":
-        assert sorted({name for name in functions if functions.count(name) > 1}) == []
+        assert [line for line in script.source.splitlines() if not line.strip() or line.lstrip().startswith("--")] == []
+        if script.component == "taskqueue" or script.kind:
+            assert sorted({name for name in functions if functions.count(name) > 1}) == []
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("*.lua")), ids=name_of)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import pytest
@@ -82,6 +83,23 @@ def test_part_in_scope_is_not_repeated() -> None:
 
     assert source.count("local function increment") == source.count("local function twice") == 1
     assert source.count("local function answer()") == 2  # inside of the lazy part, and outside of it
+
+
+def test_kind_is_included_in_parts_where_it_is_needed(redis_server: Store) -> None:
+    early = script("early", keys=("counter",), args=("number",), kind="sample/shelf")
+
+    assert [ask(early(counter=key("sample", "early"), number=number)) for number in (10, 20)] == [40, 40]
+    first, _, rest = early.source.partition("if number <= 10")
+    assert re.findall(r"^local (?:function )?(\w+)", first, re.M) == ["number", "STEP", "double", "quadruple"]
+    assert re.findall(r"^local (?:function )?(\w+)", rest, re.M) == ["LIFE_MS", "half"]
+    assert repr(early) == "<LuaScript sample/early of sample/shelf>"
+
+
+def test_unknown_function_of_an_included_part_is_an_error() -> None:
+    lost = LuaScript("sample", "early", keys=("counter",), args=("number",), kind="sample/limits")
+
+    with in_this_room(), pytest.raises(ValueError, match=r"^shared/kind\.lua does not define quadruple"):
+        _ = lost.source
 
 
 def test_names_of_the_legend_become_literals(redis_server: Store) -> None:

@@ -6,7 +6,7 @@ import re
 
 from django.test import Client
 
-from django_redis_components.locks.lock import PlainScripts
+from django_redis_components.locks.lock import PlainKind
 from tests.support import Store
 
 LOCKS = "/admin/django_redis_components/lock/"
@@ -15,7 +15,7 @@ RELEASE = f"{LOCKS}release/"
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
     """Write a waiter of a lock as the script does."""
-    run_call(PlainScripts(name, 30).acquire(token, True))
+    run_call(PlainKind(name, 30).acquire(token, True))
 
 
 def run_call(call: object) -> None:

@@ -17,9 +17,11 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from django_redis_components.locks import Lock, LockNotOwned
-from django_redis_components.locks import scripts as lock_scripts
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import ReadWriteKind
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.semaphores import scripts as semaphore_scripts
+from django_redis_components.semaphores.permits import PermitKind
 
 #: Seconds of a lease: longer than any pause of a busy machine, for an expired lease would look like a fault.
 LEASE_S = 20
@@ -29,7 +31,12 @@ HOLD_S = 0.002
 MIN_GRANTS = 100
 #: Seconds by which a run may be extended to reach them.
 EXTRA_S = 30
-SCRIPTS = {"locks": lock_scripts, "semaphores": semaphore_scripts}
+KINDS = {"locks": PlainKind, "group": GroupKind, "readwrite": ReadWriteKind, "semaphores": PermitKind}
+#: The text in the script that acquires a lock by which it has one holder, and the text without it.
+WITHOUT_EXCLUSION = (
+    'if not redis.call("SET", ctx.base, token, "NX", "GET", "PX", ttl_ms) then',
+    'redis.call("SET", ctx.base, token, "PX", ttl_ms)\n  if true then',
+)
 
 
 def race(component: str, limit: int, processes: int, seconds: float, edits: list[list[str]]) -> None:
@@ -104,8 +111,8 @@ def _retry_until_answered(method: Callable[[], Any], raw: Any, stats: str) -> An
             return False
 
 
-def break_script(component: str, script: str, old: str, new: str) -> None:
+def break_script(kind: str, script: str, old: str, new: str) -> None:
     """Remove a guard from a script of this process."""
-    broken = getattr(SCRIPTS[component], script)
+    broken = getattr(KINDS[kind].scripts, script)
     assert old in broken.source, f"{script} has no {old!r}"
     broken.__dict__["source"] = broken.source.replace(old, new)

@@ -63,6 +63,29 @@ def test_force_release_of_a_free_lock_releases_nothing(store: Store) -> None:
     assert force_release("stock", readwrite=True) == 0
 
 
+@pytest.mark.contract
+def test_force_release_of_an_object_asks_its_kind(store: Store, kind: str) -> None:
+    held, release = KINDS[kind](timeout=60), release_permits if kind == "semaphore" else force_release
+    held.acquire()
+
+    assert release(KINDS[kind](), author="ann") == (2 if kind == "spread" else 1)
+
+    assert re.search(BY_ANN, str(raised(held.release)))
+    assert release(KINDS[kind]()) == 0
+
+
+def test_force_release_of_objects_releases_each_holder(store: Store) -> None:
+    for name in ("a", "b"):
+        MultiLock(name, group="items", timeout=60).acquire()
+    page = ReadWriteLock("page", timeout=60)
+    page.read().acquire()
+    page.read().acquire()
+
+    assert force_release(MultiLock("a", "b", "c", group="items")) == 2
+    assert run_async(lambda: aforce_release(page)) == 2
+    assert run_async(lambda: arelease_permits(Semaphore("stock", 1))) == 0
+
+
 def test_force_release_of_a_token_spares_a_later_holder(store: Store) -> None:
     first, second = Lock("stock", timeout=60), Lock("stock", timeout=60)
     first.acquire()

@@ -85,7 +85,7 @@ def test_lease_is_renewed_after_script_flush(store: Store, make) -> None:
     lease = lock.flows.claimed()
     policy = renewal_policy_for(lock, "lock", "default", 60, True, None, None)
 
-    watch = LeaseWatch(policy, lease, lock.flows.leases, lock.flows.scripts.extend, 60_000, 0)
+    watch = LeaseWatch(policy, lease, lock.flows.leases, lock.flows.kind.extend, 60_000, 0)
 
     assert flushed(store, extend_all([(watch, 60_000)])) in ([1], [True])
 

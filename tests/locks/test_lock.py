@@ -8,9 +8,12 @@ from datetime import timedelta
 import pytest
 
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
 from django_redis_components.core.protocol import Command
-from django_redis_components.core.scripts import LuaScript
-from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, scripts
+from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import ReadWriteKind
 from tests.support import Store, eventually
 
 
@@ -472,14 +475,9 @@ def test_acquire_and_release_of_a_free_lock_cost_one_round_trip_each(redis_serve
     assert _commands_sent() - before == 2 + 1  # and the question itself
 
 
-def test_component_declares_its_scripts() -> None:
-    declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
-
-    assert {script.name for script in declared if not script.idempotent} == {
-        "release",
-        "release_multi",
-        "release_readwrite",
-    }
+@pytest.mark.parametrize("kind", [PlainKind, GroupKind, ReadWriteKind])
+def test_all_scripts_of_a_kind_but_release_are_idempotent(kind: type[ScriptedKind]) -> None:
+    assert {name for name, script in vars(kind.scripts).items() if not script.idempotent} == {"release"}
 
 
 def _commands_sent() -> int:

@@ -303,7 +303,7 @@ def test_waiter_that_leaves_the_queue_unblocks_later_ones(store: Store, interrup
     interrupted, behind = queued(multi("a", "b")), queued(multi("a"))
 
     interrupted.throw(interruption())
-    assert interrupted.wants("abandon_multi")
+    assert interrupted.wants("abandon")
     interrupted.perform()
 
     assert isinstance(interrupted.error, interruption)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.locks.race_workers import WITHOUT_EXCLUSION
 from tests.locks.races import SECONDS, run_race
 from tests.support import Proxy, Store
 from tests.support.processes import Children
@@ -28,8 +29,8 @@ def test_lock_never_has_two_holders(children: Children, proxy: Proxy, redis_serv
 @pytest.mark.parametrize(
     "edit",
     [
-        pytest.param(("ACQUIRE", "if not holder then", "if true then"), id="acquire"),
-        pytest.param(("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then"), id="release"),
+        pytest.param(("acquire", *WITHOUT_EXCLUSION), id="acquire"),
+        pytest.param(("release", 'if redis.call("GET", ctx.base) ~= token then', "if false then"), id="release"),
     ],
 )
 def test_two_holders_are_detected_when_a_guard_is_removed(

@@ -112,7 +112,7 @@ def test_writer_that_leaves_the_queue_unblocks_readers(store: Store, interruptio
     interrupted, behind = queued(write()), queued(read())
 
     interrupted.throw(interruption())
-    assert interrupted.wants("abandon_readwrite")
+    assert interrupted.wants("abandon")
     interrupted.perform()
 
     assert isinstance(interrupted.error, interruption)

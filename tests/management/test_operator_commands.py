@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
-from django_redis_components.locks.lock import PlainScripts
+from django_redis_components.locks.lock import PlainKind
 from django_redis_components.management import worker_commands
 from django_redis_components.management.base import system_user
 from django_redis_components.ratelimits import RateLimit
@@ -42,7 +42,7 @@ def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
     assert held.acquire()
     assert both.acquire()
     assert permits.acquire(2)
-    connections.client().execute(PlainScripts("stock:42", 60).acquire("waiter", True))
+    connections.client().execute(PlainKind("stock:42", 60).acquire("waiter", True))
 
     header, *rows = run_command("locks", "list").splitlines()
 

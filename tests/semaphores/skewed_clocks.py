@@ -11,7 +11,8 @@ from collections.abc import Callable
 import redis
 from django.conf import settings
 
-from django_redis_components.semaphores import PermitNotOwned, Semaphore, scripts
+from django_redis_components.semaphores import PermitNotOwned, Semaphore
+from django_redis_components.semaphores.permits import PermitKind
 from tests.locks.race_workers import forked
 
 LIMIT, PROCESSES = 3, 8
@@ -70,7 +71,7 @@ def _ahead(clock: Callable[[], float], ahead_s: float) -> Callable[[], float]:
 
 def _use_client_clock(ahead_s: int) -> None:
     """Make the script expire permits by the clock of this process."""
-    acquire = scripts.ACQUIRE
-    purge = 'redis.call("ZREMRANGEBYSCORE", holders, "-inf", now_ms)'
+    acquire = PermitKind.scripts.acquire
+    purge = 'redis.call("ZREMRANGEBYSCORE", key, "-inf", integer(ctx.now_ms))'
     assert purge in acquire.source
     acquire.__dict__["source"] = acquire.source.replace(purge, purge.replace("now_ms", f"now_ms + {ahead_s * 1_000}"))

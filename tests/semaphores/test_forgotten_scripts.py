@@ -63,7 +63,7 @@ def test_lease_is_renewed_after_script_flush(store: Store) -> None:
     lease = semaphore.flows.claimed()
     policy = renewal_policy_for(semaphore, "semaphore", "default", 60, True, None, None)
 
-    watch = LeaseWatch(policy, lease, semaphore.flows.leases, semaphore.flows.scripts.extend, 60_000, 0)
+    watch = LeaseWatch(policy, lease, semaphore.flows.leases, semaphore.flows.kind.extend, 60_000, 0)
 
     assert flushed(store, extend_all([(watch, 60_000)])) == [1]
 

@@ -7,9 +7,11 @@ import re
 import pytest
 
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing.scripts import CONFIRM
 from django_redis_components.core.protocol import Command
-from django_redis_components.core.scripts import LuaScript
-from django_redis_components.semaphores import PermitNotOwned, Semaphore, SemaphoreError, SemaphoreFull, scripts
+from django_redis_components.semaphores import PermitNotOwned, Semaphore, SemaphoreError, SemaphoreFull
+from django_redis_components.semaphores.permits import PermitKind
+from django_redis_components.semaphores.scripts import SET_LIMIT
 from tests.locks.steps import is_released
 from tests.support import Store, eventually
 
@@ -401,8 +403,8 @@ def test_thousand_permits_may_be_acquired_at_once(store: Store) -> None:
     assert semaphore.available() == 5_000
 
 
-def test_component_declares_its_scripts() -> None:
-    declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
+def test_all_scripts_but_release_are_idempotent() -> None:
+    declared = [*vars(PermitKind.scripts).values(), SET_LIMIT, CONFIRM]
 
     assert {script.name: script.idempotent for script in declared} == {
         "acquire": True,
@@ -410,6 +412,7 @@ def test_component_declares_its_scripts() -> None:
         "confirm": True,
         "abandon": True,
         "extend": True,
+        "read": True,
         "set_limit": True,
         "inspect": True,
     }

@@ -7,14 +7,15 @@ import pytest
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.semaphores import PermitHolder, Semaphore, SemaphoreState, aforce_release, force_release
-from django_redis_components.semaphores.state import inspect_semaphore, parse_permit, semaphore_keys
+from django_redis_components.semaphores.permits import PermitKind
+from django_redis_components.semaphores.state import parse_permit
 from tests.locks.steps import acquisition
 from tests.support import Store, run_async
 
 
 def inspected(name: str) -> SemaphoreState:
     """Return the state as read by a process that has no object of this name."""
-    return run(client(), inspect_semaphore(semaphore_keys(name)))
+    return run(client(), PermitKind(name).inspect())
 
 
 def test_inspect_reports_holders_limit_and_waiters(store: Store) -> None:

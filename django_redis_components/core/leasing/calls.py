@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 
-from django_redis_components.core.leasing.forced_release import describe_author
-from django_redis_components.core.leasing.holder import describe_caller
-from django_redis_components.core.protocol import Call
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.forced_release import parse_release
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Flow, Read
 
 
 class IdempotentCall(Call):
@@ -40,30 +44,21 @@ class ReleaseCall(Call):
     confirm: Call
 
 
-def as_text(call: Call) -> Call:
-    """Return the same call with arguments of text: numbers would be converted each time it is sent."""
-    return Call(call.script, call.keys, tuple(map(str, call.args)))
+def read_releases(refused: Iterable[tuple[Lease, Sequence[Call]]]) -> Flow[None]:
+    """Store in each of these leases the forced release that ended it, if there was one and Redis answers.
 
-
-def with_confirm(release: Call, confirm: Call) -> ReleaseCall:
-    """Return a release that is followed by `confirm` when it has handed off."""
-    return ReleaseCall(release.script, release.keys, tuple(map(str, release.args)), confirm)
-
-
-def acquire_with_token(token: str, call: Call) -> Call:
-    """Return the same acquisition for a token and by the caller: its first two arguments.
-
-    The calls for a free lock or permit are made once, and only the token is replaced: naming eight keys and arguments
-    each time costs as much as everything else that is done for them in Python.
+    Args:
+        refused: leases that the server does not have any more, and requests about them: a request's first key and first
+            argument are the prefix and the token of the description.
     """
-    return Call(call.script, call.keys, (token, describe_caller(), *call.args[2:]))
-
-
-def release_with_token(token: str, call: ReleaseCall) -> ReleaseCall:
-    """See `acquire_with_token`."""
-    return ReleaseCall(call.script, call.keys, (token, *call.args[1:]), call.confirm)
-
-
-def forced(call: ReleaseCall, author: str) -> ReleaseCall:
-    """Return the same release by an operator, who is its second argument."""
-    return ReleaseCall(call.script, call.keys, (call.args[0], describe_author(author), *call.args[2:]), call.confirm)
+    keys = [(lease, f"{call.keys[0]}:holder:{call.args[0]}") for lease, calls in refused for call in calls]
+    if not keys:
+        return
+    reads = Batch([Read("GET", key) for _, key in keys], return_exceptions=True)
+    try:
+        values = yield BoundedSlotWait(0, reads)
+    except (RedisError, RedisComponentsError):
+        return
+    for (lease, _), value in zip(keys, values, strict=True):
+        found = parse_release(value) if isinstance(value, bytes) else None
+        lease.forced_release = lease.forced_release or found

@@ -4,60 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leasing.forced_release import read_releases
-from django_redis_components.core.leasing.lease import Lease, local_deadline
-from django_redis_components.core.leasing.owner import (
-    Acquisition,
-    OwnedLeases,
-    Owner,
-    current_owner,
-    shared_records,
-)
+from django_redis_components.core.leasing.calls import read_releases
+from django_redis_components.core.leasing.kind import LeaseKind
+from django_redis_components.core.leasing.lease import Lease, Owner, local_deadline
+from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases, SharedLeases, current_owner
 from django_redis_components.core.leasing.renewal import release_in_thread, renewal_policy_for, renewer
 from django_redis_components.core.leasing.wait_queue import WaitQueue, wait_limit
-from django_redis_components.core.protocol import Batch, Call, Flow
+from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
-
-
-class LeaseScripts(Protocol):
-    """The requests of one kind of lock or semaphore about a lease that was granted.
-
-    Attributes:
-        ttl_ms: milliseconds of a lease.
-        identity: which lock it is; reentrant objects of one identity share their leases.
-    """
-
-    ttl_ms: int
-
-    @property
-    def identity(self) -> str: ...
-    def read(self, token: str) -> Flow[Lease | None]:
-        """Return the lease that the server has under this token; None without one. Writes nothing."""
-        ...
-
-    def release(self, token: str) -> Sequence[Call]:
-        """Return the requests that release the lease."""
-        ...
-
-    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
-        """Return the requests that make the lease last at least that long from now."""
-        ...
-
-    def owned(self, token: str) -> Flow[bool]:
-        """Return whether the server has a lease under this token."""
-        ...
-
-    def locked(self) -> Flow[bool]:
-        """Return whether `acquire` would have to wait."""
-        ...
 
 
 class LeaseOptions(TypedDict, total=False):
@@ -75,15 +37,16 @@ class LeaseFlows:
     """What `Leased` objects do, without a connection. Subclasses name the errors.
 
     Attributes:
-        kind: "lock" or "semaphore", for errors.
-        scripts: the requests of this kind of lock or semaphore.
+        noun: "lock" or "semaphore", for errors.
+        kind: makes the requests about this lock or semaphore.
         queue: acquires and releases with them.
+        leases: the leases of this object; those of an owner are shared by all reentrant objects of this lock.
         not_owned, lost_error: raised when the caller owns no lease, and when its lease has expired.
         ttl_ms: milliseconds of a lease.
         wait_limit_s: seconds that `acquire` waits unless it is called with another limit.
     """
 
-    kind: str
+    noun: str
     not_owned: type[RedisComponentsError]
     lost_error: type[RedisComponentsError]
 
@@ -91,9 +54,9 @@ class LeaseFlows:
         self,
         target: object,
         name: str,
-        scripts: LeaseScripts,
-        queue: WaitQueue,
+        kind: LeaseKind,
         *,
+        queue_class: Callable[..., WaitQueue] = WaitQueue,
         timeout: Seconds,
         reentrant: bool = False,
         renew: bool = False,
@@ -105,24 +68,18 @@ class LeaseFlows:
     ) -> None:
         """Args: target: the object that is locked with. name: for errors."""
         self.name = name
-        self.ttl_ms = scripts.ttl_ms
+        self.ttl_ms = kind.ttl_ms
         self.wait_limit_s = wait_limit(blocking, blocking_timeout)
-        self.scripts = scripts
-        self.queue = queue
-        queue.subject = (using, self.kind, name)
+        self.kind = kind
+        self.leases: OwnedLeases = OwnedLeases()
+        if check_flag(reentrant, "reentrant"):
+            self.leases = SharedLeases(using, lambda: kind.identity)
+        self.queue = queue_class(kind, self.leases, (using, self.noun, name))
         self._using = using
         self._blocking = blocking
-        self._reentrant = check_flag(reentrant, "reentrant")
-        self._policy = renewal_policy_for(target, self.kind, using, timeout, renew, max_lease, on_lost)
+        self._reentrant = reentrant
+        self._policy = renewal_policy_for(target, self.noun, using, timeout, renew, max_lease, on_lost)
         self._is_plain = self._policy is None and not reentrant
-
-    @property
-    def leases(self) -> OwnedLeases:
-        """The leases of this object; those of an owner are shared by all reentrant objects of this lock."""
-        leases = self.queue.leases
-        if self._reentrant:
-            leases.records = shared_records(self._using, self.scripts.identity)
-        return leases
 
     def not_acquired(self, acquisition: Acquisition) -> RedisComponentsError:
         """Return the error of a `with` block whose acquisition was refused."""
@@ -153,14 +110,13 @@ class LeaseFlows:
         current = self.leases.own(owner)
         if current is not None and current.token == token and not current.is_lost:
             return
-        lease = yield from self.scripts.read(token)
+        lease = yield from self.kind.read(token)
         if lease is None:
             raise self.not_owned(self.name, f"is not held under the token {token!r}")
-        leases = self.leases
-        leases.add(lease, Acquisition(owner))
+        self.leases.add(lease, Acquisition(owner))
         self._end_previous(lease)
         if self._policy is not None:
-            self._policy.watch(lease, leases, self.scripts.extend, self.ttl_ms)
+            self._policy.watch(lease, self.leases, self.kind.extend, self.ttl_ms)
 
     def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Acquire a lease for a `with` block."""
@@ -168,16 +124,26 @@ class LeaseFlows:
         if not (yield from self.acquire(acquisition=asked)):
             raise self.not_acquired(asked)
 
-    def release(self, owner: Owner | None = None) -> Flow[None]:
-        """Release the owner's newest lease."""
-        return (yield from self._release(self.claimed(owner)))
+    def release(self, owner: Owner | None = None, lease: Lease | None = None) -> Flow[None]:
+        """Release a lease, by default the owner's newest one."""
+        if lease is None:
+            lease = self.leases.claim(current_owner() if owner is None else owner) or self._required(None)
+        if lease.depth > 1:
+            lease.depth -= 1
+            return
+        calls = self.kind.release(lease.token)
+        if not self._is_plain:  # for good: a block that was left does not try again, and would keep the lease for ever
+            renewer.unwatch(lease)
+        if not (yield from self.queue.release(calls, lease)):
+            yield from read_releases([(lease, calls)])
+            raise self._loss(self.not_owned, lease, "cannot be released", "its lease had expired")
 
     def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
         """Release the lease of a `with` block. A failure does not replace the block's own error."""
         try:
             block.lease = lease = block.held() or self.claimed(block.owner)
             block.is_leaving = True
-            yield from self._release(lease)
+            yield from self.release(lease=lease)
         except (RedisError, self.not_owned) as exc:
             block.lease = None  # the server has answered, or the lease is left to expire
             if error is None:
@@ -198,13 +164,13 @@ class LeaseFlows:
         if not lease.depth:
             renewer.unwatch(lease)
             self.leases.remove(lease)
-            release_in_thread(self.name, self._using, self.scripts.release(lease.token))
+            release_in_thread(self.name, self._using, self.kind.release(lease.token))
 
     def extend(self, ttl_ms: int, owner: Owner | None = None) -> Flow[bool]:
         """Make the lease last at least that long from now."""
         lease = self.claimed(owner)
         requested_at = time.monotonic()
-        calls = self.scripts.extend(lease.token, ttl_ms)
+        calls = self.kind.extend(lease.token, ttl_ms)
         if not all((yield Batch(calls))):
             lease.mark_lost()
             yield from read_releases([(lease, calls)])
@@ -216,11 +182,11 @@ class LeaseFlows:
     def owned(self, owner: Owner | None = None) -> Flow[bool]:
         """Whether the server has the owner's lease."""
         lease = self.leases.current(owner)
-        return lease is not None and (yield from self.scripts.owned(lease.token))
+        return lease is not None and (yield from self.kind.read(lease.token)) is not None
 
     def locked(self) -> Flow[bool]:
         """Whether `acquire` would have to wait."""
-        return self.scripts.locked()
+        return self.kind.locked()
 
     def check(self) -> None:
         """Raise unless the caller's lease is valid for certain."""
@@ -259,19 +225,7 @@ class LeaseFlows:
             return self.wait_limit_s
         return wait_limit(blocking, None)
 
-    def _release(self, lease: Lease) -> Flow[None]:
-        if lease.depth > 1:
-            lease.depth -= 1
-            return
-        calls = self.scripts.release(lease.token)
-        if not self._is_plain:  # for good: a block that was left does not try again, and would keep the lease for ever
-            renewer.unwatch(lease)
-        if not (yield from self.queue.release(calls, lease)):
-            yield from read_releases([(lease, calls)])
-            raise self._loss(self.not_owned, lease, "cannot be released", "its lease had expired")
-
     def _acquire_and_watch(self, acquire: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
-        _ = self.leases  # a reentrant lock shares its records
         if not has_token and self._reentrant and (yield from self._enter_again(acquisition)):
             return True
         granted = yield from acquire
@@ -293,14 +247,14 @@ class LeaseFlows:
         try:
             yield from self._verify(lease)
             if self._policy is not None:
-                self._policy.watch(lease, self.leases, self.scripts.extend, self.ttl_ms)
+                self._policy.watch(lease, self.leases, self.kind.extend, self.ttl_ms)
         except GeneratorExit:
             raise
         except BaseException:
             renewer.unwatch(lease)
             with contextlib.suppress(RedisError):
-                yield from self.queue.release(self.scripts.release(lease.token), lease)
-            self.queue.leases.remove(lease)
+                yield from self.queue.release(self.kind.release(lease.token), lease)
+            self.leases.remove(lease)
             raise
 
     def _verify(self, lease: Lease) -> Flow[None]:
@@ -313,7 +267,7 @@ class LeaseFlows:
         if lease is None:
             return False
         if lease.release_unknown:  # it may be free already, or another's
-            yield from self.queue.release(self.scripts.release(lease.token), lease)
+            yield from self.queue.release(self.kind.release(lease.token), lease)
             return False
         if lease.is_lost:
             expired = "its lease expired before it was released"

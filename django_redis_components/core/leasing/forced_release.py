@@ -7,16 +7,11 @@ server refuses to extend or release a lease, the former holder reads them for it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.utils import timezone
-from redis.exceptions import RedisError
 
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.holder import clean, parse_fields
-from django_redis_components.core.leasing.lease import Lease
-from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Flow, Read
 from django_redis_components.core.units import moment_of
 
 #: Longest name of an operator, in bytes.
@@ -53,23 +48,3 @@ def parse_release(value: bytes | None) -> ForcedRelease | None:
     if not (at_ms.isascii() and at_ms.isdigit() and len(at_ms) <= 14):
         return None
     return ForcedRelease(fields.get("released_by", ""), moment_of(int(at_ms) * 1_000))
-
-
-def read_releases(refused: Iterable[tuple[Lease, Sequence[Call]]]) -> Flow[None]:
-    """Store in each of these leases the forced release that ended it, if there was one and Redis answers.
-
-    Args:
-        refused: leases that the server does not have any more, and requests about them: a request's first key and first
-            argument are the prefix and the token of the description.
-    """
-    keys = [(lease, f"{call.keys[0]}:holder:{call.args[0]}") for lease, calls in refused for call in calls]
-    if not keys:
-        return
-    reads = Batch([Read("GET", key) for _, key in keys], return_exceptions=True)
-    try:
-        values = yield BoundedSlotWait(0, reads)
-    except (RedisError, RedisComponentsError):
-        return
-    for (lease, _), value in zip(keys, values, strict=True):
-        found = parse_release(value) if isinstance(value, bytes) else None
-        lease.forced_release = lease.forced_release or found

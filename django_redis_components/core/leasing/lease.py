@@ -6,13 +6,14 @@ import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+import weakref
+from typing import Any
 
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.leasing.forced_release import ForcedRelease
 
-if TYPE_CHECKING:
-    from django_redis_components.core.leasing.forced_release import ForcedRelease
-    from django_redis_components.core.leasing.owner import Owner
+#: A thread's marker or a task, which owns leases. A weak reference: a lease must not keep its owner alive.
+Owner = weakref.ref[Any]
 
 #: Share of a lease by which the local deadline precedes the server's: NTP may slew each clock by up to 500 parts in a
 #: million.
@@ -56,38 +57,23 @@ class Lease:
             position among all grants of this process.
     """
 
-    __slots__ = (
-        "_event",
-        "_lost",
-        "deadline_at",
-        "depth",
-        "forced_release",
-        "grant",
-        "is_released",
-        "number",
-        "owner",
-        "pid",
-        "release_unknown",
-        "source",
-        "stack",
-        "token",
-    )
+    # Defaults of the class: each grant makes an object, and setting an attribute takes time.
+    owner: Owner | None = None
+    forced_release: ForcedRelease | None = None
+    source: object = None
+    number = 0
+    depth = 1
+    release_unknown = False
+    is_released = False
+    _lost = False
+    _event: LostEvent | None = None
 
     def __init__(self, token: str, deadline_at: float, grant: int = 1) -> None:
         self.token = token
         self.deadline_at = deadline_at
         self.grant = grant
         self.pid = _process.pid
-        self.owner: Owner | None = None
-        self.forced_release: ForcedRelease | None = None
         self.stack: list[Lease] = []
-        self.source: object = None
-        self.number = 0
-        self.depth = 1
-        self.release_unknown = False
-        self.is_released = False
-        self._lost = False
-        self._event: LostEvent | None = None
 
     @property
     def has_expired(self) -> bool:

@@ -12,14 +12,12 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import ClassVar
 
 from django_redis_components.core.forks import after_fork_in_child
-from django_redis_components.core.leasing.lease import Lease, if_held
-
-#: A task, or the marker of a thread. A weak reference: a lease must not keep its owner alive.
-Owner = weakref.ref[Any]
+from django_redis_components.core.leasing.lease import Lease, Owner, if_held
 
 #: Numbers all requests and grants of this process, in their order.
 _numbers = itertools.count(1)
@@ -92,16 +90,15 @@ class Acquisition:
         object_id: id of the object, while a block has not sent its request yet.
     """
 
-    __slots__ = ("depth", "is_leaving", "lease", "limit", "object_id", "owner", "permits")
+    lease: Lease | None = None
+    depth = 1
+    limit = 1
+    is_leaving = False
 
     def __init__(self, owner: Owner | None = None, object_id: int = 0, permits: int = 1) -> None:
         self.owner = current_owner() if owner is None else owner
-        self.lease: Lease | None = None
-        self.depth = 1
-        self.permits = permits
-        self.limit = 1
-        self.is_leaving = False
         self.object_id = object_id
+        self.permits = permits
 
     def held(self) -> Lease | None:
         """Return the granted lease if the owner still has it."""
@@ -173,7 +170,7 @@ class OwnedLeases:
     """
 
     def __init__(self) -> None:
-        #: Reentrant objects of one lock replace it with `shared_records`.
+        #: The requests and leases of each owner.
         self.records = Records()
         #: Distinguishes the leases of this object from those of others with the same records.
         self._source = object()
@@ -266,3 +263,18 @@ class OwnedLeases:
                     if lease.source is self._source and lease.number > max(refused, found.number if found else 0):
                         found = if_held(lease) or found
         return found
+
+
+class SharedLeases(OwnedLeases):
+    """The leases granted through a reentrant object. Its records are those of all reentrant objects of this lock."""
+
+    def __init__(self, using: str, identity: Callable[[], str]) -> None:
+        """Args: identity: returns which lock it is. Called on first use, when the settings are loaded."""
+        self._source = object()
+        self.newest = None
+        self._using, self._identity = using, identity
+
+    @cached_property
+    def records(self) -> Records:  # type: ignore[override]
+        """The requests and leases of each owner."""
+        return shared_records(self._using, self._identity())

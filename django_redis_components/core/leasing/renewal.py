@@ -32,7 +32,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.leasing.background import BackgroundRunner, start_daemon
-from django_redis_components.core.leasing.forced_release import read_releases
+from django_redis_components.core.leasing.calls import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run

@@ -19,7 +19,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
@@ -27,6 +26,7 @@ from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.calls import BoundedCall, IdempotentCall, ReleaseCall
+from django_redis_components.core.leasing.kind import QueuedKind
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.live_events import LockWait
@@ -74,47 +74,18 @@ def wait_limit(blocking: bool, blocking_timeout: Seconds | None) -> float:
     return 0.0
 
 
-class QueueScripts(Protocol):
-    """The requests with which a caller acquires, waits and gives up.
-
-    Attributes:
-        ttl_ms: milliseconds of a lease.
-        base: the key whose ``:wakeup`` and ``:wakeup:<token>`` lists wake waiters.
-    """
-
-    ttl_ms: int
-
-    @property
-    def base(self) -> str: ...
-    def token_suffix(self, acquisition: Acquisition) -> str:
-        """Return the text that each token of this request ends in."""
-        ...
-
-    def acquire(self, token: str, wait: bool) -> Call:
-        """Return the request for a lease. Reply: [grant or code, milliseconds to wait, and details of a refusal]."""
-        ...
-
-    def abandon(self, token: str) -> Call:
-        """Return the request that gives up place and grant. Reply 0: it had neither."""
-        ...
-
-    def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
-        """Handle a final refusal. May raise an error of this package."""
-        ...
-
-
 class WaitQueue:
-    """Acquires and releases the leases of one object.
+    """Acquires and releases the leases of one object."""
 
-    Attributes:
-        subject: connection, "lock" or "semaphore", and name, for the dashboard.
-    """
-
-    subject = ("default", "lock", "")
-
-    def __init__(self, scripts: QueueScripts) -> None:
-        self.leases = OwnedLeases()
-        self._scripts = scripts
+    def __init__(self, kind: QueuedKind, leases: OwnedLeases, subject: tuple[str, str, str]) -> None:
+        """
+        Args:
+            leases: those of the object.
+            subject: connection, "lock" or "semaphore", and name, for the dashboard.
+        """
+        self.leases = leases
+        self._kind = kind
+        self._subject = subject
         #: Process and token of requests that ended in an error. The server may have granted them, so the next request
         #: uses one of these tokens.
         self._unsettled: list[tuple[int, str]] = []
@@ -130,12 +101,13 @@ class WaitQueue:
             acquisition: the caller; it receives the lease.
             token: token of the lease; None creates one.
         """
-        suffix = self._scripts.token_suffix(acquisition)
+        kind, permits = self._kind, acquisition.permits
+        suffix = kind.suffix if permits == 1 else kind.suffix_of(permits)
         if token is not None:
             mine = with_suffix(token, suffix)
         else:
             mine = (self._unsettled and self.pop_unsettled(suffix)) or os.urandom(16).hex() + suffix
-        attempt = _Attempt(self._scripts, mine, wait_limit_s, self.subject)
+        attempt = _Attempt(kind, mine, wait_limit_s, self._subject)
         self.leases.record_request(acquisition)
         try:
             lease = yield from attempt.lease(acquisition)
@@ -216,45 +188,33 @@ class _Attempt:
         lock_wait: the wait, for the dashboard; None before it.
     """
 
-    __slots__ = (
-        "_deadline_at",
-        "_is_bounded",
-        "_is_settled",
-        "_limit_s",
-        "_pop",
-        "_scripts",
-        "_subject",
-        "lock_wait",
-        "met_hung_server",
-        "requested_at",
-        "token",
-    )
+    # Defaults of the class: each request makes an object, and setting an attribute takes time.
+    met_hung_server = False
+    lock_wait: LockWait | None = None
+    _pop: BlockingPop | None = None
+    #: Whether no request is in flight that may still create a place or a grant. Not known for a waiter that is
+    #: interrupted while it requests again.
+    _is_settled = True
 
-    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float, subject: tuple[str, str, str]) -> None:
+    def __init__(self, kind: QueuedKind, token: str, wait_limit_s: float, subject: tuple[str, str, str]) -> None:
         self.token = token
-        self.lock_wait: LockWait | None = None
         self.requested_at = time.monotonic()
-        self.met_hung_server = False
-        self._scripts = scripts
+        self._kind = kind
         self._subject = subject
         self._limit_s = wait_limit_s
         self._is_bounded = 0 < wait_limit_s < math.inf
         self._deadline_at = self.requested_at + wait_limit_s
-        self._pop: BlockingPop | None = None
-        #: Whether no request is in flight that may still create a place or a grant. Not known for a waiter that is
-        #: interrupted while it requests again.
-        self._is_settled = True
 
     def lease(self, acquisition: Acquisition) -> Flow[Lease | None]:
         """Request, wait and request again; return the lease if it was granted in time and has not expired."""
-        scripts, grants = self._scripts, 0
+        kind, grants = self._kind, 0
         while grants < LATE_REPLIES:
             self.requested_at = time.monotonic()
-            call = scripts.acquire(self.token, self._limit_s > 0)
+            call = kind.acquire(self.token, self._limit_s > 0)
             reply: Sequence[int] = yield self._bounded(call) if self._is_bounded else call
             self._is_settled = True
             if reply[0] > 0:
-                lease = Lease(self.token, local_deadline(self.requested_at, scripts.ttl_ms), reply[0])
+                lease = Lease(self.token, local_deadline(self.requested_at, kind.ttl_ms), reply[0])
                 now = time.monotonic()
                 if self._is_bounded and now > max(self._deadline_at, self._deadline_at - self._limit_s + GRACE_S):
                     break
@@ -262,7 +222,7 @@ class _Attempt:
                     return lease
                 grants += 1
             elif reply[0] or not self._limit_s or (yield from self._is_over_after_wait(reply[1])):
-                scripts.refuse(acquisition, reply)
+                kind.refuse(acquisition, reply)
                 return None
         yield from self.abandon()
         return None
@@ -283,16 +243,16 @@ class _Attempt:
     def abandon(self) -> Flow[None]:
         """Leave the queue, and release what was granted."""
         self.close()  # before others are woken, because it might read their wakeup
-        yield self._bounded(self._scripts.abandon(self.token), IN_FLIGHT_S)
+        yield self._bounded(self._kind.abandon(self.token), IN_FLIGHT_S)
 
     def abandon_after_interruption(self) -> Flow[None]:
         """Leave nothing behind after a cancellation, not even by a request that is still in flight."""
         self.close()
         with contextlib.suppress(RedisError):
-            if (yield BoundedSlotWait(ABANDON_S, self._scripts.abandon(self.token))) and self._is_settled:
+            if (yield BoundedSlotWait(ABANDON_S, self._kind.abandon(self.token))) and self._is_settled:
                 return
             yield Sleep(IN_FLIGHT_S)
-            yield BoundedSlotWait(ABANDON_S, self._scripts.abandon(self.token))
+            yield BoundedSlotWait(ABANDON_S, self._kind.abandon(self.token))
 
     def close(self) -> None:
         """End the blocking command."""
@@ -312,7 +272,7 @@ class _Attempt:
 
     def _wakeups(self) -> BlockingPop:
         if self._pop is None:
-            base = self._scripts.base
+            base = self._kind.base
             self._pop = BlockingPop((f"{base}:wakeup:{self.token}", f"{base}:wakeup"))
         return self._pop
 

@@ -19,7 +19,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.locks import scan, snapshot
-from django_redis_components.dashboard.locks.resources import Resource
+from django_redis_components.dashboard.locks.resources import KINDS, KINDS_BY_COMPONENT, Resource
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -100,15 +100,7 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
 
 def kind_label(kind: str, role: str = "") -> str:
     """Return the label of a kind of resource, and of the holder's role."""
-    labels = {
-        "lock": _("lock"),
-        "readwrite": _("read-write lock"),
-        "group": _("group lock"),
-        "semaphore": _("semaphore"),
-        "writer": _("read-write lock, writer"),
-        "reader": _("read-write lock, reader"),
-    }
-    return labels.get(role) or labels[kind]
+    return str(KINDS[kind].role_labels.get(role) or KINDS[kind].label)
 
 
 def holder_text(holder: LeaseHolder) -> str:
@@ -191,7 +183,7 @@ def _work_text(holder: LeaseHolder) -> str:
 
 
 def _kind_text(state: ResourceState, role: str) -> str:
-    if state.resource.kind != "semaphore":
+    if not KINDS[state.resource.kind].is_counted:
         return kind_label(state.resource.kind, role)
     if state.limit is None:
         return _("semaphore, %(held)s held") % {"held": number(state.held)}
@@ -257,7 +249,7 @@ def _declared_name(each: DeclaredName) -> Cell:
 
 
 def _declared_kind(each: DeclaredName) -> str:
-    return kind_label("semaphore" if each.component == "semaphores" else "lock")
+    return str(KINDS_BY_COMPONENT[each.component][0].label)
 
 
 _DECLARED: Table[DeclaredName] = Table(

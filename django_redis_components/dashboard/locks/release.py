@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.leasing.operators import force_release
+from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.locks.resources import Resource
-from django_redis_components.locks.operators import release_flow as release_lock
-from django_redis_components.semaphores.operators import release_flow as release_permits
 
 #: Longest token that a form accepts, in characters.
 MAX_TOKEN = 1_000
@@ -26,12 +25,4 @@ def release(resource: Resource, token: str, using: str, *, author: str) -> bool:
     Raises:
         redis.exceptions.RedisError: Redis is unavailable.
     """
-    return run(clients.client(using), _release(resource, token, author)) > 0
-
-
-def _release(resource: Resource, token: str, author: str) -> Flow[int]:
-    if resource.kind == "semaphore":
-        return release_permits(resource.name, token=token, author=author)
-    group = resource.group if resource.kind == "group" else None
-    readwrite = resource.kind == "readwrite"
-    return release_lock(resource.name, token=token, group=group, readwrite=readwrite, author=author)
+    return run(clients.client(using), force_release(resource.lease_kind().parts(), token, author)) > 0

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 
 from django_redis_components.core import conf, keys
+from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import ReadWriteKind
+from django_redis_components.semaphores.permits import PermitKind
 
-#: Kinds of resources, in the order of the page.
-KINDS = ("lock", "readwrite", "group", "semaphore")
+#: Kinds of resources by component, in the order of the page. The first of a component is that of its decorator.
+KINDS_BY_COMPONENT: dict[str, list[type[ScriptedKind]]] = {
+    "locks": [PlainKind, ReadWriteKind, GroupKind],
+    "semaphores": [PermitKind],
+}
+#: The same by what operators call them.
+KINDS = {kind.slug: kind for kinds in KINDS_BY_COMPONENT.values() for kind in kinds}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -26,34 +35,29 @@ class Resource:
     kind: str
     group: str = ""
 
-    @property
-    def key(self) -> str:
-        """The key that contains the holder; for a read-write lock, the writer."""
-        component = "semaphores" if self.kind == "semaphore" else "locks"
-        if self.kind == "group":
-            return keys.key(component, self.group, "group", "held", self.name)
-        if self.kind == "readwrite":
-            return keys.key(component, self.name, "rw", "writer")
-        return keys.key(component, self.name)
+    def lease_kind(self) -> ScriptedKind:
+        """Return what makes the requests about it."""
+        return KINDS[self.kind].named(self.name, self.group)
 
 
 def resource_of_key(key: str) -> Resource | None:
     """Return the resource whose holder a key contains; None for other keys."""
     prefix = conf.settings().prefix
-    for start, patterns in ((f"{prefix}:locks:{{", _LOCKS), (f"{prefix}:semaphores:{{", _SEMAPHORES)):
+    for component, kinds in KINDS_BY_COMPONENT.items():
+        start = f"{prefix}:{component}:{{"
         if key.startswith(start):
-            rest = key[len(start) :]
-            for kind, pattern in patterns.items():
-                if found := pattern.fullmatch(rest):
+            for kind in kinds:
+                if found := kind.holder_keys.fullmatch(key, len(start)):
                     return _validated(kind, found["name"], found.groupdict().get("group") or "")
     return None
 
 
 def resource_from_form(data: Mapping[str, str]) -> Resource | None:
     """Return the resource that a form or a link names; None if invalid."""
-    kind = data.get("kind", "")
-    group = data.get("group", "") if kind == "group" else ""
-    return _validated(kind, data.get("name", ""), group) if kind in KINDS else None
+    kind = KINDS.get(data.get("kind", ""))
+    if kind is None:
+        return None
+    return _validated(kind, data.get("name", ""), data.get("group", "") if kind.is_in_group else "")
 
 
 def resources_named(name: str, group: str) -> list[Resource]:
@@ -64,24 +68,15 @@ def resources_named(name: str, group: str) -> list[Resource]:
     """
     keys.validate_name(name)
     if group:
-        return [Resource(name, "group", keys.validate_name(group, "group"))]
-    return [Resource(name, kind) for kind in KINDS if kind != "group"]
+        keys.validate_name(group, "group")
+    return [Resource(name, kind.slug, group) for kind in KINDS.values() if kind.is_in_group == bool(group)]
 
 
-#: Patterns of the keys that contain holders, after the opening brace of the hash tag.
-_LOCKS = {
-    "lock": re.compile(r"(?P<name>[^{}]+)\}"),
-    "readwrite": re.compile(r"(?P<name>[^{}]+)\}:rw:(?:writer|readers)"),
-    "group": re.compile(r"(?P<group>[^{}]+)\}:group:held:(?P<name>.+)"),
-}
-_SEMAPHORES = {"semaphore": _LOCKS["lock"]}
-
-
-def _validated(kind: str, name: str, group: str) -> Resource | None:
+def _validated(kind: type[ScriptedKind], name: str, group: str) -> Resource | None:
     try:
         keys.validate_name(name)
-        if kind == "group":
+        if kind.is_in_group:
             keys.validate_name(group)
     except ValueError:
         return None
-    return Resource(name, kind, group)
+    return Resource(name, kind.slug, group)

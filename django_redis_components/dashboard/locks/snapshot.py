@@ -8,18 +8,21 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from django_redis_components.core import conf
 from django_redis_components.core.leasing.holder import LeaseHolder
+from django_redis_components.core.leasing.scripted_kind import parse_states
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.locks import scan
-from django_redis_components.dashboard.locks.resources import Resource, resource_of_key, resources_named
+from django_redis_components.dashboard.locks.resources import (
+    KINDS_BY_COMPONENT,
+    Resource,
+    resource_of_key,
+    resources_named,
+)
 from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
 from django_redis_components.dashboard.snapshot import Snapshot
-from django_redis_components.locks.group import group_keys
-from django_redis_components.locks.state import LockState, inspect_lock, inspect_readwrite, lock_keys
-from django_redis_components.semaphores import state as semaphores
 
 #: Most scanned resources whose state one page reads: one command each.
 MAX_SHOWN = 100
@@ -56,7 +59,7 @@ class ResourceState:
         holders: at most 100.
         held: number of holders, or of held permits.
         limit: most holders; None if unknown.
-        waiters: live waiters; for a name of a group at most 100.
+        waiters: number of live waiters.
         fencing_token: of the last acquire; None if there is none.
         error: why it could not be read, or "".
     """
@@ -146,14 +149,15 @@ def _read(query: LockQuery) -> Flow[LockSnapshot]:
 
 
 def _declared_resources(using: str) -> list[Resource]:
-    kinds = {"locks": "lock", "semaphores": "semaphore"}
     exact = (each for each in registered_names() if each.is_exact and each.using == using)
-    return list(dict.fromkeys(Resource(each.name, kinds[each.component]) for each in exact))[:MAX_DECLARED]
+    return list(dict.fromkeys(Resource(each.name, KINDS_BY_COMPONENT[each.component][0].slug) for each in exact))[
+        :MAX_DECLARED
+    ]
 
 
 def _states(resources: list[Resource]) -> Flow[list[ResourceState]]:
     """Read all states in one round trip."""
-    outcomes = yield from gather([_READERS[resource.kind](resource) for resource in resources])
+    outcomes = yield from gather([_read_state(resource) for resource in resources])
     return [_state_or_error(resource, outcome) for resource, outcome in zip(resources, outcomes, strict=True)]
 
 
@@ -168,46 +172,18 @@ def _state_or_error(resource: Resource, outcome: GatherResult) -> ResourceState:
     raise error
 
 
-def _read_lock(resource: Resource) -> Flow[ResourceState]:
-    state: LockState = yield from inspect_lock(lock_keys(resource.name))
-    return _lock_state(resource, state)
-
-
-def _read_group_name(resource: Resource) -> Flow[ResourceState]:
-    """Read a name of a group. Its waiters are counted by themselves: their heartbeat keys belong to the group."""
-    state: LockState = yield from inspect_lock(group_keys(resource.name, resource.group))
-    return dataclasses.replace(_lock_state(resource, state), waiters=len(state.waiters))
-
-
-def _lock_state(resource: Resource, state: LockState) -> ResourceState:
-    holders = []
-    if state.holder:
-        holders = [HolderState(state.holder, "holder", state.remaining, state.age or None, held_by=state.held_by)]
-    return ResourceState(resource, tuple(holders), len(holders), 1, state.waiting, state.fencing_token)
-
-
-def _read_readwrite(resource: Resource) -> Flow[ResourceState]:
-    state = yield from inspect_readwrite(resource.name)
-    leases = [(token, "reader", remaining_s) for token, remaining_s in state.readers.items()]
-    if state.writer is not None:
-        leases.insert(0, (state.writer, "writer", state.remaining))
-    holders = [HolderState(*lease, held_by=state.held_by.get(lease[0])) for lease in leases]
-    held = state.reading + (state.writer is not None)
-    return ResourceState(resource, tuple(holders), held, None, state.waiting, state.fencing_token)
-
-
-def _read_semaphore(resource: Resource) -> Flow[ResourceState]:
-    state = yield from semaphores.inspect_semaphore(semaphores.semaphore_keys(resource.name))
-    holders = [
-        HolderState(each.token, "permit", each.remaining, permits=each.permits, held_by=each.held_by)
-        for each in state.holders
-    ]
-    return ResourceState(resource, tuple(holders), state.held, state.limit, state.waiting)
-
-
-_READERS = {
-    "lock": _read_lock,
-    "readwrite": _read_readwrite,
-    "group": _read_group_name,
-    "semaphore": _read_semaphore,
-}
+def _read_state(resource: Resource) -> Flow[ResourceState]:
+    kind = resource.lease_kind()
+    [found] = parse_states((yield kind.inspect_call()))
+    holders = tuple(
+        HolderState(
+            holder.token,
+            kind.role_of(holder.token),
+            holder.remaining,
+            (found.age or None) if found.limit == 1 and not kind.is_counted else None,
+            kind.permits_of(holder.token),
+            holder.held_by,
+        )
+        for holder in found.holders
+    )
+    return ResourceState(resource, holders, found.held, kind.limit_of(found), found.waiting, found.number or None)

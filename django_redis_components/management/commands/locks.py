@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_redis_components.dashboard.locks.resources import KINDS
 from django_redis_components.management import lock_commands
 from django_redis_components.management.base import (
     EXIT_CODES,
@@ -39,7 +40,7 @@ class Command(OperatorCommand):
         made["release"].add_argument(
             "--kind",
             default="",
-            choices=("lock", "readwrite", "semaphore"),
+            choices=[slug for slug, kind in KINDS.items() if not kind.is_in_group],
             help="required if several kinds have the name (default: any)",
         )
         for verb in ("list", "release"):

@@ -9,7 +9,7 @@ from django_redis_components.core.leasing import lease as leases
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore
 from tests.locks.chaos import shared_state
-from tests.locks.race_workers import break_script
+from tests.locks.race_workers import WITHOUT_EXCLUSION, break_script
 
 NAMES = ("anvil", "bellows", "crucible", "file", "hammer", "tongs")
 KINDS = ("lock", "group", "readwrite", "semaphore")
@@ -17,31 +17,22 @@ KINDS = ("lock", "group", "readwrite", "semaphore")
 LIMIT = 3
 #: Share of readers at a read-write lock.
 READERS = 0.7
-#: Guards in scripts: the script, its text, and the text without the guard.
+_HELD = 'redis.call("GET", ctx.base) == token and redis.call("PTTL", ctx.base) or nil'
+#: Guards in scripts: the kind, the script, its text, and the text without the guard.
 GUARDS = {
-    "acquire": [("ACQUIRE", 'return redis.call("EXISTS", ctx.base) == 0', "return true")],
-    "release": [("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then")],
-    "extend": [("EXTEND", 'if redis.call("GET", lock) ~= token then', "if false then")],
+    "acquire": [("locks", "acquire", *WITHOUT_EXCLUSION)],
+    "release": [("locks", "release", 'if redis.call("GET", ctx.base) ~= token then', "if false then")],
+    "extend": [("locks", "extend", _HELD, 'redis.call("PTTL", ctx.base)')],
     "fence": [
-        ("ACQUIRE", "local now_us = time[1] * 1000000 + time[2]", "local now_us = time[1] * 1000000"),
-        ("ACQUIRE", "tonumber(last) < now_us", "true"),
+        ("locks", "acquire", "local now_us = time[1] * 1000000 + time[2]", "local now_us = time[1] * 1000000"),
+        ("locks", "acquire", "tonumber(last) < now_us", "true"),
     ],
-    "acquire_multi": [
-        ("ACQUIRE_MULTI", 'local is_held = redis.call("EXISTS", held_key(ctx, name)) == 1', "local is_held = false")
-    ],
-    "release_multi": [("RELEASE_MULTI", 'if redis.call("GET", held_key(ctx, name)) == token then', "if true then")],
-    "extend_multi": [
-        ("EXTEND_MULTI", 'if redis.call("GET", group .. ":held:" .. name) ~= token then', "if false then")
-    ],
-    "writers": [("ACQUIRE_READWRITE", ' and (is_reader(token) or redis.call("EXISTS", ctx.readers) == 0)', "")],
-    "readers": [
-        (
-            "ACQUIRE_READWRITE",
-            'redis.call("EXISTS", ctx.writer) == 0 and',
-            'is_reader(token) or redis.call("EXISTS", ctx.writer) == 0 and',
-        )
-    ],
-    "permits": [("ACQUIRE", 'redis.call("ZCARD", ctx.holders) + count <= limit', "true")],
+    "acquire_multi": [("group", "acquire", "if holder and holder ~= token then", "if false then")],
+    "release_multi": [("group", "release", 'if redis.call("GET", held_key(ctx, name)) == token then', "if true then")],
+    "extend_multi": [("group", "extend", "return own == #names and left or nil", "return left or 1")],
+    "writers": [("readwrite", "acquire", 'redis.call("EXISTS", readers) == 0 and', "")],
+    "readers": [("readwrite", "acquire", 'redis.call("EXISTS", ctx.base) == 0 and add_member', "add_member")],
+    "permits": [("semaphores", "acquire", "others + count > limit or", "")],
 }
 
 
@@ -91,4 +82,4 @@ def remove_guard(guard: str) -> None:
         leases.Lease.has_expired = property(lambda lease: False)
     elif guard:
         for edit in GUARDS[guard]:
-            break_script("semaphores" if guard == "permits" else "locks", *edit)
+            break_script(*edit)

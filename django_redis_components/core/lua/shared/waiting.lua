@@ -1,14 +1,31 @@
--- Reading of a wait queue. A waiter that has not asked since since_ms does not count.
+-- Reading of wait queues. A waiter that has not asked since since_ms does not count.
+-- @include kind
 
-local function is_waiting(asked, since_ms, token)
-  return tonumber(redis.call("ZSCORE", asked, token) or 0) >= since_ms
+local function is_living(ctx, token, since_ms)
+  local asked_ms = tonumber(redis.call("ZSCORE", ctx.base .. ":asked", token) or 0)
+  return asked_ms >= since_ms and #queues_of(ctx, token) > 0
 end
 
--- Count the waiters, without those that were handed what they wait for.
-local function count_waiting(asked, since_ms, handoffs)
-  local count = redis.call("ZCOUNT", asked, since_ms, "+inf")
-  for _, token in ipairs(redis.call("ZRANGE", handoffs, 0, 999)) do
-    count = count - (is_waiting(asked, since_ms, token) and 1 or 0)
+-- Return the living ones of the first waiters in a queue.
+local function living_waiters(ctx, queue, since_ms, most)
+  local waiters = {}
+  for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
+    if is_living(ctx, token, since_ms) then
+      waiters[#waiters + 1] = token
+    end
+  end
+  return waiters
+end
+
+-- Count the waiters in a queue, without those that were handed what they wait for. In one of several queues those that
+-- are not listed count as living.
+local function count_waiting(ctx, queue, since_ms, most, listed)
+  if queue ~= ctx.queue then
+    return listed + math.max(0, redis.call("ZCARD", queue) - most)
+  end
+  local count = redis.call("ZCOUNT", ctx.base .. ":asked", since_ms, "+inf")
+  for _, token in ipairs(redis.call("ZRANGE", ctx.base .. ":handoffs", 0, 999)) do
+    count = count - (is_living(ctx, token, since_ms) and 1 or 0)
   end
   return count
 end

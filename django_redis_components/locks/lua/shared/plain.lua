@@ -1,38 +1,53 @@
--- A plain lock and its queue. Reads in ctx: base (the lock), fence, queue, handoff_ms, now_us, now_ms.
+-- The kind of `Lock`: one holder. base is a string, the holder's token. options is "fair" for waiters in FIFO order, or
+-- "unfair" for the first that asks. Keys: base, <base>:fence. Cost: O(1).
 -- @include fence
 -- @include one_queue
 
-local function holds(ctx, token)
-  return redis.call("GET", ctx.base) == token
+local function is_ordered(ctx)
+  return ctx.options ~= "unfair"
 end
 
-local function fits(ctx)
-  return redis.call("EXISTS", ctx.base) == 0
+local function limit_of()
+  return 1, false
+end
+
+local function expire()
+  return false
+end
+
+local function left_ms(ctx, token)
+  return redis.call("GET", ctx.base) == token and redis.call("PTTL", ctx.base) or nil
 end
 
 local function grant(ctx, token, ttl_ms)
-  redis.call("SET", ctx.base, token, "PX", ttl_ms)
-  return next_fence(ctx.fence, ctx.now_us, ttl_ms)
-end
-
-local function revoke(ctx)
-  redis.call("DEL", ctx.base)
-end
-
--- Return the context of a call and the lock's wait queue.
-local function open_lock(lock, fence, queue, handoff_ms, now_us)
-  local ctx = {
-    base = lock, fence = fence, queue = queue, handoff_ms = handoff_ms,
-    now_us = now_us, now_ms = math.floor(now_us / 1000),
-  }
-  return ctx, open_queue(ctx, { fits = fits, holds = holds, grant = grant, revoke = revoke })
-end
-
--- Pass a free lock on: to the first waiter, or (not fair) to the first that asks, of whom one is notified.
-local function pass_on(waiters, fair)
-  if fair then
-    serve(waiters)
-  elseif head(waiters, waiters.ctx.queue) then
-    notify_any(waiters)
+  if not redis.call("SET", ctx.base, token, "NX", "GET", "PX", ttl_ms) then
+    return next_fence(ctx.base .. ":fence", ctx.now_us, ttl_ms)
   end
+end
+
+local function renew(ctx, _, ttl_ms)
+  redis.call("PEXPIRE", ctx.base, ttl_ms)
+  return keep_fence(ctx.base .. ":fence", ctx.now_us, ttl_ms)
+end
+
+local function revoke(ctx, token, description)
+  if redis.call("GET", ctx.base) ~= token then
+    return false, false
+  end
+  redis.call("DEL", ctx.base, description or ctx.base)
+  return true, true
+end
+
+local function wait_ms(ctx)
+  return redis.call("PTTL", ctx.base)
+end
+
+local function number_of(ctx)
+  return read_fence(ctx.base .. ":fence")
+end
+
+local function describe_objects(ctx)
+  local holder = redis.call("GET", ctx.base)
+  local holders = holder and { holder, redis.call("PTTL", ctx.base) } or {}
+  return { { queue = ctx.queue, held = #holders / 2, limit = 1, number = number_of(ctx), holders = holders } }
 end

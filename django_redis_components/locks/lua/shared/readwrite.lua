@@ -1,59 +1,92 @@
--- Readers together or one writer, in the order of one queue. Reads in ctx: writer, readers, fence, now_us, now_ms.
+-- The kind of `ReadWriteLock`: readers together or one writer, in the order of one queue. A token ends in ":r" for a
+-- reader, in ":w" for a writer. base is a string, the writer's token; its name ends in "writer". options is empty.
+-- Keys: base; beside it "readers", a zset of readers' tokens, and "fence". Cost: O(log readers).
 -- @include fence
-
--- Return the context of a call, after removing expired leases of readers; the writer's key expires by itself.
-local function open_readwrite(writer, readers, fence, queue, handoff_ms, now_us)
-  local now_ms = math.floor(now_us / 1000)
-  redis.call("ZREMRANGEBYSCORE", readers, "-inf", now_ms)
-  return {
-    base = writer, writer = writer, readers = readers, fence = fence, queue = queue, handoff_ms = handoff_ms,
-    now_us = now_us, now_ms = now_ms,
-  }
-end
+-- @include members
+-- @include one_queue
 
 local function is_reader(token)
   return string.sub(token, -2) == ":r"
 end
 
--- Return the milliseconds left of a token's lease; nil when it holds nothing.
-local function left_of(ctx, token)
+local function sibling(ctx, part)
+  return string.sub(ctx.base, 1, -7) .. part
+end
+
+local function is_ordered()
+  return true
+end
+
+local function limit_of()
+  return 0, false
+end
+
+local function expire(ctx)
+  return purge(ctx, sibling(ctx, "readers"))
+end
+
+local function left_ms(ctx, token)
   if is_reader(token) then
-    local until_ms = redis.call("ZSCORE", ctx.readers, token)
-    return until_ms and tonumber(until_ms) - ctx.now_ms or nil
+    return member_left_ms(ctx, sibling(ctx, "readers"), token)
   end
-  return redis.call("GET", ctx.writer) == token and redis.call("PTTL", ctx.writer) or nil
+  return redis.call("GET", ctx.base) == token and redis.call("PTTL", ctx.base) or nil
 end
 
-local function set_lease(ctx, token, ttl_ms)
-  if not is_reader(token) then
-    redis.call("SET", ctx.writer, token, "PX", ttl_ms)
-    return
-  end
-  redis.call("ZADD", ctx.readers, ctx.now_ms + ttl_ms, token)
-  if redis.call("PTTL", ctx.readers) < ttl_ms then
-    redis.call("PEXPIRE", ctx.readers, ttl_ms)
-  end
-end
-
-local function holds(ctx, token)
-  return left_of(ctx, token) ~= nil
-end
-
--- Return whether a waiter can be granted: a reader beside readers, a writer alone.
-local function fits(ctx, token)
-  return redis.call("EXISTS", ctx.writer) == 0 and (is_reader(token) or redis.call("EXISTS", ctx.readers) == 0)
-end
-
--- Grant a token, and return its number: a writer's fencing token, 1 for a reader.
 local function grant(ctx, token, ttl_ms)
-  set_lease(ctx, token, ttl_ms)
-  return is_reader(token) and 1 or next_fence(ctx.fence, ctx.now_us, ttl_ms)
+  local readers = sibling(ctx, "readers")
+  if is_reader(token) then
+    return redis.call("EXISTS", ctx.base) == 0 and add_member(ctx, readers, token, ttl_ms) and 1 or nil
+  end
+  if redis.call("EXISTS", readers) == 0 and not redis.call("SET", ctx.base, token, "NX", "GET", "PX", ttl_ms) then
+    return next_fence(sibling(ctx, "fence"), ctx.now_us, ttl_ms)
+  end
 end
 
-local function revoke(ctx, token)
+local function renew(ctx, token, ttl_ms)
   if is_reader(token) then
-    redis.call("ZREM", ctx.readers, token)
-  else
-    redis.call("DEL", ctx.writer)
+    set_member(ctx, sibling(ctx, "readers"), token, ttl_ms)
+    return 1
   end
+  redis.call("PEXPIRE", ctx.base, ttl_ms)
+  return keep_fence(sibling(ctx, "fence"), ctx.now_us, ttl_ms)
+end
+
+local function revoke(ctx, token, description)
+  expire(ctx)
+  local is_held
+  if is_reader(token) then
+    is_held = redis.call("ZREM", sibling(ctx, "readers"), token) == 1
+  else
+    is_held = redis.call("GET", ctx.base) == token and redis.call("DEL", ctx.base) == 1
+  end
+  if is_held and description then
+    redis.call("DEL", description)
+  end
+  return is_held, is_held
+end
+
+local function wait_ms(ctx)
+  local left = redis.call("PTTL", ctx.base)
+  if left == -2 and not is_reader(ctx.token) then
+    local last = redis.call("ZRANGE", sibling(ctx, "readers"), "-1", "-1", "WITHSCORES")[2]
+    left = last and tonumber(last) - ctx.now_ms or -2
+  end
+  return left
+end
+
+local function number_of(ctx, token)
+  return is_reader(token) and 1 or read_fence(sibling(ctx, "fence"))
+end
+
+local function describe_objects(ctx, most)
+  local readers, writer = sibling(ctx, "readers"), redis.call("GET", ctx.base)
+  local holders = list_members(ctx, readers, most)
+  local held = count_members(ctx, readers)
+  if writer then
+    held = held + 1
+    table.insert(holders, 1, math.max(redis.call("PTTL", ctx.base), -1))
+    table.insert(holders, 1, writer)
+  end
+  local number = read_fence(sibling(ctx, "fence"))
+  return { { queue = ctx.queue, held = held, limit = 0, number = number, holders = holders } }
 end
