@@ -95,7 +95,7 @@ def _loop(slot: str, done: list[int]) -> None:
 def _run(row: Any) -> Ack:
     task_id, token, _, body, *_ = row
     args, _ = json.loads(body)
-    return Ack(task_id, token, "ok", json.dumps(args[0]).encode(), ttl_ms=600_000)
+    return Ack(task_id, token, "succeeded", json.dumps(args[0]).encode(), ttl_ms=600_000)
 
 
 def _around(words: Any, word: Any) -> tuple[Any, Any]:

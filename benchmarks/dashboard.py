@@ -218,7 +218,7 @@ def fail_all(queue: str) -> None:
     error, note = encode(describe(failure)), f"5 {fingerprint(failure)}"
     while jobs := fetcher.fetch("0", 250):
         for job in jobs:
-            fetcher.settle(Ack(job.id, job.token, "fail", error, ttl_ms=86_400_000, note=note))
+            fetcher.settle(Ack(job.id, job.token, "failed", error, ttl_ms=86_400_000, note=note))
     fetcher.fetch("acks", 0)
 
 

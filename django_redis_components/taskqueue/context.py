@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
@@ -119,11 +120,11 @@ class ContextObserver:
         with logs.about(self._job):
             if self._context is not None:
                 self._context._flush()
-            if outcome == "ok":
+            if outcome == Outcome.succeeded:
                 self._send_finished(b"successful", self._payload)
-            elif outcome == "fail" and exc is not None:
+            elif outcome == Outcome.failed and exc is not None:
                 self._send_finished(b"failed", b"", exc)
-            elif outcome == "retry" and signals.task_retrying.receivers:
+            elif outcome == Outcome.retried and signals.task_retrying.receivers:
                 self._result._add_run({Field.state: b"retrying"}, _failures(exc))
                 signals.observe(signals.task_retrying, self._result, exception=exc)
 

@@ -1,13 +1,15 @@
 """Legend of the queue's data in Redis: fields of records, keys, states and lifetimes.
 
 Stored names are short where every task pays for them; this module gives each its full name and meaning. Python
-imports the classes. The script loader replaces ``F.lease``, ``S.running``, ``P.ready``, ``K.wakeup`` and
-``T.wakeup_ms`` in Lua by the same values before it computes the SHA (`core.scripts`); an unknown name fails there.
+imports the classes. The script loader replaces ``F.lease``, ``O.failed``, ``P.ready`` and ``T.wakeup_ms`` in Lua
+by the same values before it computes the SHA (`core.scripts`); an unknown name fails there.
 
 Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<queue>:<part>``.
 """
 
 from __future__ import annotations
+
+from django_redis_components.taskqueue.states import Counter, Outcome, State
 
 
 class Field:
@@ -26,7 +28,7 @@ class Field:
     body = "b"
     #: int: when the task was accepted, in microseconds since the epoch.
     enqueued_at_us = "e"
-    #: See `State`; absent while the task is ready, or scheduled since it was enqueued.
+    #: See `states.State`; absent while the task is ready, or scheduled since it was enqueued.
     state = "s"
     #: int: when the task is due, in milliseconds since the epoch.
     due_at_ms = "d"
@@ -74,21 +76,6 @@ class Field:
     cancel_request = "o"
     #: Fingerprint of the last error (`stats.fingerprint`).
     fingerprint = "g"
-
-
-class State:
-    """Values of `Field.state`."""
-
-    ready = "ready"
-    scheduled = "scheduled"
-    retrying = "retrying"
-    waiting = "waiting"
-    running = "running"
-    unregistered = "unregistered"
-    successful = "successful"
-    failed = "failed"
-    cancelled = "cancelled"
-    expired = "expired"
 
 
 class Part:
@@ -271,4 +258,6 @@ class Ttl:
 
 
 #: The names by which Lua reads the classes.
-LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField}
+LEGEND: dict[str, type] = {
+    "F": Field, "S": State, "O": Outcome, "C": Counter, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField,
+}  # fmt: skip

@@ -23,6 +23,7 @@ from typing import IO, Any
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
+from django_redis_components.taskqueue.states import SUCCEEDED
 from django_redis_components.taskqueue.store.job import Job
 
 #: Python's logger, whose handlers and filters decide how a line is written.
@@ -284,4 +285,4 @@ def log_success(job: Job) -> None:
         return
     seconds = job.ran_us / 1_000_000
     if installed is None or not installed.write_success(job, seconds):
-        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))
+        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, SUCCEEDED, seconds))

@@ -171,7 +171,7 @@ class JsonFormatter(logging.Formatter):
         task_id, name, queue = _in_json(job.id), _in_json(job.name), _in_json(job.queue)
         return (
             f'{start}{name}[{task_id}] succeeded in {seconds:.3f} s.", "task_id": "{task_id}", "task_name": "{name}",'
-            f' "queue": "{queue}", "attempt": {job.attempts + job.deliveries + 1}, "outcome": "successful",'
+            f' "queue": "{queue}", "attempt": {job.attempts + job.deliveries + 1}, "outcome": "succeeded",'
             f' "duration": {round(seconds, 6)!r}}}\n'
         )
 

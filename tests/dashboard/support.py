@@ -125,7 +125,7 @@ def settle_tasks(outcome: str, count: int = 1_000, *, delay_ms: int = 0, queue: 
     """
     fetcher = new_fetcher(queue, worker=f"settles:{next(_numbers)}")
     done: list[Any] = []
-    error = encode(describe(LookupError("out of order"))) if outcome in ("fail", "retry") else b"null"
+    error = encode(describe(LookupError("out of order"))) if outcome in ("failed", "retried") else b"null"
     while len(done) < count and (jobs := fetcher.fetch("0", min(250, count - len(done)))):
         acks = [Ack(job.id, job.token, outcome, error, delay_ms=delay_ms, ttl_ms=86_400_000) for job in jobs]
         settle_now(fetcher, *acks)
@@ -149,7 +149,7 @@ def fail_jobs(fetcher: Fetcher, jobs: list[Job], *texts: str) -> None:
     for number, job in enumerate(jobs):
         exc = raised(texts[min(number, len(texts) - 1)])
         acks.append(
-            Ack(job.id, job.token, "fail", encode(describe(exc)), ttl_ms=86_400_000, note=f"5 {fingerprint(exc)}")
+            Ack(job.id, job.token, "failed", encode(describe(exc)), ttl_ms=86_400_000, note=f"5 {fingerprint(exc)}")
         )
     for at in range(0, len(acks), 250):
         settle_now(fetcher, *acks[at : at + 250])

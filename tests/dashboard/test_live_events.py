@@ -83,7 +83,7 @@ def test_retries_postponements_and_coroutines_are_recorded(
     work(add_async.enqueue(2, 3))
     come_back.enqueue(0.01)
     with running_worker():
-        eventually(lambda: RECORDER.flush() or "postponed" in [each["kind"] for each in events_of(viewer)])
+        eventually(lambda: RECORDER.flush() or "delayed" in [each["kind"] for each in events_of(viewer)])
 
     kinds = summary(events_of(viewer))
 
@@ -335,7 +335,7 @@ def test_error_in_recording_is_logged_and_not_raised(
     record_events(settings)
     job = Job("id", "token", "shop.pay", b"[]", "mail", 0, 0, 0, 0, 0)
 
-    record_outcome("default", job, Ack("id", "token", "fail", note="5 0123456789abcdef {broken"))
+    record_outcome("default", job, Ack("id", "token", "failed", note="5 0123456789abcdef {broken"))
 
     assert [record.getMessage() for record in caplog.records] == [
         "An event of a task cannot be recorded for the page Live."

@@ -138,7 +138,7 @@ def test_retries_are_counted_as_retrying_everywhere(redis_server: Store, operato
     write_poller(redis_server)
     note.using(run_after=3_600).enqueue_many([((number,), {}) for number in range(3)])
     note.enqueue_many([((number,), {}) for number in range(20)])
-    settle_tasks("retry", delay_ms=3_600_000)
+    settle_tasks("retried", delay_ms=3_600_000)
 
     row = row_with(operator, r"Queue default: 20 retries in the last hour, 0 finished tasks\.")
 
@@ -171,7 +171,7 @@ class Traffic:
             if in_s and self._second % in_s == 0:
                 note.enqueue("x")
             if out_s and self._second % out_s == 0:
-                settle_tasks("ok", 1)
+                settle_tasks("succeeded", 1)
 
 
 def eta() -> str:

@@ -75,7 +75,7 @@ def handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WorkerL
 )
 @pytest.mark.parametrize("seconds", [0.0, 1e-6, 0.0015, 3_600.5])
 def test_line_of_a_success_is_that_of_its_record(formatter: Any, job: Job, seconds: float) -> None:
-    extra = logs.facts(job, "successful", seconds)
+    extra = logs.facts(job, "succeeded", seconds)
     values = (job.name, job.id, seconds)
     record = QUEUE.makeRecord(QUEUE.name, logging.INFO, "x.py", 1, logs.SUCCESS, values, None, extra=extra)
     for created_ms in (1_800_000_000_007, 1_800_000_000_007, 1_800_000_001_250):

@@ -37,10 +37,10 @@ def facts_of(record: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("task", "args", "part", "outcome"),
     [
-        (add, (1, 2), "succeeded", "successful"),
+        (add, (1, 2), "succeeded", "succeeded"),
         (fail, (), "failed (attempt 1 of 1)", "failed"),
-        (fail_thrice, (), "(attempt 1 of 3) after", "retrying"),
-        (come_back, (60,), "is postponed", "scheduled"),
+        (fail_thrice, (), "(attempt 1 of 3) after", "retried"),
+        (come_back, (60,), "is delayed", "delayed"),
     ],
 )
 def test_outcome_is_logged_with_the_attributes_of_the_run(
@@ -137,7 +137,7 @@ def test_logs_are_colored_on_a_terminal_unless_no_color_is_set(
 
 @pytest.mark.parametrize(
     ("level", "outcome", "code"),
-    [(logging.INFO, "successful", "32"), (logging.WARNING, "retrying", "33"), (logging.ERROR, "", "31")],
+    [(logging.INFO, "succeeded", "32"), (logging.WARNING, "retried", "33"), (logging.ERROR, "", "31")],
 )
 def test_the_color_shows_the_outcome_or_the_level(level: int, outcome: str, code: str) -> None:
     record = logging.LogRecord("x", level, "x.py", 1, "text", (), None)

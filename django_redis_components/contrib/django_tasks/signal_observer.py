@@ -11,6 +11,7 @@ from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Job
 
 
@@ -48,10 +49,10 @@ class SignalObserver:
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:
         """Send `task_finished` if the task has finished; not before a retry."""
-        if outcome == "ok":
+        if outcome == Outcome.succeeded:
             object.__setattr__(self._result, "_return_value", self._value)
             self._finish("SUCCESSFUL")
-        elif outcome == "fail" and exc is not None:
+        elif outcome == Outcome.failed and exc is not None:
             details = describe(exc)
             error = self._framework.error(
                 exception_class_path=details["exception_class_path"], traceback=details["traceback"]

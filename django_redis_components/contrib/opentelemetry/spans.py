@@ -14,6 +14,7 @@ import django_redis_components
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.taskqueue.exceptions import TaskCancelled
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Job
 
 #: `messaging.system` of all spans.
@@ -21,7 +22,10 @@ SYSTEM = "django_redis_components"
 #: Longest wait for the exporter when a worker process exits, in milliseconds.
 FLUSH_MS = 5_000
 #: Exceptions that end a run and are no errors, with their value of `redis_components.task.outcome`.
-_NO_ERRORS: dict[type[BaseException], str] = {TryLater: "put_off", TaskCancelled: "cancelled"}
+_NO_ERRORS: dict[type[BaseException], str] = {
+    TryLater: Outcome.delayed.value,
+    TaskCancelled: Outcome.cancelled.value,
+}
 
 
 class SpanTracer:

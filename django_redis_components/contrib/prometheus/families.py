@@ -64,7 +64,7 @@ def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
     from prometheus_client.metrics_core import CounterMetricFamily
 
     text = (
-        "Outcomes of tasks and runs: succeeded, failed, retried, put_off, recovered, cancelled, expired, unregistered."
+        "Outcomes of tasks and runs: succeeded, failed, retried, delayed, recovered, cancelled, expired, unregistered."
     )
     counter = CounterMetricFamily(f"{QUEUE}_outcomes", text, labels=("queue", "outcome"))
     for each in totals:

@@ -13,6 +13,7 @@ from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
 from django_redis_components.taskqueue.record import TaskRun
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.explain import Explanation
 
 #: Runs that are shown, the latest.
@@ -121,14 +122,14 @@ def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis)
 
 def outcome_of(outcome: str) -> tuple[str, str]:
     """Return the label and the kind of an outcome."""
-    known = {
-        "succeeded": (pgettext("a run", "Succeeded"), "ok"),
-        "failed": (pgettext("a run", "Failed"), "bad"),
-        "retried": (pgettext("a run", "Failed, retried"), "bad"),
-        "put_off": (pgettext("a run", "Put off"), "open"),
-        "cancelled": (pgettext("a run", "Cancelled"), "lost"),
-        "unregistered": (pgettext("a run", "Not registered"), "lost"),
-        "recovered": (pgettext("a run", "Worker lost"), "lost"),
+    known: dict[str, tuple[str, str]] = {
+        Outcome.succeeded: (Outcome.succeeded.label, "ok"),
+        Outcome.failed: (Outcome.failed.label, "bad"),
+        Outcome.retried: (Outcome.retried.label, "bad"),
+        Outcome.delayed: (Outcome.delayed.label, "open"),
+        Outcome.cancelled: (Outcome.cancelled.label, "lost"),
+        Outcome.unregistered: (Outcome.unregistered.label, "lost"),
+        Outcome.recovered: (Outcome.recovered.label, "lost"),
         "running": (pgettext("a run", "Running"), "open"),
     }
     return known.get(outcome, (outcome, "lost"))

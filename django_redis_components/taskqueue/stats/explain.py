@@ -14,6 +14,7 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import is_final
 from django_redis_components.taskqueue.stats.overview import QueuePause, pause_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
@@ -25,8 +26,6 @@ MAX_BYTES = 65_536
 MAX_ERRORS = 10
 #: Characters of a task's id above which no task is looked for.
 MAX_ID = 200
-#: States in which a task stays.
-FINISHED = ("successful", "failed", "cancelled", "expired")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Explanation:
     @property
     def is_finished(self) -> bool:
         """Whether it has succeeded, failed, expired or been cancelled."""
-        return self.state in FINISHED
+        return is_final(self.state)
 
     @property
     def is_deleted(self) -> bool:

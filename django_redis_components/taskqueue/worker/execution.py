@@ -34,6 +34,7 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
+from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import fingerprint
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
@@ -89,8 +90,8 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     task = registry.tasks.get(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
-        logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
-        return Ack(job.id, job.token, "unregister")
+        logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
+        return Ack(job.id, job.token, Outcome.unregistered)
     if run is None:  # a worker's thread has a context for each job
         context = copy_context()
         context.run(decimal.setcontext, decimal.getcontext().copy())
@@ -215,7 +216,7 @@ class Execution:
         ttl = self._task.options.result_ttl
         ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-        return Ack(job.id, job.token, "ok", payload, 0, ttl_ms, str(job.ran_us))
+        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, str(job.ran_us))
 
     async def success_on_loop(self, value: Any) -> Ack:
         """See `success`; an observer converts the value in the coroutine's synchronous thread."""
@@ -235,7 +236,7 @@ class Execution:
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             payload = serialization.encode(describe(exc))
-            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, note=fingerprint(exc))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
@@ -265,7 +266,7 @@ class Execution:
         return await sync_to_async(observed_step)(*args, **kwargs)
 
     def _after(self, ack: Ack) -> Ack:
-        if ack.outcome != "ok":
+        if ack.outcome != SUCCEEDED:
             self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
             return ack.after(self.job.ran_us)
         return ack
@@ -274,7 +275,7 @@ class Execution:
         """Log the outcome and notify the observer. Whatever they raise, the outcome has been decided."""
         observer = self._observer
         try:
-            if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
+            if ack.outcome != SUCCEEDED or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 observer_logs = observer is not None and observer.logs_failure
                 run_log.log_outcome(self.job, ack, exc, allowed, observer_logs=observer_logs)
@@ -289,7 +290,7 @@ class Execution:
     def _failure(self, exc: BaseException) -> Ack:
         job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
         if issubclass(kind, _RedisUnavailableError):
-            return Ack(job.id, job.token, "requeue")
+            return Ack(job.id, job.token, Outcome.requeued)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
         if issubclass(kind, TryLater):
@@ -298,7 +299,7 @@ class Execution:
                 delay_ms = to_ms(TRY_LATER_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
             except (TypeError, ValueError) as invalid:
                 return self._fail_or_retry(invalid)
-            return Ack(job.id, job.token, "reschedule", delay_ms=delay_ms)
+            return Ack(job.id, job.token, Outcome.delayed, delay_ms=delay_ms)
         if issubclass(kind, SoftTimeLimitExceeded) and not exc.args and self.limits is not None:
             exc.args = (f"The task ran longer than its soft time limit of {self.limits.soft_s:g} s.",)
         return self._fail_or_retry(exc)
@@ -314,9 +315,9 @@ class Execution:
         if delay_s is None:
             if failure_hook is not None:
                 failure_hook(job.id, exc)
-            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, note=fingerprint(exc))
         delay_ms = to_ms(delay_s, "backoff", zero=True)
-        return Ack(job.id, job.token, "retry", payload, delay_ms, ttl_ms, fingerprint(exc))
+        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, fingerprint(exc))
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:
@@ -326,14 +327,14 @@ def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> 
     )
     payload = serialization.encode(describe(exc))
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
-    outcome = "fail" if retry_ms is None else "retry"
+    outcome = Outcome.failed if retry_ms is None else Outcome.retried
     ack = Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, fingerprint(exc))
     return ack.after(round(hard_s * 1_000_000))
 
 
 def cancelled(task_id: str, token: str) -> Ack:
     """Return the outcome of a run that was cancelled."""
-    return Ack(task_id, token, "cancel", ttl_ms=_result_ttl_ms(RESULT_TTL_S))
+    return Ack(task_id, token, Outcome.cancelled, ttl_ms=_result_ttl_ms(RESULT_TTL_S))
 
 
 def _parent_results(task: Any, options: dict[str, Any]) -> Any:

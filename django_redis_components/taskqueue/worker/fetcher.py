@@ -25,6 +25,7 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
@@ -341,7 +342,7 @@ class Fetcher:
             self._error = None
         for ack, applied in zip(acks, done, strict=True):
             self._leases.pop((ack.id, ack.token), None)
-            if ack.outcome == "requeue":
+            if ack.outcome == REQUEUED:
                 if self._prefetched is not None:
                     self._prefetched.remove(ack.id, ack.token)
             elif not applied:

@@ -22,6 +22,7 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
@@ -168,7 +169,7 @@ class PrefetchBuffer:
         with contextlib.suppress(IndexError):
             while True:
                 job = self._jobs.pop()
-                self._fetcher.settle(Ack(job.id, job.token, "requeue"))
+                self._fetcher.settle(Ack(job.id, job.token, REQUEUED))
 
     def send_acks(self) -> None:
         """Send the pending acks; they stay pending if Redis does not reply."""

@@ -10,18 +10,8 @@ from typing import Any
 from django_redis_components.core import serialization
 from django_redis_components.core.live_events import RECORDER, LiveEvent
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.states import SUCCEEDED
 from django_redis_components.taskqueue.store.job import Ack, Job
-
-#: Kind of the event by the outcome of the ack.
-KINDS = {
-    "ok": "succeeded",
-    "fail": "failed",
-    "retry": "retried",
-    "reschedule": "postponed",
-    "requeue": "returned",
-    "unregister": "unregistered",
-    "cancel": "cancelled",
-}
 
 
 def record_start(using: str, job: Job) -> None:
@@ -34,7 +24,7 @@ def record_start(using: str, job: Job) -> None:
 
 def record_outcome(using: str, job: Job, ack: Ack) -> None:
     """Record the outcome of a task."""
-    is_routine = ack.outcome == "ok"
+    is_routine = ack.outcome == SUCCEEDED
     if RECORDER.is_open or not is_routine:
         _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue))
     else:
@@ -52,7 +42,7 @@ def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
     ran_us, _, rest = ack.note.partition(" ")
     error = _error(rest.partition(" ")[2])
     return LiveEvent(
-        KINDS[ack.outcome],
+        ack.outcome,
         "task",
         name,
         ack.id,

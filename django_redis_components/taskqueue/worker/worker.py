@@ -28,6 +28,7 @@ from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -236,7 +237,7 @@ class Worker:
             running = {lease: run.job for lease, run in list(self._running.items()) if lease not in returned}
             returned.update(running)
             for job in [job for job in running.values() if job.id not in keep]:
-                self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+                self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
             with slot_wait_limit(MAX_RETURN_S):
                 self.job_source.buffer.send_acks()
             done = not self.fetcher.pending_requests() and self.fetcher.leases.keys() <= set(keep)
@@ -294,7 +295,7 @@ class Worker:
     def _run_or_return(self, job: Job, thread: int) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
-            self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+            self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
@@ -328,7 +329,7 @@ class Worker:
         self.fetcher.mark_finished(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
-        if RECORDER.is_open or ack.outcome != "ok":
+        if RECORDER.is_open or ack.outcome != SUCCEEDED:
             record_outcome(self._using, run.job, ack)
         else:
             RECORDER.leave_out()
@@ -377,7 +378,7 @@ class Worker:
         return True
 
     def _return(self, job: Job) -> None:
-        self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+        self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
         self.job_source.buffer.wake()
 
     def _end_on_loop(self, execution: Execution, task: asyncio.Task[Ack]) -> None:

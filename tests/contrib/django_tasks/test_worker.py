@@ -244,7 +244,7 @@ def test_unreadable_earlier_attempts_are_counted(redis_server: Store, caplog: py
 
     signals.task_started.disconnect(receive)
     assert started == [["unknown", "host:2"]]
-    assert ack.outcome == "retry"
+    assert ack.outcome == "retried"
     assert f"The earlier attempts of task {job.id} of {job.name} cannot be read (There is no task" in caplog.text
 
 

@@ -101,7 +101,7 @@ def test_a_postponed_run_is_no_error(redis_server: Store, traces: Traces) -> Non
 
     [run] = traces.named("process default")
     assert (run.status.status_code, run.events) == (StatusCode.UNSET, ())
-    assert run.attributes["redis_components.task.outcome"] == "put_off"
+    assert run.attributes["redis_components.task.outcome"] == "delayed"
 
 
 def test_many_tasks_a_flow_and_asynchronous_code_are_traced(redis_server: Store, traces: Traces) -> None:

@@ -47,7 +47,7 @@ def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
 
 
 def give_back(fetcher: Fetcher, job: Job) -> None:
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
 
 def waiting(store: Store, queue: str = "default") -> int:
@@ -234,7 +234,7 @@ def test_outcome_of_an_expired_lease_frees_no_slot(store: Store) -> None:
     recover()
     assert take(new_fetcher(worker="lives")) == [0]
 
-    settle_now(late, Ack(job.id, job.token, "ok", b"0", ttl_ms=60_000))
+    settle_now(late, Ack(job.id, job.token, "succeeded", b"0", ttl_ms=60_000))
 
     assert take(new_fetcher(worker="third")) == []
 

@@ -202,7 +202,7 @@ def test_save_metadata_raises_after_the_run(redis_server: Store) -> None:
 
 
 def ok(job: Job) -> Ack:
-    return Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000)
+    return Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000)
 
 
 def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -232,7 +232,7 @@ def test_progress_is_written_after_an_outage(
     attempt.args[0].progress(1, 2)
     run_async(attempt.args[0].aprogress, 2, 2)
     proxy.accept_again()
-    attempt.on_finish("retry", LookupError("x"))
+    attempt.on_finish("retried", LookupError("x"))
 
     assert [f"The progress of task {result.id} could not be written (" in r.getMessage() for r in caplog.records] == [
         True,

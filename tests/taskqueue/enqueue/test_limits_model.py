@@ -81,7 +81,7 @@ class Site:
     def settle(self) -> None:
         for _ in range(min(len(self.held), 3)):
             fetcher, job = self.held.pop(self.chance.randrange(len(self.held)))
-            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "requeue")
+            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "requeued")
             settle_now(fetcher, ack)
 
     def die(self) -> None:

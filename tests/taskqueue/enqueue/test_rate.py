@@ -456,7 +456,7 @@ def test_task_waiting_for_a_slot_is_not_overtaken_by_a_newer_one(store: Store) -
     [first] = fetcher.fetch("0", 9)
     an_hour_passes(store)
     assert take(fetcher) == []
-    settle_now(fetcher, Ack(first.id, first.token, "ok", b"0", ttl_ms=60_000))
+    settle_now(fetcher, Ack(first.id, first.token, "succeeded", b"0", ttl_ms=60_000))
 
     send(limited, "young")
 

@@ -105,7 +105,7 @@ def test_late_parts_of_an_expired_flow_start_no_task(redis_server: Store) -> Non
 def test_repeated_outcome_counts_once(store: Store) -> None:
     flow = group(note.s("a"), note.s("b")).then(note.si("all")).enqueue()
     first, second = new_fetcher(worker="w").fetch("0", 2)
-    ack = Ack(first.id, first.token, "ok", b"1", ttl_ms=60_000)
+    ack = Ack(first.id, first.token, "succeeded", b"1", ttl_ms=60_000)
 
     assert connections.client().execute(fetch_call(ack, ack))[0] == [1, 2]
     assert connections.client().execute(fetch_call(ack))[0] == [2]
@@ -121,7 +121,7 @@ def test_outcome_of_an_expired_lease_starts_no_follower(store: Store) -> None:
     end_lease(store, late.id)
     recover()
 
-    settle_now(new_fetcher(worker="late:1"), Ack(late.id, late.token, "ok", b'"too late"', ttl_ms=60_000))
+    settle_now(new_fetcher(worker="late:1"), Ack(late.id, late.token, "succeeded", b'"too late"', ttl_ms=60_000))
 
     assert states(flow) == ["ready", "waiting"]
     work_off()
@@ -192,7 +192,7 @@ def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_re
         ack = execute(job)
     settle_now(worker, ack)
 
-    assert ack.outcome == "requeue"
+    assert ack.outcome == "requeued"
     assert "returns to its queue: the results of its parents could not be read" in caplog.text
     assert states(flow) == ["successful", "ready"]
     assert flow.last.attempts == 0

@@ -49,7 +49,14 @@ def settle_with(*fingerprints_: str) -> list[str]:
     worker = new_fetcher(worker=f"here:{results[0].id}")
     jobs = worker.fetch("0", len(results))
     acks = [
-        Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note=f'5 {each} {{"class":"E","location":"p","text":"t"}}')
+        Ack(
+            job.id,
+            job.token,
+            "failed",
+            b"{}",
+            ttl_ms=60_000,
+            note=f'5 {each} {{"class":"E","location":"p","text":"t"}}',
+        )
         for job, each in zip(jobs, fingerprints_, strict=True)
     ]
     settle_now(worker, *acks)

@@ -85,7 +85,7 @@ def test_queue_that_nobody_serves_or_that_is_paused(redis_server: Store) -> None
 
 def test_scheduled_and_retried_tasks_have_a_due_time(redis_server: Store, worker: None) -> None:
     later, retried = note.using(run_after=600).enqueue("later"), note.enqueue("x")
-    settle_tasks("retry", delay_ms=60_000)
+    settle_tasks("retried", delay_ms=60_000)
 
     due, retry = why(later).reasons[0], why(retried).reasons[0]
 
@@ -130,7 +130,7 @@ def test_member_of_a_flow_waits_for_its_parents(redis_server: Store, worker: Non
     assert codes(flow.on_error_result) == ["on_error"]
     assert [task.id for task in why(flow.results[0]).followers] == [last.id]
 
-    settle_tasks("ok", 1)
+    settle_tasks("succeeded", 1)
 
     assert [task.id for task in why(last).reasons[0].tasks] == [flow.results[1].id]
 

@@ -28,7 +28,7 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
     fetcher = new_fetcher(queue, worker="fails:them")
     error = arguments.encode(describe(LookupError("out of order")))
     while jobs := fetcher.fetch("0", 250):
-        settle_now(fetcher, *[Ack(job.id, job.token, "fail", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
+        settle_now(fetcher, *[Ack(job.id, job.token, "failed", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
     return results
 
 
@@ -166,7 +166,7 @@ def test_task_that_fails_after_the_call_is_unchanged(store: Store, verb: str, mo
                 reply = yield request
                 if leased:
                     job = leased.pop()
-                    settle_now(new_fetcher(worker="fails:late"), Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000))
+                    settle_now(new_fetcher(worker="fails:late"), Ack(job.id, job.token, "failed", b"{}", ttl_ms=60_000))
                 request = flow.send(reply)
         except StopIteration as stop:
             return stop.value

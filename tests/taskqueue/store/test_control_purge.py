@@ -34,7 +34,7 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
     front = note.using(queue_name=queue).enqueue("front")
     fetcher = new_fetcher(queue, worker="gives:back")
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
     due = note.using(queue_name=queue, run_after=60).enqueue("due")
     fall_due(store, due, queue=queue)
     urgent = note.using(queue_name=queue, priority=5).enqueue("urgent")
@@ -300,7 +300,7 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
     get_queue("default").purge()
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
     note.enqueue("stays")
 
     TaskResult(note, note.name, job.id, home(), {}).cancel()

@@ -100,7 +100,7 @@ def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process, redis_se
     assert len(json.dumps(worker.fetcher.leases)) > 65_536, "the size of a pipe"
 
     for job in jobs[1:]:
-        worker.fetcher.settle(Ack(job.id, job.token, "requeue"))
+        worker.fetcher.settle(Ack(job.id, job.token, "requeued"))
     while worker.fetcher.pending_acks():
         worker.fetcher.fetch("acks", 0)
     eventually(received)

@@ -413,7 +413,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children, short_lea
 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
     held.release()
-    worker.wait_for(f"The outcome (ok) of task {result.id} was discarded: its lease had expired.")
+    worker.wait_for(f"The outcome (succeeded) of task {result.id} was discarded: its lease had expired.")
     assert result.get(60) == "a"
     assert result.attempts == 2
 

@@ -289,12 +289,12 @@ def test_observer_of_a_coroutine_may_block(redis_server: Store, monkeypatch: pyt
 
     with running_worker():
         assert add_async.enqueue(2, 3).get(60) == ["kept", 5]
-        assert recorded == [("returned", False), ("ok", False, True)]
+        assert recorded == [("returned", False), ("succeeded", False, True)]
         recorded.clear()
         result = raise_async.enqueue("LookupError")
         eventually(lambda: result.refresh() or result.is_finished)
 
-    assert recorded == [("fail", False, True)]
+    assert recorded == [("failed", False, True)]
 
 
 def test_error_on_close_does_not_change_the_outcome(

@@ -70,7 +70,7 @@ def test_observer_receives_the_value_and_the_outcome(redis_server: Store, watche
 
     result.refresh()
     assert result.return_value == ["kept", 5]
-    assert received == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("ok", None)]
+    assert received == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("succeeded", None)]
 
 
 def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
@@ -80,7 +80,7 @@ def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
 
     result.refresh()
     assert result.state == "failed"
-    assert received[1:] == [("fail", "LookupError('boom')")]
+    assert received[1:] == [("failed", "LookupError('boom')")]
 
 
 def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) -> None:
@@ -88,7 +88,7 @@ def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) ->
 
     work_off()
 
-    assert [outcome for outcome, _ in received[1:]] == ["reschedule"]
+    assert [outcome for outcome, _ in received[1:]] == ["delayed"]
 
 
 def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(
@@ -100,8 +100,8 @@ def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(
 
     result.refresh()
     assert (result.state, result.errors[0].message) == ("failed", "it cannot be kept")
-    assert received[1:] == [("fail", "TypeError('it cannot be kept')")]
-    assert f"An observer of task {result.id} failed after its end (fail)." in caplog.text
+    assert received[1:] == [("failed", "TypeError('it cannot be kept')")]
+    assert f"An observer of task {result.id} failed after its end (failed)." in caplog.text
 
 
 def test_failpoints_of_a_run_are_reached_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

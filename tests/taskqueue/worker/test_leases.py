@@ -65,14 +65,14 @@ def test_outcome_of_an_expired_lease_is_discarded(store: Store, caplog: pytest.L
     if moment != "recovered":
         [again] = other.fetch("0", 1)
     if moment == "finished elsewhere":
-        settle_now(other, Ack(again.id, again.token, "ok", b'"other"', ttl_ms=600_000))
+        settle_now(other, Ack(again.id, again.token, "succeeded", b'"other"', ttl_ms=600_000))
 
-    settle_now(late, Ack(job.id, job.token, "ok", b'"late"', ttl_ms=600_000))
+    settle_now(late, Ack(job.id, job.token, "succeeded", b'"late"', ttl_ms=600_000))
 
-    assert f"The outcome (ok) of task {result.id} was discarded: its lease had expired." in caplog.text
+    assert f"The outcome (succeeded) of task {result.id} was discarded: its lease had expired." in caplog.text
     assert late.leases == {}
     if moment == "running elsewhere":
-        settle_now(other, Ack(again.id, again.token, "ok", b'"other"', ttl_ms=600_000))
+        settle_now(other, Ack(again.id, again.token, "succeeded", b'"other"', ttl_ms=600_000))
     if moment == "recovered":
         work_off(worker="other")
     result.refresh()
@@ -88,7 +88,7 @@ def test_late_return_of_an_expired_lease_is_not_logged(store: Store, caplog: pyt
     end_lease(store, result.id)
     recover()
 
-    settle_now(late, Ack(job.id, job.token, "requeue"))
+    settle_now(late, Ack(job.id, job.token, "requeued"))
 
     assert "lease was lost" not in caplog.text
     assert store.raw.lrange(queue_key(store, "requeued"), 0, -1) == [result.id.encode()], "once"
@@ -105,7 +105,7 @@ def test_concurrent_outcomes_of_one_task_store_one_result(store: Store) -> None:
 
     def finish(number: int) -> None:
         fetcher, mine, value = [(slow, jobs, b'"slow"'), (quick, again, b'"quick"')][number]
-        settle_now(fetcher, *[Ack(job.id, job.token, "ok", value, ttl_ms=60_000) for job in mine])
+        settle_now(fetcher, *[Ack(job.id, job.token, "succeeded", value, ttl_ms=60_000) for job in mine])
 
     run_together(2, finish)
 
@@ -186,7 +186,7 @@ def test_returned_task_uses_no_attempt_and_no_delivery(store: Store) -> None:
     worker = new_fetcher(worker="stops")
     [job] = worker.fetch("0", 1)
 
-    settle_now(worker, Ack(job.id, job.token, "requeue"))
+    settle_now(worker, Ack(job.id, job.token, "requeued"))
 
     result.refresh()
     assert (result.state, result.worker_ids, result.attempts) == ("ready", [], 0)

@@ -93,7 +93,7 @@ def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
     fetcher.mark_started(jobs[1], 0)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[2:]]
-    settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeue"))
+    settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeued"))
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
 
 

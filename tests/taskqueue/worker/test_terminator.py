@@ -53,7 +53,7 @@ def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
 
     [(ack, why)] = process.child.overdue(time.monotonic())
 
-    assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "fail", "has reached its hard time limit of 2 s")
+    assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "failed", "has reached its hard time limit of 2 s")
     assert min(process.child.deadlines()) == PAST
     process.child.terminate(ack, FUTURE)
     assert commands(process) == [["terminate", "a", "t1"]]
@@ -82,7 +82,7 @@ def test_cancelled_task_is_interrupted_and_its_process_terminated_after_the_grac
 
     assert commands(process) == [["cancel", "a", "t1"]] * 3
     [(ack, why)] = process.child.overdue(time.monotonic())
-    assert (ack.id, ack.outcome, why) == ("a", "cancel", "was cancelled and still runs")
+    assert (ack.id, ack.outcome, why) == ("a", "cancelled", "was cancelled and still runs")
 
 
 def test_process_of_a_task_that_does_not_run_is_not_terminated(process: Process) -> None:
@@ -141,7 +141,7 @@ def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Pr
     other.fetch("0", 300)
     terminator = Terminator(("default", "empty"), "default")
 
-    terminator.settle_terminated(condemned(process, Ack(jobs[0].id, jobs[0].token, "fail", b"{}", ttl_ms=60_000)))
+    terminator.settle_terminated(condemned(process, Ack(jobs[0].id, jobs[0].token, "failed", b"{}", ttl_ms=60_000)))
 
     depth = get_queue("default").depths()
     assert (depth.running, depth.ready, depth.failed) == (300, 899, 1)
@@ -177,7 +177,7 @@ def test_unsent_outcomes_are_sent_after_an_outage(
     proxy.stop_accepting()
     proxy.cut()
 
-    terminator.settle_terminated(condemned(process, Ack(job.id, job.token, "cancel", ttl_ms=60_000)))
+    terminator.settle_terminated(condemned(process, Ack(job.id, job.token, "cancelled", ttl_ms=60_000)))
 
     assert "Cannot settle the leases of worker sup.ch yet" in caplog.text
     assert terminator.next_at([]) < time.monotonic() + 1

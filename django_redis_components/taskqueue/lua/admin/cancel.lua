@@ -44,7 +44,7 @@ if state == S.running then
   notify(ctx, "s:" .. string.match(lease, "^[^/]*"):gsub("%.[^.]*$", ""))
   return 2
 end
-if state == S.successful or state == S.failed or state == S.expired then
+if is_final(state) then
   return 0
 end
 local removed = limit_queue().leave(ctx, id, queue)
@@ -60,6 +60,6 @@ if removed == 0 and state ~= S.waiting and state ~= S.unregistered then
   end
 end
 finish_cancelled(ctx, id, ttl_ms)
-counters().count(ctx, queue, name, "cancelled")
+counters().count(ctx, queue, name, O.cancelled)
 flush(ctx)
 return 1

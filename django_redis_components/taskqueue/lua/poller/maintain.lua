@@ -101,7 +101,7 @@ local function fail_lost(id, queue, name)
   local waiters, claim, flow_ref = unpack(redis.call("HMGET", record, F.waiters, F.unique_claim, F.flow_ref))
   redis.call("HSET", record, F.state, S.failed, F.finished_at_us, ctx.now_us)
   results().add_error(ctx, id, lost_error, keep_ms)
-  counters().count(ctx, queue, name, "failed")
+  counters().count(ctx, queue, name, O.failed)
   local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
   error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
   failed_index().keep_failed(ctx, id, queue, keep_ms, failed_limit)
@@ -130,20 +130,20 @@ local function recover(id, queue)
   end
   local deaths, dead_worker = tonumber(deliveries or 0) + 1, string.match(lease, "^[^/]+")
   redis.call("HSET", record, F.deliveries, deaths, F.worker_ids, results().append_worker(worker_ids, dead_worker),
-    F.history, counters().append_run(ctx, history, "recovered", leased_us, dead_worker))
-  counters().count(ctx, queue, name, "recovered")
+    F.history, counters().append_run(ctx, history, O.recovered, leased_us, dead_worker))
+  counters().count(ctx, queue, name, O.recovered)
   redis.call("HDEL", record, F.lease)
   if cancel_request then
     termination().finish_cancelled(ctx, id, string.match(cancel_request, "%d+$"))
-    counters().count(ctx, queue, name, "cancelled")
-    add_recovered(id, queue, "cancelled")
+    counters().count(ctx, queue, name, O.cancelled)
+    add_recovered(id, queue, O.cancelled)
   elseif deaths >= tonumber(own_max or max_deliveries) then
     fail_lost(id, queue, name)
-    add_recovered(id, queue, "failed")
+    add_recovered(id, queue, O.failed)
   else
     requeue(ctx, id, queue, P.requeued, "LPUSH")
     notify_queue(ctx, queue)
-    add_recovered(id, queue, "requeued")
+    add_recovered(id, queue, O.requeued)
   end
 end
 

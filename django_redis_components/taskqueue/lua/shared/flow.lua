@@ -112,7 +112,7 @@ local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
   redis.call("PEXPIRE", record, ttl_ms)
   results().add_error(ctx, id, error_json, ttl_ms)
   results().notify_waiters(ctx, id, waiters)
-  counters().count(ctx, queue, name, "failed")
+  counters().count(ctx, queue, name, O.failed)
 end
 
 -- Fail all tasks that come after one which cannot succeed any more; `reason`: failed, was cancelled, …

@@ -6,13 +6,7 @@
 -- @lazy rare: limit_queue, results, unique, error_stats, flow, outcomes
 
 -- Outcomes after which a task runs again, unless its cancellation was requested.
-local RUNS_AGAIN = { retry = true, reschedule = true, requeue = true, unregister = true }
-
--- The event that each outcome counts as. A run that did not start (`requeue`) counts as none.
-local EVENT_OF = {
-  ok = "succeeded", fail = "failed", retry = "retried", reschedule = "put_off", unregister = "unregistered",
-  cancel = "cancelled",
-}
+local RUNS_AGAIN = { [O.retried] = true, [O.delayed] = true, [O.requeued] = true, [O.unregistered] = true }
 
 -- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.
 -- `since_us`: from when the task has waited for its lease.
@@ -22,10 +16,10 @@ local function count_outcome(ctx, id, queue, name, outcome, since_us, leased_us,
     local ran, fingerprint, about = string.match(note, "^(%d+) (%x+) (.*)")
     ran_us = tonumber(ran)
     if fingerprint then
-      rare().error_stats().record_error(ctx, queue, id, fingerprint, about, outcome == "fail", ttl_ms)
+      rare().error_stats().record_error(ctx, queue, id, fingerprint, about, outcome == O.failed, ttl_ms)
     end
   end
-  counters().count(ctx, queue, name, EVENT_OF[outcome], leased_us - since_us, ran_us)
+  counters().count(ctx, queue, name, outcome, leased_us - since_us, ran_us)
 end
 
 -- Release what a finished task had, and let its flow go on.
@@ -36,7 +30,7 @@ local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
   if claim then
     rare().unique().release(ctx, id, claim, true)
   end
-  if flow_ref and outcome == "ok" then
+  if flow_ref and outcome == O.succeeded then
     rare().flow().task_succeeded(ctx, id, flow_ref)
   elseif flow_ref then
     rare().flow().fail_followers(ctx, id, flow_ref, "failed")
@@ -66,28 +60,28 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, no
   end
   local worker_ids = earlier_ids and rare().results().append_worker(earlier_ids, ctx.worker) or ctx.worker
   if cancel_request and RUNS_AGAIN[outcome] then
-    worker_ids = outcome == "retry" and worker_ids or earlier_ids or ""
-    outcome, ttl_ms = "cancel", string.match(cancel_request, "%d+$")
+    worker_ids = outcome == O.retried and worker_ids or earlier_ids or ""
+    outcome, ttl_ms = O.cancelled, string.match(cancel_request, "%d+$")
   end
-  if EVENT_OF[outcome] then
+  if outcome ~= O.requeued then
     -- The task has waited since it was enqueued, due or put into a list again.
     local since_us = math.max(enqueued_us, (due_ms or 0) * 1000, placed_us or 0)
     count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
   end
-  if outcome == "ok" then
+  if outcome == O.succeeded then
     -- A successful run is not in the history: the record's other fields describe it.
     redis.call("HSET", record, F.state, S.successful, F.finished_at_us, ctx.now_text, F.return_value, payload,
       F.worker_ids, worker_ids)
     redis.call("PEXPIRE", record, ttl_ms)
   else
     local run = { id = id, record = record, queue = queue, worker_ids = worker_ids }
-    if EVENT_OF[outcome] then
+    if outcome ~= O.requeued then
       local history = redis.call("HGET", record, F.history)
-      run.history = counters().append_run(ctx, history, EVENT_OF[outcome], leased_us, ctx.worker)
+      run.history = counters().append_run(ctx, history, outcome, leased_us, ctx.worker)
     end
     rare().outcomes().apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
   end
-  if (outcome == "ok" or outcome == "fail") and (waiters or claim or flow_ref) then
+  if (outcome == O.succeeded or outcome == O.failed) and (waiters or claim or flow_ref) then
     release_task(ctx, id, outcome, waiters, claim, flow_ref)
   end
   return 1
