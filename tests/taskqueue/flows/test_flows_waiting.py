@@ -12,7 +12,6 @@ from django_redis_components.taskqueue import TaskResult, chain, get_queue, grou
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
-from django_redis_components.taskqueue.shards import home
 from tests.support import Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
 from tests.taskqueue.tasks import add, echo, fail, note
@@ -158,7 +157,7 @@ def test_large_flow_is_listed_once_complete(redis_server: Store) -> None:
 
 
 def test_repeated_enqueue_of_a_flow_lists_each_task_once(store: Store) -> None:
-    sent = flow_enqueue.prepare(home(), FlowGraph(chain(note.s("a"), note.si("b"))), None)
+    sent = flow_enqueue.prepare(FlowGraph(chain(note.s("a"), note.si("b"))), None)
     run(connections.client(), flow_enqueue.enqueue_flow(sent))
     assert len(waiting()) == 1
     work_off()
