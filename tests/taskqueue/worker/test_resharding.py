@@ -14,7 +14,6 @@ import pytest
 import redis
 
 from django_redis_components.core.client.slot_migration import slot_of
-from django_redis_components.taskqueue.fields import TAG
 from django_redis_components.taskqueue.shards import home
 from example_project.localserver import redis_binary, valkey_binary
 from tests.conftest import components_settings
@@ -117,7 +116,7 @@ def test_all_tasks_run_while_redis_cli_reshards(binary: Any, stores: Stores, set
         settings.REDIS_COMPONENTS = {
             "CONNECTIONS": {"default": {"URL": f"redis+cluster://127.0.0.1:{servers[0].port}"}}
         }
-        slots = slot_of(f"{{{TAG}}}") - 16_384 // 3 + 5  # the first ones of the second node, the queue's among them
+        slots = slot_of(home().base) - 16_384 // 3 + 5  # the first ones of the second node, the queue's among them
         command = [
             str(REDIS_CLI), "--cluster", "reshard", f"127.0.0.1:{servers[0].port}", "--cluster-yes",
             "--cluster-from", node_id(nodes[1]), "--cluster-to", node_id(nodes[2]), "--cluster-slots", str(slots),
@@ -125,7 +124,7 @@ def test_all_tasks_run_while_redis_cli_reshards(binary: Any, stores: Stores, set
 
         check_that_all_run_once(lambda: subprocess.run(command, check=True, capture_output=True, timeout=300))
 
-        assert nodes[2].execute_command("CLUSTER", "COUNTKEYSINSLOT", slot_of(f"{{{TAG}}}")) > 0
+        assert nodes[2].execute_command("CLUSTER", "COUNTKEYSINSLOT", slot_of(home().base)) > 0
         for node in nodes:
             node.close()
     finally:
