@@ -24,7 +24,7 @@ django.setup()
 from benchmarks import tasks  # noqa: E402 - needs the settings
 from django_redis_components.taskqueue.shards import home  # noqa: E402
 from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
-from django_redis_components.taskqueue.store.job import Ack  # noqa: E402
+from django_redis_components.taskqueue.store.job import Ack, ack_args  # noqa: E402
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for  # noqa: E402
 from django_redis_components.taskqueue.store.scripts import FETCH  # noqa: E402
 from django_redis_components.taskqueue.worker import fetcher  # noqa: E402
@@ -87,7 +87,7 @@ def _loop(slot: str, done: list[int]) -> None:
     while rows:
         words[request] += 1
         _, rows, *_ = held.send(*words, *acks)
-        acks = [part for row in rows for part in _run(row)]
+        acks = ack_args(map(_run, rows))
         count += len(rows)
     done.append(count)
 

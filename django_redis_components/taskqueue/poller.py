@@ -32,7 +32,7 @@ from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import Outcome
-from django_redis_components.taskqueue.stats import fingerprint
+from django_redis_components.taskqueue.stats.fingerprint import WORKER_LOST
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
@@ -189,7 +189,8 @@ class Poller:
                     failed_limit=self._failed_limit,
                     lost_error=worker_lost_error(),
                     max_deliveries=MAX_DELIVERIES,
-                    lost_group=fingerprint.WORKER_LOST,
+                    lost_fingerprint=WORKER_LOST.fingerprint,
+                    lost_description=WORKER_LOST.description,
                     first=first,
                 )
             )

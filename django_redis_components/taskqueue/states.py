@@ -77,7 +77,7 @@ class Outcome(StrEnum):
 #: Positions of the counters, for Lua.
 Counter = IntEnum("Counter", {each.name: each.counter for each in Outcome if each.counter is not None})
 #: Outcomes whose ack ends with the error: its fingerprint and its description.
-ERROR_OUTCOMES = (Outcome.failed, Outcome.retried)
+ERROR_OUTCOMES = frozenset((Outcome.failed.value, Outcome.retried.value))
 #: Plain strings for the path of every task: to read a member of an Enum takes 0.2 µs on Python 3.11.
 SUCCEEDED, REQUEUED = Outcome.succeeded.value, Outcome.requeued.value
 _FINAL = frozenset(state.value for state in State if state.is_final)

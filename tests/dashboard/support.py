@@ -15,7 +15,7 @@ from django.test import Client
 from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
@@ -149,7 +149,7 @@ def fail_jobs(fetcher: Fetcher, jobs: list[Job], *texts: str) -> None:
     for number, job in enumerate(jobs):
         exc = raised(texts[min(number, len(texts) - 1)])
         acks.append(
-            Ack(job.id, job.token, "failed", encode(describe(exc)), ttl_ms=86_400_000, note=f"5 {fingerprint(exc)}")
+            Ack(job.id, job.token, "failed", encode(describe(exc)), ttl_ms=86_400_000, ran_us=5, error=identify(exc))
         )
     for at in range(0, len(acks), 250):
         settle_now(fetcher, *acks[at : at + 250])
@@ -173,4 +173,4 @@ def raised(text: str) -> Exception:
 
 def group_of(text: str) -> str:
     """Return the fingerprint of tasks that `fail_with` lets fail with a text."""
-    return fingerprint(raised(text)).partition(" ")[0]
+    return identify(raised(text)).fingerprint

@@ -16,7 +16,7 @@ from django_redis_components.core.live_events import RECORDER, LiveEvent, stream
 from django_redis_components.locks import Lock, MultiLock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 from django_redis_components.taskqueue.worker.run_events import record_outcome
 from tests.dashboard.live import event, events_of, record_events, send
 from tests.dashboard.test_lock_page import browser
@@ -335,7 +335,9 @@ def test_error_in_recording_is_logged_and_not_raised(
     record_events(settings)
     job = Job("id", "token", "shop.pay", b"[]", "mail", 0, 0, 0, 0, 0)
 
-    record_outcome("default", job, Ack("id", "token", "failed", note="5 0123456789abcdef {broken"))
+    record_outcome(
+        "default", job, Ack("id", "token", "failed", ran_us=5, error=ErrorIdentity("0123456789abcdef", "{broken"))
+    )
 
     assert [record.getMessage() for record in caplog.records] == [
         "An event of a task cannot be recorded for the page Live."

@@ -42,7 +42,8 @@ MAINTAIN = _script(
         "failed_limit",
         "lost_error",
         "max_deliveries",
-        "lost_group",
+        "lost_fingerprint",
+        "lost_description",
         "first",
     ),
 )

@@ -35,7 +35,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
@@ -216,7 +216,7 @@ class Execution:
         ttl = self._task.options.result_ttl
         ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, str(job.ran_us))
+        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, job.ran_us)
 
     async def success_on_loop(self, value: Any) -> Ack:
         """See `success`; an observer converts the value in the coroutine's synchronous thread."""
@@ -236,7 +236,7 @@ class Execution:
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             payload = serialization.encode(describe(exc))
-            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the observer, which cannot change it; return it with the duration of the run."""
@@ -268,7 +268,7 @@ class Execution:
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome != SUCCEEDED:
             self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-            return ack.after(self.job.ran_us)
+            return ack._replace(ran_us=self.job.ran_us)
         return ack
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
@@ -315,9 +315,9 @@ class Execution:
         if delay_s is None:
             if failure_hook is not None:
                 failure_hook(job.id, exc)
-            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
         delay_ms = to_ms(delay_s, "backoff", zero=True)
-        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, fingerprint(exc))
+        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(exc))
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:
@@ -328,8 +328,7 @@ def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> 
     payload = serialization.encode(describe(exc))
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
     outcome = Outcome.failed if retry_ms is None else Outcome.retried
-    ack = Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, fingerprint(exc))
-    return ack.after(round(hard_s * 1_000_000))
+    return Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, round(hard_s * 1_000_000), identify(exc))
 
 
 def cancelled(task_id: str, token: str) -> Ack:

@@ -26,7 +26,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import Ack, Job, ack_args
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.rejected_acks import (
@@ -256,7 +256,7 @@ class Fetcher:
                 want=want,
                 failed_limit=self._failed_limit,
                 queues=len(queues),
-                rest=[*queues, *[part for ack in acks for part in ack]],
+                rest=[*queues, *ack_args(acks)],
             )
         )
 

@@ -11,7 +11,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.live_events import RECORDER, LiveEvent
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.states import SUCCEEDED
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 
 
 def record_start(using: str, job: Job) -> None:
@@ -39,15 +39,14 @@ def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str) -> No
 
 def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
     """Return the event of an outcome."""
-    ran_us, _, rest = ack.note.partition(" ")
-    error = _error(rest.partition(" ")[2])
+    error = _described(ack.error)
     return LiveEvent(
         ack.outcome,
         "task",
         name,
         ack.id,
         queue,
-        duration_s=int(ran_us) / 1e6 if ran_us else None,
+        duration_s=ack.ran_us / 1e6 if ack.ran_us else None,
         error=str(error.get("class", "")),
         message=str(error.get("text", "")),
     )
@@ -67,7 +66,7 @@ def _logged_errors() -> Iterator[None]:
         logger.exception("An event of a task cannot be recorded for the page Live.")
 
 
-def _error(description: str) -> dict[str, Any]:
-    """Return class, location and text of an error, from the description that `fingerprint` adds."""
-    found: dict[str, Any] = serialization.decode(description.encode()) if description else {}
-    return found
+def _described(error: ErrorIdentity) -> dict[str, Any]:
+    """Return class, location and text of an error."""
+    parts: dict[str, Any] = serialization.decode(error.description.encode()) if error.description else {}
+    return parts

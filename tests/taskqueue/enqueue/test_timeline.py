@@ -106,7 +106,7 @@ def test_last_runs_are_kept(store: Store) -> None:
     result = fail_thrice.using(max_attempts=1_000, backoff=0).enqueue()
     for number in range(120):
         for job in new_fetcher(worker=f"host:{number}").fetch("0", 1):
-            settle_now(new_fetcher(worker=f"host:{number}"), Ack(job.id, job.token, "retried", b"{}", 0, 60_000, "7"))
+            settle_now(new_fetcher(worker=f"host:{number}"), Ack(job.id, job.token, "retried", b"{}", 0, 60_000, 7))
 
     found = outcomes(result)
 

@@ -301,7 +301,7 @@ def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_ser
 
     assert states(flow) == ["successful", "running", "running", "cancelled"]
     assert redis_server.raw.hexists(base_key(redis_server, "t", ends.id), "o")
-    settle_now(worker, Ack(ends.id, ends.token, "cancelled", ttl_ms=600_000, note="0"), execute(goes_on))
+    settle_now(worker, Ack(ends.id, ends.token, "cancelled", ttl_ms=600_000), execute(goes_on))
     assert states(flow) == ["successful", "cancelled", "successful", "cancelled"]
     assert worker.fetch("0", 1) == []
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"

@@ -59,7 +59,8 @@ def maintain() -> list[Any]:
         contact="",
         lost_error=b"{}",
         max_deliveries=3,
-        lost_group="0 {}",
+        lost_fingerprint="0",
+        lost_description="{}",
         first=0,
         **settings,
     )

@@ -237,7 +237,7 @@ def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str)
     result = note.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, note="5"))
+    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, ran_us=5))
     requeue_unregistered(["default"], "default")
     result.refresh()
     attempted_at = result.last_attempted_at

@@ -63,7 +63,7 @@ def states(jobs: list[Job]) -> list[str]:
 
 
 def ok(job: Job, payload: bytes = b"1") -> Ack:
-    return Ack(job.id, job.token, "succeeded", payload, ttl_ms=60_000, note="5")
+    return Ack(job.id, job.token, "succeeded", payload, ttl_ms=60_000, ran_us=5)
 
 
 def test_result_above_the_limit_is_a_failure_that_names_the_sizes(redis_server: Store, settings: Any) -> None:
@@ -253,7 +253,7 @@ def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: p
     fetcher, jobs = leased(3)
     redis_server.raw.set(base_key(redis_server, "t", jobs[1].id, "errors"), "text")
     for job in jobs:
-        fetcher.settle(Ack(job.id, job.token, "failed", b"{}", ttl_ms=60_000, note="5"))
+        fetcher.settle(Ack(job.id, job.token, "failed", b"{}", ttl_ms=60_000, ran_us=5))
 
     fetcher.fetch("acks", 0)
     eventually(lambda: (fetcher.retry_rejected(), fetcher.leases == {})[1])

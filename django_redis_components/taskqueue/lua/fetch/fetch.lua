@@ -8,7 +8,8 @@
 -- ARGV[5] want  maximum number of tasks
 -- ARGV[6] failed_limit  how many failed tasks a queue keeps
 -- ARGV[7] queues  how many queue names follow
--- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, note
+-- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, ran_us; after these, if
+--         the outcome is failed or retried: fingerprint, description
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
 --         base:last_fetch:<worker>:<fetch_slot> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
 --         base:slots:*, :slot_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,

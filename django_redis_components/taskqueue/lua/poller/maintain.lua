@@ -11,8 +11,9 @@
 -- ARGV[7] failed_limit  how many failed tasks a queue keeps
 -- ARGV[8] lost_error  JSON of the error of a task that lost too many workers
 -- ARGV[9] max_deliveries  for tasks that do not state it
--- ARGV[10] lost_group  fingerprint of that error, and JSON that describes it
--- ARGV[11] first  rank of the first queue of this call; a round starts with 0
+-- ARGV[10] lost_fingerprint  of that error
+-- ARGV[11] lost_description  JSON of class, location and text of that error
+-- ARGV[12] first  rank of the first queue of this call; a round starts with 0
 -- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
@@ -32,8 +33,9 @@ local keep_ms = tonumber(ARGV[6])
 local failed_limit = ARGV[7]
 local lost_error = ARGV[8]
 local max_deliveries = tonumber(ARGV[9])
-local lost_group = ARGV[10]
-local first = tonumber(ARGV[11])
+local lost_fingerprint = ARGV[10]
+local lost_description = ARGV[11]
+local first = tonumber(ARGV[12])
 -- @include placement
 -- @include times
 -- @include flush
@@ -102,8 +104,7 @@ local function fail_lost(id, queue, name)
   redis.call("HSET", record, F.state, S.failed, F.finished_at_us, ctx.now_us)
   results().add_error(ctx, id, lost_error, keep_ms)
   counters().count(ctx, queue, name, O.failed)
-  local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
-  error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
+  error_stats().record_error(ctx, queue, id, lost_fingerprint, lost_description, true, keep_ms)
   failed_index().keep_failed(ctx, id, queue, keep_ms, failed_limit)
   results().notify_waiters(ctx, id, waiters)
   if claim then

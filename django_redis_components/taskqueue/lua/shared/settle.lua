@@ -8,20 +8,6 @@
 -- Outcomes after which a task runs again, unless its cancellation was requested.
 local RUNS_AGAIN = { [O.retried] = true, [O.delayed] = true, [O.requeued] = true, [O.unregistered] = true }
 
--- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.
--- `since_us`: from when the task has waited for its lease.
-local function count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
-  local ran_us = tonumber(note)
-  if not ran_us then
-    local ran, fingerprint, about = string.match(note, "^(%d+) (%x+) (.*)")
-    ran_us = tonumber(ran)
-    if fingerprint then
-      rare().error_stats().record_error(ctx, queue, id, fingerprint, about, outcome == O.failed, ttl_ms)
-    end
-  end
-  counters().count(ctx, queue, name, outcome, leased_us - since_us, ran_us)
-end
-
 -- Release what a finished task had, and let its flow go on.
 local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
   if waiters then
@@ -37,9 +23,10 @@ local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
   end
 end
 
--- Apply one outcome if the lease under which it was earned is still the task's.
+-- Apply one outcome if the lease under which it was earned is still the task's. `ran_us` is 0 if the function did not run;
+-- `fingerprint` and `description` are nil without an error, and empty if it is not counted.
 -- Return 1: applied; 2: applied before (the reply was lost); 0: the lease has expired.
-local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, note)
+local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, ran_us, fingerprint, description)
   local record = task_key(ctx, id)
   local lease, state, queue, earlier_ids, waiters, claim, flow_ref, name, enqueued_us, due_ms, placed_us, leased_us,
     concurrency, cancel_request = unpack(redis.call("HMGET", record, F.lease, F.state, F.queue, F.worker_ids, F.waiters,
@@ -66,7 +53,10 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, no
   if outcome ~= O.requeued then
     -- The task has waited since it was enqueued, due or put into a list again.
     local since_us = math.max(enqueued_us, (due_ms or 0) * 1000, placed_us or 0)
-    count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
+    if fingerprint and fingerprint ~= "" then
+      rare().error_stats().record_error(ctx, queue, id, fingerprint, description, outcome == O.failed, ttl_ms)
+    end
+    counters().count(ctx, queue, name, outcome, leased_us - since_us, ran_us ~= "0" and tonumber(ran_us) or nil)
   end
   if outcome == O.succeeded then
     -- A successful run is not in the history: the record's other fields describe it.
@@ -87,13 +77,16 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, no
   return 1
 end
 
--- Apply the outcomes in args from `first`: for each id, token, outcome, payload, delay_ms, ttl_ms and note. A call has at
--- most 500, which bounds the arguments of one command. Return what `settle_run` has returned for each.
+-- Apply the outcomes in args from `first`, as fetch.lua takes them. A call has at most 500, which bounds the arguments of
+-- one command. Return what `settle_run` has returned for each.
 local function settle_all(ctx, args, first)
   ctx.settled = {}
   local acks = {}
-  for at = first, #args, 7 do
-    acks[#acks + 1] = settle_run(ctx, unpack(args, at, at + 6))
+  while first <= #args do
+    local outcome = args[first + 2]
+    local last = first + ((outcome == O.failed or outcome == O.retried) and 8 or 6)
+    acks[#acks + 1] = settle_run(ctx, unpack(args, first, last))
+    first = last + 1
   end
   for queue, ids in pairs(ctx.settled) do
     redis.call("ZREM", queue_key(ctx, queue, P.running), unpack(ids))
