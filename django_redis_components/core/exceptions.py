@@ -72,7 +72,7 @@ class UnsupportedServer(RedisComponentsError):
         self.address = address
 
 
-class TryLater(RedisComponentsError):
+class TaskDelayed(RedisComponentsError):
     """Asks the worker to run the current task again later (``on_conflict="delay"``). Outside a task it is an error.
 
     It is defined here because locks and semaphores do not import the task queue.

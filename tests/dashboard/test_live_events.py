@@ -75,7 +75,7 @@ def test_starts_and_outcomes_of_tasks_are_recorded(store: Store, settings: Any, 
     assert "arguments" not in str(found)
 
 
-def test_retries_postponements_and_coroutines_are_recorded(
+def test_retries_delays_and_coroutines_are_recorded(
     redis_server: Store, settings: Any, at_rest: None, viewer: Client
 ) -> None:
     record_events(settings)

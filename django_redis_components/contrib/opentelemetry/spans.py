@@ -12,7 +12,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 import django_redis_components
 from django_redis_components.core.exception_text import safe_text
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.taskqueue.exceptions import TaskCancelled
 from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Job
@@ -23,7 +23,7 @@ SYSTEM = "django_redis_components"
 FLUSH_MS = 5_000
 #: Exceptions that end a run and are no errors, with their value of `redis_components.task.outcome`.
 _NO_ERRORS: dict[type[BaseException], str] = {
-    TryLater: Outcome.delayed.value,
+    TaskDelayed: Outcome.delayed.value,
     TaskCancelled: Outcome.cancelled.value,
 }
 

@@ -18,7 +18,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, failpoints, serialization
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import logs, registry, retry, tracing
 from django_redis_components.taskqueue.context import RunObserver, observer_for
@@ -43,8 +43,8 @@ from django_redis_components.taskqueue.worker.interruption import CoroutineRun, 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Delay of a task that raised `TryLater` without one, in seconds.
-TRY_LATER_S = 1.0
+#: Delay of a run that raised `TaskDelayed` without one, in seconds.
+DELAY_S = 1.0
 
 #: Set by `testing` only, while a task runs in the thread of a test. Called with the id of a task that has finally
 #: failed and the exception. Database connections stay open then: closing them would end the test's transaction.
@@ -293,10 +293,10 @@ class Execution:
             return Ack(job.id, job.token, Outcome.requeued)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
-        if issubclass(kind, TryLater):
-            exc = cast(TryLater, exc)
+        if issubclass(kind, TaskDelayed):
+            exc = cast(TaskDelayed, exc)
             try:
-                delay_ms = to_ms(TRY_LATER_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
+                delay_ms = to_ms(DELAY_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
             except (TypeError, ValueError) as invalid:
                 return self._fail_or_retry(invalid)
             return Ack(job.id, job.token, Outcome.delayed, delay_ms=delay_ms)

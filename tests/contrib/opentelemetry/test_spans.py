@@ -95,7 +95,7 @@ def test_each_retry_is_a_span_with_a_link_and_its_error(redis_server: Store, tra
         assert run.attributes["error.type"] == event.attributes["exception.type"]
 
 
-def test_a_postponed_run_is_no_error(redis_server: Store, traces: Traces) -> None:
+def test_a_delayed_run_is_no_error(redis_server: Store, traces: Traces) -> None:
     come_back.enqueue(60)
     work_off()
 

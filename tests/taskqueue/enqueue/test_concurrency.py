@@ -249,7 +249,7 @@ def test_returned_task_runs_before_waiting_ones(store: Store) -> None:
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
 
 
-def test_task_postponed_by_a_lock_frees_its_slot(store: Store) -> None:
+def test_task_delayed_by_a_lock_frees_its_slot(store: Store) -> None:
     limited = come_back.using(concurrency=1)
     first, second = limited.enqueue(0.01), limited.enqueue(0.01)
 

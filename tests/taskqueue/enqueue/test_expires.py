@@ -217,7 +217,7 @@ def test_recovered_task_does_not_expire(store: Store) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["requeued", "delayed"])
-def test_returned_or_postponed_task_expires(store: Store, outcome: str) -> None:
+def test_returned_or_delayed_task_expires(store: Store, outcome: str) -> None:
     sender, argument = (note, "late") if outcome == "requeued" else (come_back, 60)
     result = sender.using(expires=60).enqueue(argument)
     fetcher = new_fetcher()

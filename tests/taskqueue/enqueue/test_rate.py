@@ -389,7 +389,7 @@ def test_lower_rate_applies_from_the_next_start(store: Store) -> None:
     assert first.id
 
 
-def test_task_postponed_by_a_lock_respects_its_rate(store: Store) -> None:
+def test_task_delayed_by_a_lock_respects_its_rate(store: Store) -> None:
     first, second = alone.enqueue(1), alone.enqueue(1)
 
     with Lock("rate:1"):

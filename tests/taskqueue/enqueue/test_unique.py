@@ -217,7 +217,7 @@ def test_key_is_kept_between_retries(store: Store) -> None:
     assert new_one(sender.enqueue(), first)
 
 
-def test_key_is_kept_while_the_task_is_postponed(store: Store) -> None:
+def test_key_is_kept_while_the_task_is_delayed(store: Store) -> None:
     sender = come_back.using(unique=True)
     first = sender.enqueue(60)
     work_off()

@@ -83,7 +83,7 @@ def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
     assert received[1:] == [("failed", "LookupError('boom')")]
 
 
-def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) -> None:
+def test_observer_receives_a_delayed_run(redis_server: Store, watched: Any) -> None:
     watched(come_back).enqueue(60)
 
     work_off()
