@@ -94,7 +94,7 @@ class ContextObserver:
         Args:
             task: the registered `task.Task`.
         """
-        ran_before = job.attempts or job.deliveries
+        ran_before = job.runs
         found = read_record(job, task.connection) if task.takes_context or ran_before else None
         fields, failures = found or (record_from_job(job), [])
         self._result: TaskResult = TaskResult(task, job.name, job.id, home(task.connection), fields, failures)
@@ -104,7 +104,7 @@ class ContextObserver:
         self.args = args
         if task.takes_context:
             metadata = self._result.metadata if found else None
-            self._context = TaskContext(self._result, job.attempts + job.deliveries + 1, job.token, metadata)
+            self._context = TaskContext(self._result, job, metadata)
             self.args = [self._context, *args]
         with logs.about(job):
             signals.observe(signals.task_started, self._result)
@@ -142,19 +142,20 @@ class TaskContext:
 
     Attributes:
         task_result: the result, as it was when the run began.
-        attempt: the number of this run, from 1; exceptions and lost workers count.
+        attempt: the number of this attempt, from 1; runs that raised an exception count, as for `max_attempts`.
+        run: the number of this run, from 1; all runs count, also those that were delayed or lost their worker.
     """
 
-    def __init__(self, task_result: TaskResult, attempt: int, token: str, metadata: dict[str, Any] | None) -> None:
+    def __init__(self, task_result: TaskResult, job: Job, metadata: dict[str, Any] | None) -> None:
         """
         Args:
-            token: of the lease.
+            job: the leased task.
             metadata: the stored metadata; None if it could not be read.
         """
         self.task_result = task_result
         self._shard = task_result._shard
-        self.attempt = attempt
-        self._token = token
+        self.attempt, self.run = job.attempts + 1, job.runs + 1
+        self._token = job.token
         self._metadata = metadata
         self._saved = dict(metadata or {})
         self._progress = task_result.progress
@@ -164,7 +165,7 @@ class TaskContext:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The task's metadata. Change it and call `save_metadata()`; the next attempt receives it."""
+        """The task's metadata. Change it and call `save_metadata()`; the next run receives it."""
         if self._metadata is None:
             self._load(self._shard.run(store.read(self._shard, self.task_result.id)))
         found: dict[str, Any] = self._metadata or {}
@@ -294,7 +295,7 @@ def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None
         shard = home(using)
         return shard.run(store.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
-        text = "The earlier attempts of task %s of %s cannot be read (%s)."
+        text = "The earlier runs of task %s of %s cannot be read (%s)."
         logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
         return None
 
@@ -309,7 +310,9 @@ def record_from_job(job: Job) -> store.Fields:
         Field.first_leased_at_us: str(job.started_us).encode(),
         Field.leased_at_us: str(job.leased_us).encode(),
         Field.lease: job.token.encode(),
-        Field.worker_ids: b",".join([b"unknown"] * (job.attempts + job.deliveries)),
+        Field.worker_ids: b",".join([b"unknown"] * job.runs),
+        Field.attempts: str(job.attempts).encode(),
+        Field.runs: str(job.runs).encode(),
     }
 
 

@@ -58,8 +58,10 @@ class Field:
     first_leased_at_us = "f"
     #: int: when the task finished.
     finished_at_us = "F"
-    #: int: exceptions so far.
+    #: int: runs that raised an exception: what `max_attempts` limits. A retry by an operator resets it.
     attempts = "a"
+    #: int: runs that have ended but for a successful one, whatever their outcome.
+    runs = "k"
     #: int: workers that died with the task so far.
     deliveries = "x"
     #: Ids of the workers that ran the task, separated by commas.

@@ -177,10 +177,23 @@ class TaskRecord(Generic[R_co]):
         return self._workers()[1]
 
     @property
+    def dropped_worker_ids(self) -> int:
+        """How many ids `worker_ids` does not have, because there were too many."""
+        return self._workers()[0]
+
+    @property
     def attempts(self) -> int:
-        """How many times a worker has started to run it."""
-        earlier, ids = self._workers()
-        return earlier + len(ids)
+        """How many attempts it has used, the current one included: runs that raised an exception, or succeeded.
+
+        `max_attempts` limits them. Delays, lost workers and cancellations use none. A retry by an operator starts again
+        at 0.
+        """
+        return self._count(Field.attempts)
+
+    @property
+    def runs(self) -> int:
+        """How many times a worker has run it, the current run included, whatever the outcome."""
+        return self._count(Field.runs)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -189,7 +202,7 @@ class TaskRecord(Generic[R_co]):
 
     @property
     def progress(self) -> Progress | None:
-        """The last progress that the task reported (`TaskContext.progress`); it is kept between attempts."""
+        """The last progress that the task reported (`TaskContext.progress`); it is kept between runs."""
         return decode_metadata(self._fields.get(Field.metadata))[1]
 
     @property
@@ -248,6 +261,11 @@ class TaskRecord(Generic[R_co]):
         if self._text(Field.state) == State.running:
             ids.append(self._text(Field.lease).partition("/")[0])
         return earlier, ids
+
+    def _count(self, field: str) -> int:
+        """Return the stored number, plus a current or successful run, which it does not include."""
+        is_included = self._text(Field.state) not in (State.running, State.successful)
+        return int(self._fields.get(field, 0)) + (not is_included)
 
     def _decoded_message(self) -> Any:
         if self._message is None:

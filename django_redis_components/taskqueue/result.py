@@ -14,6 +14,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
 from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.states import State
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 
@@ -155,7 +156,10 @@ class TaskResult(TaskRecord[R_co]):
         """Record the outcome of a run, in the process that runs the task."""
         earlier, ids = self._workers()
         workers = ",".join([*([f"+{earlier}"] if earlier else []), *ids]).encode()
-        self._fields |= {Field.worker_ids: workers, **fields}
+        counts = {}
+        if fields[Field.state] != State.successful.encode():  # see `TaskRecord._count`
+            counts = {name: str(self._count(name)).encode() for name in (Field.attempts, Field.runs)}
+        self._fields |= {Field.worker_ids: workers, **counts, **fields}
         self._failures += failures
 
     def _set_flow(self, flow_id: str, number: int, *, is_waiting: bool) -> None:

@@ -131,7 +131,7 @@ class MemoryQueue:
                 body=record[Field.body],
                 queue=record[Field.queue].decode(),
                 attempts=int(record.get(Field.attempts, 0)),
-                deliveries=0,
+                runs=int(record.get(Field.runs, 0)),
                 enqueued_us=int(record[Field.enqueued_at_us]),
                 started_us=int(record[Field.first_leased_at_us]),
                 leased_us=now_us,
@@ -146,12 +146,11 @@ class MemoryQueue:
         if outcome == Outcome.succeeded:
             record[Field.return_value] = ack.payload
         elif outcome != Outcome.requeued:
+            record[Field.runs] = request_parser.to_bytes(int(record.get(Field.runs, 0)) + 1)
             record[Field.history] = b"\n".join(filter(None, [record.get(Field.history), _run_line(record, outcome)]))
         if outcome in ERROR_OUTCOMES:
             self._errors.setdefault(ack.id, []).append(ack.payload)
-            record[Field.attempts] = request_parser.to_bytes(
-                int(record.get(Field.attempts, 0)) + (outcome == Outcome.retried)
-            )
+            record[Field.attempts] = request_parser.to_bytes(int(record.get(Field.attempts, 0)) + 1)
         if outcome == Outcome.delayed:
             record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(f"+{ack.delay_ms}"))
         if outcome.state.is_final:

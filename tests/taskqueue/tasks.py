@@ -274,7 +274,7 @@ def return_what_is_not_json() -> object:
 
 @task
 def come_back(delay_s: float | None) -> str:
-    """Postpone the first run."""
+    """Delay the first run."""
     if "come_back" not in recorded:
         recorded.append("come_back")
         raise TaskDelayed("not now", delay_s)

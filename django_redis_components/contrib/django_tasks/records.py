@@ -89,7 +89,6 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
 
     The framework counts attempts by worker ids. Ids that the record no longer has become "unknown".
     """
-    ids = found.worker_ids
     made = framework.result(
         task=task,
         id=found.id,
@@ -102,7 +101,7 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
         kwargs=found.kwargs,
         backend=task.backend,
         errors=errors_of(framework, found.errors),
-        worker_ids=[*["unknown"] * (found.attempts - len(ids)), *ids],
+        worker_ids=[*["unknown"] * found.dropped_worker_ids, *found.worker_ids],
     )
     if found.status is TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", found.return_value)

@@ -28,7 +28,7 @@ def _observer_of(
     headers = body_options.get(records.HEADERS_KEY, {})
     sender, connection = entry._backend(headers.get("backend", DEFAULT_ALIAS))
     task = entry._sent(job.queue, headers)
-    if job.attempts or job.deliveries:
+    if job.runs:
         fields, failures = read_record(job, connection) or (record_from_job(job), [])
         found = TaskResult(entry, job.name, job.id, home(connection), fields, failures)
         result = records.result_of(entry.framework, task, found)

@@ -49,7 +49,7 @@ class SpanTracer:
         parent = extract(carrier)
         created = trace.get_current_span(parent).get_span_context()
         attributes = _attributes("process", job.name, job.queue, job.id)
-        attributes["redis_components.task.attempt"] = job.attempts + job.deliveries + 1
+        attributes |= {"redis_components.task.attempt": job.attempts + 1, "redis_components.task.run": job.runs + 1}
         links = [Link(created)] if created.is_valid else []
         span = self._tracer.start_span(
             f"process {job.queue}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links

@@ -11,7 +11,7 @@ from django.utils.translation import pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.queues.task_list import time_of
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.explain import Explanation
@@ -64,6 +64,13 @@ def runs_of(task: Explanation) -> list[TaskRun]:
         return []
 
 
+def _run_count(task: Explanation) -> int:
+    try:
+        return task.record.runs
+    except ValueError:
+        return 0
+
+
 def timeline(task: Explanation) -> Timeline | None:
     """Return the timeline of a task; None if it has not run."""
     runs = runs_of(task)
@@ -75,10 +82,10 @@ def timeline(task: Explanation) -> Timeline | None:
     first = min(shown[0].started_at, before or shown[0].started_at)
     last = max((run.finished_at or task.at for run in shown), default=task.at)
     axis = _Axis(first, max((last - first).total_seconds(), 0.001))
-    attempts = max(attempts_of(task.record) or 0, len(runs))
+    total = max(_run_count(task), len(runs))
     rows = []
     for at, run in enumerate(shown):
-        count = attempts - len(shown) + at + 1
+        count = total - len(shown) + at + 1
         rows.append(_row(run, count, before or run.started_at, task.at, axis))
         before = run.finished_at
     clocks = [formats.timestamp(each, task.at).text for each in (first, last)]

@@ -15,8 +15,8 @@ class Job:
     """A leased task, as `fetch` returned it.
 
     Attributes:
-        attempts: exceptions so far.
-        deliveries: workers that died with it so far.
+        attempts: attempts that it has used: runs that raised an exception.
+        runs: runs that have ended, whatever their outcome.
         enqueued_us: when it was accepted, in microseconds since the epoch.
         started_us: when it was first leased.
         leased_us: when this lease began.
@@ -30,7 +30,7 @@ class Job:
     body: bytes
     queue: str
     attempts: int
-    deliveries: int
+    runs: int
     enqueued_us: int
     started_us: int
     leased_us: int
@@ -40,7 +40,7 @@ class Job:
     @classmethod
     def parse(cls, row: Any, now_us: int) -> Job:
         """A job from one row of the reply that `fetch` gave at `now_us`."""
-        task_id, token, name, body, queue, attempts, deliveries, enqueued_us, started_us = row
+        task_id, token, name, body, queue, attempts, runs, enqueued_us, started_us = row
         return cls(
             task_id.decode(),
             token.decode(),
@@ -48,7 +48,7 @@ class Job:
             body,
             queue.decode(),
             int(attempts),
-            int(deliveries),
+            int(runs),
             int(enqueued_us),
             int(started_us),
             now_us,

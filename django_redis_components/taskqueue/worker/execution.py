@@ -177,7 +177,7 @@ class Execution:
         self.job.began = self._started_at
         if logger.isEnabledFor(logging.DEBUG):
             values, extra = (self.job.name, self.job.id), logs.facts(self.job)
-            logger.debug("Task %s[%s] starts (attempt %d).", *values, extra["attempt"], extra=extra)
+            logger.debug("Task %s[%s] starts (run %d).", *values, extra["run"], extra=extra)
         self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options

@@ -75,6 +75,7 @@ def test_run_is_in_the_trace_of_the_code_that_enqueued_it(redis_server: Store, t
         "messaging.message.id": result.id,
         "redis_components.task.name": add.name,
         "redis_components.task.attempt": 1,
+        "redis_components.task.run": 1,
     }
     assert created.attributes["messaging.operation.type"] == "create"
     assert run.status.status_code is StatusCode.UNSET

@@ -72,7 +72,7 @@ def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatc
 
     work_until_finished(result)
 
-    assert [each.attempt for each in contexts] == [1, 2, 3]
+    assert [(each.attempt, each.run) for each in contexts] == [(1, 1), (2, 2), (3, 3)]
     assert [each.task_result.attempts for each in contexts] == [1, 2, 3]
     assert [len(each.task_result.errors) for each in contexts] == [0, 1, 2]
     assert {each.task_result.id for each in contexts} == {result.id}

@@ -261,7 +261,7 @@ def test_task_may_raise_cancelled_itself(redis_server: Store) -> None:
     work_off()
 
     result.refresh()
-    assert (result.state, result.attempts) == ("cancelled", 1)
+    assert (result.state, result.attempts, result.runs) == ("cancelled", 0, 1)
 
 
 @pytest.mark.django_db(transaction=True)

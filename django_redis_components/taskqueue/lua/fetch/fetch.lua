@@ -15,7 +15,7 @@
 --         base:slots:*, :slot_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash
 -- Returns {acks, tasks, next_due_ms, now_us}: acks 1 applied, 2 applied before, 0 lease expired; each task
---         {id, token, name, body, queue, attempts, deliveries, enqueued_us, first_leased_us}; next_due_ms is 0 when no
+--         {id, token, name, body, queue, attempts, runs, enqueued_us, first_leased_us}; next_due_ms is 0 when no
 --         task is scheduled, and now when the call skipped so many tasks that it stopped early
 -- Cost: O(acks + want) times O(log n)
 local base = KEYS[1]
@@ -70,12 +70,12 @@ local stored = redis.call("GET", last_fetch)
 if stored and string.match(stored, "^%S+") == request then
   -- The reply gets the tasks of the request that are still leased by it.
   for id in string.gmatch(string.match(stored, "^%S+(.*)"), "%S+") do
-    local lease, state, name, body, queue, attempts, deliveries, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
-      task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.deliveries, F.enqueued_at_us,
+    local lease, state, name, body, queue, attempts, runs, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
+      task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.runs, F.enqueued_at_us,
       F.first_leased_at_us))
     if lease == ctx.token and state == S.running then
       ctx.tasks[#ctx.tasks + 1] =
-        { id, ctx.token, name, body, queue, attempts or 0, deliveries or 0, enqueued_us, first_leased_us }
+        { id, ctx.token, name, body, queue, attempts or 0, runs or 0, enqueued_us, first_leased_us }
     end
   end
   flush(ctx)

@@ -133,6 +133,7 @@ local function recover(id, queue)
   redis.call("HSET", record, F.deliveries, deaths, F.worker_ids, results().append_worker(worker_ids, dead_worker),
     F.history, counters().append_run(ctx, history, O.recovered, leased_us, dead_worker))
   counters().count(ctx, queue, name, O.recovered)
+  redis.call("HINCRBY", record, F.runs, 1)
   redis.call("HDEL", record, F.lease)
   if cancel_request then
     termination().finish_cancelled(ctx, id, string.match(cancel_request, "%d+$"))

@@ -16,6 +16,7 @@ end
 outcomes_by_name[O.failed] = function(ctx, run, payload, _, ttl_ms)
   redis.call("HSET", run.record, F.state, S.failed, F.finished_at_us, ctx.now_us, F.worker_ids, run.worker_ids,
     F.history, run.history)
+  redis.call("HINCRBY", run.record, F.attempts, 1)
   results().add_error(ctx, run.id, payload, ttl_ms)
   failed_index().keep_failed(ctx, run.id, run.queue, ttl_ms, ctx.failed_limit)
 end

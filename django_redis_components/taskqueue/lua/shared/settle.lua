@@ -67,6 +67,7 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, ra
     local run = { id = id, record = record, queue = queue, worker_ids = worker_ids }
     if outcome ~= O.requeued then
       local history = redis.call("HGET", record, F.history)
+      redis.call("HINCRBY", record, F.runs, 1)
       run.history = counters().append_run(ctx, history, outcome, leased_us, ctx.worker)
     end
     rare().outcomes().apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
