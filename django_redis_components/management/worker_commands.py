@@ -20,7 +20,7 @@ WAIT_S, LOOK_S = 5.0, 0.2
 PROBLEMS = {
     "gone": "the process had exited",
     "stopping": "it was stopping",
-    "leaving": "it was being replaced",
+    "restarting": "it was restarting",
     "quiet": "its supervisor is quiet; resume that",
     "not_quiet": "it was not quiet",
 }

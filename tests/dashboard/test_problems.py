@@ -156,7 +156,9 @@ def test_worker_with_a_dead_thread_is_a_problem(redis_server: Store, viewer: Cli
     [found] = problems(viewer)
 
     assert (found["code"], found["text"]) == ("threads_lost", "Worker web-3 (99) has 3 of 4 threads.")
-    assert found["advice"] == ("Its process is replaced when its running tasks have finished. Its log names the error.")
+    assert found["advice"] == (
+        "Its process is restarted when its running tasks have finished. Its log names the error."
+    )
 
 
 @pytest.mark.parametrize(("seen_s", "codes"), [(9, []), (11, ["worker_silent"]), (16, ["worker_lost"])])

@@ -160,7 +160,7 @@ def _lost_threads(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "alive": number(max(0, worker.threads - worker.lost_threads)),
                 "threads": number(worker.threads),
             }
-            advice = _("Its process is replaced when its running tasks have finished. Its log names the error.")
+            advice = _("Its process is restarted when its running tasks have finished. Its log names the error.")
             yield Problem("threads_lost", text, advice)
 
 

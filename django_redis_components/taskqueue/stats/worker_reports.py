@@ -33,7 +33,7 @@ class WorkerCommand:
 
     Attributes:
         verb: quiet, resume, restart or stop.
-        outcome: done, or why it could not be executed: gone, stopping, leaving, quiet, not_quiet; "" while it waits.
+        outcome: done, or why it could not be executed: gone, stopping, restarting, quiet, not_quiet; "" while it waits.
         target: id of the process or of the supervisor.
     """
 
@@ -50,7 +50,7 @@ class WorkerInfo:
 
     Attributes:
         heartbeat_age: seconds since the last heartbeat.
-        state: working, quiet (it fetches no more tasks), leaving (it is being replaced) or stopping.
+        state: working, quiet (it fetches no more tasks), restarting (its successor takes over) or stopping.
         supervisor: id of its supervisor, which several processes share.
         version: of the site's code; "" if unknown.
         poller: of the supervisor: active, standby or none.

@@ -52,8 +52,8 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
 
     Args:
         target: id of the worker or of the supervisor.
-        verb: quiet (fetch nothing more), resume, restart (each process exits after its running tasks, and is replaced
-            at once) or stop (with the grace period).
+        verb: quiet (fetch nothing more), resume, restart (each process exits after its running tasks; its successor
+            starts at once) or stop (with the grace period).
         author: who requests it.
         op: id of the operation, new for each.
 

@@ -24,7 +24,7 @@ class EventLoop:
 
     def __init__(self, slots: int) -> None:
         self._free = slots
-        self.on_ended: Callable[[int], object] = bool
+        self.on_ended: Callable[[int], object] = lambda running: None
         self._is_closed = False
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -120,7 +120,7 @@ class Fetcher:
         #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
         self._leases: dict[tuple[str, str], None] = {}
         #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
-        self.on_unsent: Callable[[], object] = bool
+        self.on_unsent: Callable[[], object] = lambda: None
         self.replied_at: float | None = None
 
     @property

@@ -64,7 +64,7 @@ class Heartbeat:
         leases: token by task id.
         busy, finished: number of running and of finished tasks.
         quiet: it fetches nothing more.
-        recycle_reason: why it exits and must be replaced; empty otherwise.
+        restart_reason: why it exits and must be restarted; empty otherwise.
         no_reply_s: seconds without a reply from Redis while one was expected; None before the first reply.
         running: ids of the running tasks.
         hard_limits: hard time limits of these, by id.
@@ -77,7 +77,7 @@ class Heartbeat:
     busy: int = 0
     finished: int = 0
     quiet: bool = False
-    recycle_reason: str = ""
+    restart_reason: str = ""
     no_reply_s: float | None = None
     running: list[str] = dataclasses.field(default_factory=list)
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
@@ -98,15 +98,26 @@ class Heartbeat:
         return json.dumps(vars(self)).encode() + b"\n"
 
 
-def send_command(fd: int, command: str, task_id: str = "", token: str = "") -> None:
-    """Send a command to a worker process. It is dropped if the pipe is full or closed.
+class ProcessCommand(NamedTuple):
+    """A command to a worker process. A list in JSON.
 
-    Args:
-        command: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
-            "recycle" (fetch nothing more, exit after the running tasks; `task_id` is the reason).
+    Attributes:
+        verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
+            "restart" (fetch nothing more, exit after the running tasks).
+        task_id, token: the run to cancel, or because of which to exit.
+        reason: of a restart.
     """
+
+    verb: str
+    task_id: str = ""
+    token: str = ""
+    reason: str = ""
+
+
+def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "") -> None:
+    """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps([command, task_id, token]).encode() + b"\n")
+        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason)).encode() + b"\n")
 
 
 class CommandReader:
@@ -122,10 +133,10 @@ class CommandReader:
         self._text += chunk
         return bool(chunk)
 
-    def take(self) -> list[tuple[str, str, str]]:
-        """Remove and return the commands: name, task id and token of each."""
+    def take(self) -> list[ProcessCommand]:
+        """Remove and return the commands."""
         *lines, self._text = self._text.split(b"\n")
-        return [tuple(json.loads(line)) for line in lines]
+        return [ProcessCommand(*json.loads(line)) for line in lines]
 
 
 class PrefetchedLeases:

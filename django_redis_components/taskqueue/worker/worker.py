@@ -65,7 +65,7 @@ class WorkerOptions:
         weights: one for each queue, or none: see `fetcher.QueueOrder`.
         threads: concurrent tasks in one process.
         burst: exit when there is nothing left to fetch.
-        max_tasks, max_memory_mib: see `process.RecyclePolicy`; 0 for no limit.
+        max_tasks, max_memory_mib: see `process.RestartPolicy`; 0 for no limit.
         async_concurrency: concurrent coroutines on its event loop, beside the threads.
     """
 
@@ -86,7 +86,7 @@ class Worker:
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
         finished: number of tasks that have run.
-        replace_reason: why its process must be replaced; empty until then.
+        restart_reason: why its process must be restarted; empty until then.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class Worker:
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
-        self._replaces_interrupted = conf.settings().taskqueue.replace_interrupted
+        self._restarts_interrupted = conf.settings().taskqueue.restart_interrupted
         self._started_at = time.monotonic()
         self.finished = 0
-        self.replace_reason = ""
+        self.restart_reason = ""
 
     def start(self) -> None:
         """Start the threads."""
@@ -177,19 +177,19 @@ class Worker:
         return self._loop.has_died() or self.lost_threads() > 0
 
     def settle_lost_runs(self) -> None:
-        """Fail the runs whose thread has died, so that their leases are not renewed, and replace the process."""
+        """Fail the runs whose thread has died, so that their leases are not renewed, and restart the process."""
         alive = {thread.ident for thread in self._threads if thread.is_alive()}
         for run in list(self._running.values()):
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
                 self._finish(failure_of(run.job, exc))
-        self.replace_process("one of its threads has died")
+        self.request_restart("one of its threads has died")
 
-    def replace_process(self, reason: str) -> None:
-        """Have the process replaced: it fetches nothing more, and exits after the running tasks."""
-        if not self.replace_reason:
-            self.replace_reason = reason
+    def request_restart(self, reason: str) -> None:
+        """Have the process restarted: it fetches nothing more, and exits after the running tasks."""
+        if not self.restart_reason:
+            self.restart_reason = reason
         self._on_limit()
 
     def stop(self) -> None:
@@ -312,8 +312,8 @@ class Worker:
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
         self._finish(ack, thread)
-        if run.interrupted and self._replaces_interrupted:
-            self.replace_process(f"a task was interrupted ({job.name})")
+        if run.interrupted and self._restarts_interrupted:
+            self.request_restart(f"a task was interrupted ({job.name})")
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -358,9 +358,9 @@ class Worker:
         except (OSError, RuntimeError) as exc:
             self._return(job)
             logger.error("The event loop cannot start (%s).", exc)
-            # A new process that cannot start it either would be replaced for ever.
+            # A new process that cannot start it either would be restarted for ever.
             if self.finished or time.monotonic() - self._started_at > MIN_AGE_S:
-                self.replace_process("its event loop cannot start")
+                self.request_restart("its event loop cannot start")
             self._pause()
             return False
         self.fetcher.mark_started(job, None)

@@ -182,8 +182,8 @@ def test_info_describes_the_process(process: Process) -> None:
     ("heartbeat", "state"),
     [
         ({"quiet": True}, "quiet"),
-        ({"recycle_reason": "5 tasks run"}, "leaving"),
-        ({"quiet": True, "recycle_reason": "x"}, "leaving"),
+        ({"restart_reason": "5 tasks run"}, "restarting"),
+        ({"quiet": True, "restart_reason": "x"}, "restarting"),
     ],
 )
 def test_info_has_the_state_of_the_process(process: Process, heartbeat: dict[str, object], state: str) -> None:

@@ -101,9 +101,9 @@ def test_one_process_is_restarted_after_its_task_and_another_is_stopped(
 
     send(old.id, "restart")
 
-    leaving, *_ = eventually(lambda: [each for each in page().workers if each.state == "leaving"])
-    assert leaving.id == old.id
-    assert [run.name for run in leaving.runs] == ["tests.taskqueue.tasks.hold"]
+    restarting, *_ = eventually(lambda: [each for each in page().workers if each.state == "restarting"])
+    assert restarting.id == old.id
+    assert [run.name for run in restarting.runs] == ["tests.taskqueue.tasks.hold"]
     eventually(lambda: len(page().workers) == 3)
     held.release()
     assert running.get(60) == "a"
