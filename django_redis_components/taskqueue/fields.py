@@ -147,6 +147,8 @@ class Key:
     unique = "u"
     #: Hash by id: a flow, see lua/shared/flow.lua.
     flow = "flow"
+    #: Zset of the ids of flows that have not finished, by when they were accepted.
+    unfinished_flows = "unfinished_flows"
     #: String by limit: its numbers, as the newest task states them.
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.

@@ -74,7 +74,7 @@ def test_unregistered_task_is_logged_with_its_attributes(redis_server: Store, ca
     work_off()
 
     record = record_of(caplog, "cannot run")
-    assert facts_of(record) == (result.id, "unknown.task", "default", 1, "unregistered")
+    assert facts_of(record) == (result.id, "unknown.task", "default", 1, 1, "unregistered")
     assert record.duration == 0.0
 
 
@@ -102,7 +102,7 @@ def test_success_is_not_logged_above_info(redis_server: Store, caplog: pytest.Lo
 
 
 def test_lost_worker_and_delay_use_no_attempt_and_are_runs(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    result = fail_thrice.enqueue()
+    result = fail.using(max_attempts=3, backoff=60).enqueue()
     new_fetcher(worker="dies").fetch("0", 1)
     let_recovery_begin()
     end_lease(store, result.id)

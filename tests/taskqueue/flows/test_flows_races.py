@@ -278,6 +278,37 @@ def test_on_error_task_of_a_group_runs_when_a_member_was_evicted(redis_server: S
     assert redis_server.raw.ttl(base_key(redis_server, "t", flow.results[1].id)) > 0
 
 
+@pytest.mark.parametrize("finishes_first", [False, True])
+def test_group_whose_last_member_was_evicted_expires(store: Store, finishes_first: bool) -> None:
+    flow = group(add.s(1, 2), add.s(3, 4)).enqueue()
+    assert store.raw.zrange(base_key(store, "unfinished_flows"), 0, -1) == [flow.id.encode()]
+    if finishes_first:
+        worker = new_fetcher()
+        settle_now(worker, *[execute(job) for job in worker.fetch("0", 1)])
+    lose(store, flow.results[1])
+    work_off()
+
+    recover()
+
+    assert unfinished(store, flow) == 0
+    assert store.raw.ttl(base_key(store, "flow", flow.id)) > 0
+    assert store.raw.ttl(base_key(store, "t", flow.results[0].id)) > 0
+    assert store.raw.exists(base_key(store, "unfinished_flows")) == 0
+
+
+def test_finished_and_evicted_flows_leave_the_index_of_unfinished_ones(store: Store) -> None:
+    gone = group(add.using(run_after=60).s(1, 2)).enqueue()
+    store.raw.delete(base_key(store, "flow", gone.id))
+    failing = group(fail.s(), add.s(1, 2)).enqueue()
+    work_off()
+
+    recover()
+    assert store.raw.zcard(base_key(store, "unfinished_flows")) == 0
+    assert get_queue("default").retry_failed() == 1
+
+    assert store.raw.zrange(base_key(store, "unfinished_flows"), 0, -1) == [failing.id.encode()]
+
+
 def test_task_fails_when_its_flow_was_evicted(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), note.s()).enqueue()
     redis_server.raw.delete(base_key(redis_server, "flow", flow.id))

@@ -13,7 +13,7 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.job import Ack, ack_args
 from django_redis_components.taskqueue.store.messages import call_for
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.execution import execute
@@ -160,7 +160,7 @@ def test_repeated_ack_is_applied_once(
 
 
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:
-    rest = ["default", *[part for ack in acks for part in ack]]
+    rest = ["default", *ack_args(acks)]
     return FETCH(
         base=home().base,
         worker=worker,

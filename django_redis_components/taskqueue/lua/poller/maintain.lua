@@ -17,7 +17,7 @@
 -- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
---         base:flow:<flow> hash
+--         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the
 --         milliseconds of the other poller's lease, and now_us 0; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
@@ -47,7 +47,7 @@ local first = tonumber(ARGV[12])
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
 -- @lazy termination: finish_cancelled
--- @lazy pruning: prune_index, prune_waiting, forget_empty_queue, roll_up, prune_workers
+-- @lazy pruning: prune_index, prune_waiting, prune_flows, forget_empty_queue, roll_up, prune_workers
 -- @include contact
 
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
@@ -245,6 +245,7 @@ end
 if prune then
   pruning().roll_up(ctx, queues, first)
   pruning().prune_workers(ctx, base_key(ctx, K.workers))
+  pruning().prune_flows(ctx, SAMPLES)
 end
 flush(ctx)
 local next = #queues == 500 and first + 500 - forgotten or 0

@@ -82,6 +82,7 @@ local function count_finished(ctx, key)
   local life_ms = has_failed and failed_ttl_ms or ttl_ms
   each_successful(ctx, key, "PEXPIRE", life_ms)
   redis.call("PEXPIRE", key, life_ms)
+  redis.call("ZREM", base_key(ctx, K.unfinished_flows), string.sub(key, #base_key(ctx, K.flow, "") + 1))
 end
 
 local function start_on_error(ctx, key, first_error)

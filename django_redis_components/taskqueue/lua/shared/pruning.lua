@@ -1,7 +1,7 @@
 -- Upkeep of queues: what the poller deletes, and adds up.
 -- @include context
 -- @include counter_sets
--- @lazy lost_flows: check_flow
+-- @lazy lost_flows: check_flow, check_unfinished
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
 -- deleted.
@@ -45,6 +45,21 @@ local function prune_waiting(ctx, queue, samples, ttl_ms)
     elseif state == S.waiting and flow_ref then
       lost_flows().check_flow(ctx, id, flow_ref, ttl_ms)
     end
+  end
+end
+
+-- Finish flows whose unfinished tasks are lost: each round samples a few, and looks at the oldest.
+local function prune_flows(ctx, samples)
+  local flows = base_key(ctx, K.unfinished_flows)
+  if redis.call("EXISTS", flows) == 0 then
+    return
+  end
+  local ids = redis.call("ZRANDMEMBER", flows, samples)
+  for _, id in ipairs(redis.call("ZRANGE", flows, 0, samples - 1)) do
+    ids[#ids + 1] = id
+  end
+  for _, id in ipairs(ids) do
+    lost_flows().check_unfinished(ctx, id)
   end
 end
 
