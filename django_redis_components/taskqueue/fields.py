@@ -9,6 +9,7 @@ Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<que
 
 from __future__ import annotations
 
+from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.states import Counter, Outcome, State
 
 
@@ -261,7 +262,15 @@ class Ttl:
     removed_schedule_ms = 60_000
 
 
+class ErrorPath:
+    """Paths of the exceptions that scripts store as errors of tasks."""
+
+    #: The task depends on one that cannot succeed any more.
+    parent_failed = f"{ParentFailed.__module__}.{ParentFailed.__qualname__}"
+
+
 #: The names by which Lua reads the classes.
 LEGEND: dict[str, type] = {
-    "F": Field, "S": State, "O": Outcome, "C": Counter, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField,
+    "F": Field, "S": State, "O": Outcome, "C": Counter, "P": Part, "K": Key, "T": Ttl, "E": ErrorPath,
+    "FLOW": FlowField,
 }  # fmt: skip

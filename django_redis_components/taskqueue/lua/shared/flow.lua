@@ -101,8 +101,7 @@ end
 
 -- Return the JSON of the error of a task that is not run. The text has no characters that JSON escapes.
 local function not_run_error(why)
-  return '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
-    .. '"message":"Not run: ' .. why .. '.","traceback":""}'
+  return '{"exception_class_path":"' .. E.parent_failed .. '","message":"Not run: ' .. why .. '.","traceback":""}'
 end
 
 -- Fail a task that waits for one which cannot succeed any more.
