@@ -23,7 +23,7 @@ django.setup()
 
 from benchmarks import tasks  # noqa: E402 - needs the settings
 from django_redis_components.taskqueue.shards import home  # noqa: E402
-from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
+from django_redis_components.taskqueue.store import task_records  # noqa: E402
 from django_redis_components.taskqueue.store.job import Ack, ack_args  # noqa: E402
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for  # noqa: E402
 from django_redis_components.taskqueue.store.scripts import FETCH  # noqa: E402
@@ -54,13 +54,13 @@ class Held:
 
 def enqueue(count: int) -> float:
     held = Held()
-    message = TaskMessage(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
+    message = TaskMessage(task_records.new_id(), tasks.noop.name, "default", b"[[1],{}]")
     call = call_for(home(), message)
     held.execute(call)
     before, after = _around(call.command_args(), message.id)
     started_at = time.perf_counter()
     for _ in range(count):
-        held.send(*before, store.new_id(), *after)
+        held.send(*before, task_records.new_id(), *after)
     return count / (time.perf_counter() - started_at)
 
 

@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.taskqueue.stats.overview import QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueuePause
 
 #: Text of a cell without a value.
 NO_VALUE = "–"

@@ -10,7 +10,7 @@ from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.outages import Outage
 from django_redis_components.taskqueue import Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
 
 
 def time_data(at: datetime | None) -> str | None:

@@ -120,7 +120,7 @@ from django_redis_components.taskqueue.schedules.status import ScheduleInfo, asc
 from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
 from django_redis_components.taskqueue.task import Task, task
 from django_redis_components.taskqueue.unique import Unique
 

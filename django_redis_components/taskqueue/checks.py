@@ -9,13 +9,13 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 
 
 def check_periodic() -> list[CheckMessage]:
     """Import the `tasks` modules and report invalid schedules (drc.E043, drc.E044)."""
     found = _discovered()
-    for schedule in declared.registered():
+    for schedule in registered():
         found.extend(_of(schedule))
     return found
 
@@ -37,7 +37,7 @@ def _discovered() -> list[CheckMessage]:
     return []
 
 
-def _of(schedule: declared.Schedule) -> list[CheckMessage]:
+def _of(schedule: Schedule) -> list[CheckMessage]:
     known = conf.settings().connections
     task = schedule.task
     if task.connection not in known:

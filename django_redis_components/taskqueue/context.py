@@ -22,7 +22,7 @@ from django_redis_components.taskqueue.record import Progress, check_metadata, c
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.states import Outcome
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
@@ -167,7 +167,7 @@ class TaskContext:
     def metadata(self) -> dict[str, Any]:
         """The task's metadata. Change it and call `save_metadata()`; the next run receives it."""
         if self._metadata is None:
-            self._load(self._shard.run(store.read(self._shard, self.task_result.id)))
+            self._load(self._shard.run(task_records.read(self._shard, self.task_result.id)))
         found: dict[str, Any] = self._metadata or {}
         self._metadata = found
         return found
@@ -238,7 +238,7 @@ class TaskContext:
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
         """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
         if self._metadata is None:
-            self._load((yield from store.read(self._shard, self.task_result.id)))
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
         text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         return (yield from _save(self._shard, self.task_result.id, self._token, text))
 
@@ -257,7 +257,7 @@ class TaskContext:
     def _log_failed_write(self, exc: RedisError) -> None:
         logger.warning("The progress of task %s could not be written (%s).", self.task_result.id, exc)
 
-    def _load(self, record: tuple[store.Fields, list[bytes]]) -> None:
+    def _load(self, record: tuple[task_records.Fields, list[bytes]]) -> None:
         self.task_result._load(*record)
         self._metadata = self.task_result.metadata
         self._saved = dict(self._metadata)
@@ -289,18 +289,18 @@ def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
     return without
 
 
-def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None:
+def read_record(job: Job, using: str) -> tuple[task_records.Fields, list[bytes]] | None:
     """The record and the failures of a job that is about to run; None if Redis cannot be read."""
     try:
         shard = home(using)
-        return shard.run(store.read(shard, job.id))
+        return shard.run(task_records.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
         text = "The earlier runs of task %s of %s cannot be read (%s)."
         logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
         return None
 
 
-def record_from_job(job: Job) -> store.Fields:
+def record_from_job(job: Job) -> task_records.Fields:
     """A record made from the job alone: the number of earlier runs is known, their workers are not."""
     return {
         Field.queue: job.queue.encode(),

@@ -24,7 +24,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queu
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
 from django_redis_components.taskqueue.unique import claim_of
@@ -69,7 +69,7 @@ def prepare(
     task._check_arguments(args, kwargs, gets_result=gets_result)
     sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
-    message_id = options.id or task_id or store.new_id()
+    message_id = options.id or task_id or task_records.new_id()
     if tracing.tracer is not None:
         extra = {**extra, **tracing.created(task.name, options.queue_name, message_id)}
     if task.overrides or extra:
@@ -101,7 +101,7 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
     shard = home(using)
     if message.nonce:
-        reply: Any = shard.run(store.send(shard, message))
+        reply: Any = shard.run(task_records.send(shard, message))
     else:
         call = call_for(shard, message)
         reply = shard.client().execute(call)
@@ -116,7 +116,7 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
 async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
     shard = home(using)
-    await aset_accepted(result, await shard.arun(store.send(shard, message)))
+    await aset_accepted(result, await shard.arun(task_records.send(shard, message)))
     await arun_test_hook()
     return result
 
@@ -128,11 +128,11 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
         PartiallyEnqueued: Redis failed after it had accepted some tasks, or may have accepted some.
         redis.exceptions.RedisError: Redis failed at the only part, or refused the first one.
     """
-    replies: list[store.Reply] = []
+    replies: list[task_records.Reply] = []
     error: Exception | None = None
     shard = home(using)
     try:
-        shard.run(store.send_many(shard, [message for _, message in prepared], replies))
+        shard.run(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):
@@ -145,11 +145,11 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
 
 async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """See `send_many`."""
-    replies: list[store.Reply] = []
+    replies: list[task_records.Reply] = []
     error: Exception | None = None
     shard = home(using)
     try:
-        await shard.arun(store.send_many(shard, [message for _, message in prepared], replies))
+        await shard.arun(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):
@@ -160,14 +160,14 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     return [result for result, _ in prepared]
 
 
-def set_accepted(result: TaskResult, reply: store.Reply) -> None:
+def set_accepted(result: TaskResult, reply: task_records.Reply) -> None:
     """Record that Redis accepted a task, and send `task_enqueued`."""
     result._set_accepted(reply, result.task.options)
     if signals.task_enqueued.receivers and not result.is_duplicate:
         signals.send(signals.task_enqueued, result)
 
 
-async def aset_accepted(result: TaskResult, reply: store.Reply) -> None:
+async def aset_accepted(result: TaskResult, reply: task_records.Reply) -> None:
     """See `set_accepted`."""
     result._set_accepted(reply, result.task.options)
     if not result.is_duplicate:
@@ -323,7 +323,7 @@ def _set_options(
     if options.metadata is not None:
         message.extra += (Field.metadata, encode_metadata(options.metadata))
     if options.id is not None:
-        message.nonce = store.new_id()
+        message.nonce = task_records.new_id()
         message.extra += (Field.nonce, message.nonce)
     if options.run_after is not None:
         message.due = options.due()

@@ -33,7 +33,7 @@ from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.fingerprint import WORKER_LOST
-from django_redis_components.taskqueue.store.queues import delete_trash
+from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 #: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.

@@ -19,7 +19,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.queues.throughput import drain_time
 from django_redis_components.taskqueue import get_queue, task
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import read_overview
+from django_redis_components.taskqueue.stats.queue_stats import read_overview
 from example_project.localserver import LocalServer
 from tests.dashboard.problem_rows import row_with, rows, set_option, text_at
 from tests.dashboard.support import URL, settle_tasks, write_poller

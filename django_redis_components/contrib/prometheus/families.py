@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.formats import Timestamp
 from django_redis_components.dashboard.json_data import time_data
 from django_redis_components.dashboard.models import UnmanagedModel
-from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS
+from django_redis_components.taskqueue.store.control import TRASH_TTL_MS
 
 APP = "django_redis_components"
 #: Entries on a page.

@@ -32,7 +32,7 @@ from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, NameCount, Outcome, Verb
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin

@@ -21,7 +21,7 @@ from django_redis_components.dashboard.overview.server import ServerFact, server
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.overview.worker_rows import WorkerRow, worker_rows
 from django_redis_components.dashboard.panels.page import ShownPanel, show_panels
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

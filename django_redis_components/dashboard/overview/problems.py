@@ -24,7 +24,7 @@ from django_redis_components.dashboard.overview.traffic import (
     retry_storms,
 )
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
-from django_redis_components.taskqueue.stats.overview import MAX_QUEUES, QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Most problems of one kind that are listed individually.

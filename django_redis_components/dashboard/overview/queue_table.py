@@ -23,7 +23,7 @@ from django_redis_components.dashboard.queues.throughput import (
     sparkline,
 )
 from django_redis_components.taskqueue import Metrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
 
 #: Queues that are shown before "Show all".
 COLLAPSED = 12

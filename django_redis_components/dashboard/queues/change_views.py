@@ -29,7 +29,7 @@ from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin

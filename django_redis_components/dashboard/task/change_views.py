@@ -31,7 +31,7 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin

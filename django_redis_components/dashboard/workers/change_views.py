@@ -26,7 +26,7 @@ from django_redis_components.dashboard.verbs import Change, Check, Confirmation,
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker
 
 if TYPE_CHECKING:

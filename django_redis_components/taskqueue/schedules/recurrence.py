@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules import cron_expression as expressions
+from django_redis_components.taskqueue.schedules import cron_expression
 
 #: Minimum interval in milliseconds.
 MIN_INTERVAL_MS = 1_000
@@ -87,8 +87,8 @@ class CronTimes:
     @classmethod
     def of(cls, expression: Any, tz: Any) -> CronTimes:
         """Raise InvalidTask for an invalid expression or zone."""
-        expressions.check_expression(expression)
-        return cls(" ".join(expression.split()), None if tz is None else expressions.zone_of(tz))
+        cron_expression.check_expression(expression)
+        return cls(" ".join(expression.split()), None if tz is None else cron_expression.zone_of(tz))
 
     @property
     def text(self) -> str:
@@ -98,7 +98,7 @@ class CronTimes:
     def following(self, after_ms: int) -> int | None:
         """See `Slots`."""
         clock = Clock(self._zone())
-        fields = expressions.fields_of(self.expression)
+        fields = cron_expression.fields_of(self.expression)
         minute, hour, *_ = fields.split()
         search = _following_local_time if "*" in (minute[0], hour[0]) else _at_times_of_day
         slot_s = search(fields, clock, after_ms // 1_000)
@@ -166,7 +166,7 @@ def _following_local_time(fields: str, clock: Clock, after_s: int) -> int | None
     """Return the next slot of an expression that follows the local time."""
     from_s, start_s, offset_s = after_s, after_s, clock.offset_s(after_s)
     while True:
-        local_time = next(expressions.search(fields, _local_time(start_s, offset_s)), None)
+        local_time = next(cron_expression.search(fields, _local_time(start_s, offset_s)), None)
         if local_time is None:
             return None
         slot_s = _seconds(local_time) - offset_s
@@ -179,7 +179,7 @@ def _following_local_time(fields: str, clock: Clock, after_s: int) -> int | None
 
 def _at_times_of_day(fields: str, clock: Clock, after_s: int) -> int | None:
     """Return the next slot of an expression that names times of the day."""
-    for local_time in expressions.search(fields, _local_time(after_s, clock.offset_s(after_s))):
+    for local_time in cron_expression.search(fields, _local_time(after_s, clock.offset_s(after_s))):
         slot_s = clock.first_s(local_time)
         if slot_s > after_s:  # otherwise it is a repeated or skipped local time
             return slot_s

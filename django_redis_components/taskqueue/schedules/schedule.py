@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
-from django_redis_components.core import keys
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import keys, serialization
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
 from django_redis_components.taskqueue.store.messages import TaskMessage
-from django_redis_components.taskqueue.store.tasks import ID_BYTES
+from django_redis_components.taskqueue.store.task_records import ID_BYTES
 from django_redis_components.taskqueue.task import Task
 
 T = TypeVar("T")
@@ -162,8 +161,8 @@ def create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) ->
         raise TypeError(f"args={given!r}: expected a list or a tuple.")
     if not isinstance(named, dict):
         raise TypeError(f"kwargs={named!r}: expected a dict.")
-    args = arguments.normalize(list(given), "args")
-    kwargs = arguments.normalize(named, "kwargs")
+    args = serialization.normalize(list(given), "args")
+    kwargs = serialization.normalize(named, "kwargs")
     misfire = options.get("misfire", "once")
     if misfire not in get_args(Misfire):
         raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")
@@ -211,5 +210,5 @@ def _name(task: Task[..., Any, Any], slots: Slots, args: list[Any], kwargs: dict
     """Return the default name of a schedule: the task, the times and a hash of the arguments."""
     if not args and not kwargs:
         return f"{task.name} {slots.text}"
-    body = arguments.encode([args, dict(sorted(kwargs.items()))])
+    body = serialization.encode([args, dict(sorted(kwargs.items()))])
     return f"{task.name} {slots.text} #{hashlib.blake2b(body, digest_size=4).hexdigest()}"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
@@ -89,7 +89,7 @@ def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
     """Return registered schedules, and those of this process that are not registered."""
     found = yield from read_registered(home(using))
     names = {info.name for info in found.schedules}
-    mine = [_unregistered(each, found.at) for each in declared.registered(using) if each.name not in names]
+    mine = [_unregistered(each, found.at) for each in registered(using) if each.name not in names]
     return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]))
 
 
@@ -99,8 +99,8 @@ def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:
     at = moment_of(now_us)
     pauses, definitions = _pairs(paused), _pairs(added)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
-    registered = {info.name for info in infos}
-    infos += [_added(name, text) for name, text in definitions.items() if name not in registered][:MAX_SCHEDULES]
+    names = {info.name for info in infos}
+    infos += [_added(name, text) for name, text in definitions.items() if name not in names][:MAX_SCHEDULES]
     return ScheduleSnapshot(at, _sorted([_with_changes(info, pauses, definitions) for info in infos]))
 
 
@@ -152,7 +152,7 @@ def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
     )
 
 
-def _unregistered(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
+def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
     return ScheduleInfo(
         name=schedule.name,
         task=schedule.task.name,

@@ -15,10 +15,10 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import is_final
-from django_redis_components.taskqueue.stats.overview import QueuePause, pause_of
+from django_redis_components.taskqueue.stats.queue_stats import QueuePause, pause_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
-from django_redis_components.taskqueue.store.tasks import fields_of
+from django_redis_components.taskqueue.store.task_records import fields_of
 
 #: Longest value of a record that is read, in bytes: arguments, metadata or return value above it are shown as a size.
 MAX_BYTES = 65_536

@@ -10,7 +10,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import MAX_WORKERS
+from django_redis_components.taskqueue.stats.queue_stats import MAX_WORKERS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import LIST_WORKERS, TASK_LEASES
 from django_redis_components.taskqueue.store.workers import RemoteCommand

@@ -358,7 +358,7 @@ def test_restored_task_keeps_its_priority(store: Store) -> None:
 
 def test_deleted_trash_includes_waiting_tasks(store: Store) -> None:
     from django_redis_components.core.protocol import run
-    from django_redis_components.taskqueue.store import queues as control
+    from django_redis_components.taskqueue.store import control
 
     send(one, *range(3))
     take(new_fetcher())

@@ -14,7 +14,7 @@ from django_redis_components.taskqueue import Schedules, TaskResult, chain, get_
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.workers import command_worker
 from tests.support import Store, eventually

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import (
     registry,
 )
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Proxy, Store, eventually, run_async, run_together

@@ -21,8 +21,8 @@ from django_redis_components.taskqueue import (
     registry,
 )
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off

@@ -11,7 +11,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, chain, get_queue, group
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from tests.dashboard.support import settle_tasks, write_worker
 from tests.support import Store
 from tests.taskqueue.store.test_control_failed import fail_many, park_many

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, get_queue
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, run_async, run_together
@@ -26,7 +26,7 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
     """Enqueue tasks that fail; return their results in order."""
     results = fail.using(queue_name=queue, **options).enqueue_many([((str(number),), {}) for number in range(count)])
     fetcher = new_fetcher(queue, worker="fails:them")
-    error = arguments.encode(describe(LookupError("out of order")))
+    error = serialization.encode(describe(LookupError("out of order")))
     while jobs := fetcher.fetch("0", 250):
         settle_now(fetcher, *[Ack(job.id, job.token, "failed", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
     return results

@@ -12,7 +12,7 @@ from django_redis_components.core.scripts import LuaScript
 from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.queue import Queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from tests.support import Proxy, Store
 from tests.taskqueue.store.test_control_failed import fail_many, park_many
 from tests.taskqueue.support import base_key, work_off

@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import NotScheduled, Purge, TaskResult, TaskResultDoesNotExist, get_queue, poller
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.support import (

@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import WorkerPage, find_workers, read_workers
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.workers import VERBS, RemoteCommand, command_worker
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from tests.dashboard.support import now_ms, write_worker
