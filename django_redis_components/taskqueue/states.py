@@ -31,6 +31,19 @@ class State(StrEnum):
         return self in (State.successful, State.failed, State.cancelled, State.expired)
 
 
+class Counter(IntEnum):
+    """Positions of the 32-bit counters of outcomes in a counter set."""
+
+    succeeded = 0
+    failed = 1
+    retried = 2
+    delayed = 3
+    recovered = 4
+    cancelled = 5
+    expired = 6
+    unregistered = 7
+
+
 class Outcome(StrEnum):
     """How a run ended, or a task without a run.
 
@@ -38,35 +51,35 @@ class Outcome(StrEnum):
     attribute `outcome` of log records, and what observes a run.
 
     Attributes:
-        counter: position of its 32-bit counter in a counter set; None: not counted.
+        counter: its counter; None: not counted.
         state: what the task becomes.
         label: for pages, in the language of the request.
     """
 
-    counter: int | None
+    counter: Counter | None
     state: State
     label: Any
 
     #: The function returned a value.
-    succeeded = "succeeded", 0, State.successful, pgettext_lazy("a run", "Succeeded")
+    succeeded = "succeeded", Counter.succeeded, State.successful, pgettext_lazy("a run", "Succeeded")
     #: It raised, and no attempt is left.
-    failed = "failed", 1, State.failed, pgettext_lazy("a run", "Failed")
+    failed = "failed", Counter.failed, State.failed, pgettext_lazy("a run", "Failed")
     #: It raised, and has another attempt.
-    retried = "retried", 2, State.retrying, pgettext_lazy("a run", "Failed, retried")
+    retried = "retried", Counter.retried, State.retrying, pgettext_lazy("a run", "Failed, retried")
     #: It asked to run later (`on_conflict="delay"`), which uses no attempt.
-    delayed = "delayed", 3, State.scheduled, pgettext_lazy("a run", "Delayed")
+    delayed = "delayed", Counter.delayed, State.scheduled, pgettext_lazy("a run", "Delayed")
     #: Its worker died or lost its lease.
-    recovered = "recovered", 4, State.ready, pgettext_lazy("a run", "Worker lost")
+    recovered = "recovered", Counter.recovered, State.ready, pgettext_lazy("a run", "Worker lost")
     #: It was cancelled before or while it ran.
-    cancelled = "cancelled", 5, State.cancelled, pgettext_lazy("a run", "Cancelled")
+    cancelled = "cancelled", Counter.cancelled, State.cancelled, pgettext_lazy("a run", "Cancelled")
     #: It had not started when it expired.
-    expired = "expired", 6, State.expired, pgettext_lazy("tasks", "Expired")
+    expired = "expired", Counter.expired, State.expired, pgettext_lazy("tasks", "Expired")
     #: The worker does not know its name.
-    unregistered = "unregistered", 7, State.unregistered, pgettext_lazy("a run", "Not registered")
+    unregistered = "unregistered", Counter.unregistered, State.unregistered, pgettext_lazy("a run", "Not registered")
     #: It was leased and did not start. Neither counted nor in the timeline.
     requeued = "requeued", None, State.ready, pgettext_lazy("a run", "Requeued")
 
-    def __new__(cls, word: str, counter: int | None, state: State, label: Any) -> Outcome:
+    def __new__(cls, word: str, counter: Counter | None, state: State, label: Any) -> Outcome:
         """Return the outcome with its columns."""
         outcome = str.__new__(cls, word)
         outcome._value_ = word
@@ -74,8 +87,6 @@ class Outcome(StrEnum):
         return outcome
 
 
-#: Positions of the counters, for Lua.
-Counter = IntEnum("Counter", {each.name: each.counter for each in Outcome if each.counter is not None})
 #: Outcomes whose ack ends with the error: its fingerprint and its description.
 ERROR_OUTCOMES = frozenset((Outcome.failed.value, Outcome.retried.value))
 #: Plain strings for the path of every task: to read a member of an Enum takes 0.2 µs on Python 3.11.

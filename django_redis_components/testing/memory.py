@@ -141,7 +141,7 @@ class MemoryQueue:
         return ack.outcome
 
     def _settle(self, record: Record, ack: Ack) -> None:
-        outcome = Outcome(ack.outcome)
+        outcome = Outcome[ack.outcome]
         record[Field.state] = outcome.state.encode()
         if outcome == Outcome.succeeded:
             record[Field.return_value] = ack.payload

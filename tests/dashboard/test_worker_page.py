@@ -33,7 +33,7 @@ REPORT: dict[str, Any] = {
     "poller": "standby",
     "memory": 240 << 20,
     "per_minute": 84.2,
-    "round_trip_ms": 0.42,
+    "round_trip": 0.00042,
     "leases": 2,
     "runs": [["task-1", "shop.tasks.send_receipt", "mail", 9.2]],
 }
@@ -216,7 +216,7 @@ def test_hostile_reports_are_shown_escaped(redis_server: Store, viewer: Client, 
     "wrong",
     [
         {"memory": -1}, {"memory": 1e300}, {"per_minute": "x"}, {"runs": 7}, {"runs": [[1]]}, {"runs": {}},
-        {"command": [1]}, {"command": ["a", "b", 1e300, "c", "d"]}, {"round_trip_ms": float("nan")}, {"leases": "x"},
+        {"command": [1]}, {"command": ["a", "b", 1e300, "c", "d"]}, {"round_trip": float("nan")}, {"leases": "x"},
     ],
 )  # fmt: skip
 def test_corrupt_report_counts_as_none(redis_server: Store, viewer: Client, wrong: dict[str, Any]) -> None:

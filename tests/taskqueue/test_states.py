@@ -23,6 +23,7 @@ OF_RUNS = [outcome for outcome in Outcome if outcome not in (Outcome.recovered, 
 def test_counts_have_a_field_for_each_counter_in_its_position() -> None:
     assert [field.name for field in dataclasses.fields(Counts)] == [counter.name for counter in Counter]
     assert [counter.value for counter in Counter] == list(range(len(Counter)))
+    assert [outcome.counter for outcome in Outcome if outcome.counter is not None] == list(Counter)
 
 
 @pytest.mark.parametrize("outcome", OF_RUNS)

@@ -49,7 +49,7 @@ def _run(run: WorkerRun, worker: WorkerInfo, snapshot: WorkerSnapshot) -> dict[s
     held = None if worker.is_alive else snapshot.listed.held.get(run.id)
     elapsed = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
     return {
-        **dataclasses.asdict(run),
+        **run._asdict(),
         "elapsed": round(elapsed, 1),
         "started_at": time_data(snapshot.at - timedelta(seconds=elapsed)),
         "now": dataclasses.asdict(held) if held else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import signal
@@ -20,10 +19,12 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.stats.worker_reports import WorkerReport
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
@@ -248,31 +249,31 @@ class Child:
         return "quiet" if self.heartbeat.quiet else "working"
 
     def info(self, supervisor: Mapping[str, Any] = MappingProxyType({})) -> str:
-        """Return what the dashboard shows about it, as JSON: about 400 bytes, and 140 for each running task.
+        """Return its `WorkerReport` as JSON.
 
         Args:
             supervisor: what its supervisor adds; see `RemoteControl.facts`.
         """
         heartbeat, self.reported_state = self.heartbeat, self.state()
         since_s = max(0.0, time.monotonic() - heartbeat.sent_at) if heartbeat.sent_at else 0.0
-        facts = {
-            "host": socket.gethostname(),
-            "pid": self.pid,
-            "queues": self._options.queues,
-            "threads": self._options.threads,
-            "async_concurrency": self._options.async_concurrency,
-            "started_at": round(self._started_time, 3),
-            "busy": heartbeat.busy,
-            "finished": heartbeat.finished,
-            "per_minute": self._throughput.per_minute(heartbeat.finished),
-            "memory": resident_bytes(self.pid),
-            "leases": len(heartbeat.leases),
-            "runs": [[*run[:3], round(run.elapsed_s + since_s, 1)] for run in heartbeat.runs],
-            "state": self.reported_state,
-            **({"lost_threads": heartbeat.lost_threads} if heartbeat.lost_threads else {}),
+        report = WorkerReport(
+            host=socket.gethostname(),
+            pid=self.pid,
+            queues=self._options.queues,
+            threads=self._options.threads,
+            async_concurrency=self._options.async_concurrency,
+            started_at=moment_of(round(self._started_time * 1_000_000)),
+            busy=heartbeat.busy,
+            finished=heartbeat.finished,
+            per_minute=self._throughput.per_minute(heartbeat.finished),
+            memory=resident_bytes(self.pid),
+            leases=len(heartbeat.leases),
+            runs=tuple(run._replace(elapsed=round(run.elapsed + since_s, 1)) for run in heartbeat.runs),
+            state=self.reported_state,
+            lost_threads=heartbeat.lost_threads,
             **supervisor,
-        }
-        return json.dumps(facts, separators=(",", ":"))
+        )
+        return report.encode()
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process still exists."""

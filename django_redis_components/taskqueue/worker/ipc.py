@@ -17,6 +17,8 @@ import struct
 import threading
 from typing import NamedTuple
 
+from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
+
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
 SLOTS = 2_048
 #: Bytes of a slot: one of length, then number, task id and token. A longer entry is not noted.
@@ -41,19 +43,6 @@ class HardLimit(NamedTuple):
     ends_at: float
     limit_s: float
     retry_ms: int | None
-
-
-class ReportedRun(NamedTuple):
-    """A running task, for the dashboard. A list in JSON.
-
-    Attributes:
-        elapsed_s: how long it has run, as of the heartbeat.
-    """
-
-    id: str
-    name: str
-    queue: str
-    elapsed_s: float
 
 
 @dataclasses.dataclass
@@ -82,7 +71,7 @@ class Heartbeat:
     running: list[str] = dataclasses.field(default_factory=list)
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
-    runs: list[ReportedRun] = dataclasses.field(default_factory=list)
+    runs: list[WorkerRun] = dataclasses.field(default_factory=list)
     lost_threads: int = 0
 
     @classmethod
@@ -90,7 +79,7 @@ class Heartbeat:
         """Parse a line written by `encode`."""
         heartbeat = cls(**json.loads(line))
         heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
-        heartbeat.runs = [ReportedRun(*run) for run in heartbeat.runs]
+        heartbeat.runs = [WorkerRun(*run) for run in heartbeat.runs]
         return heartbeat
 
     def encode(self) -> bytes:

@@ -29,6 +29,7 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
+from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -42,7 +43,7 @@ from django_redis_components.taskqueue.worker.execution import (
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
-from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, ReportedRun
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
@@ -202,12 +203,12 @@ class Worker:
         """Return the ids of the running tasks."""
         return [task_id for task_id, _ in list(self._running)]
 
-    def longest_runs(self) -> list[ReportedRun]:
+    def longest_runs(self) -> list[WorkerRun]:
         """Return the tasks that have run longest, `MAX_RUNS` at most."""
         now = time.perf_counter()
         jobs = [run.job for run in list(self._running.values())[:MAX_RUNS]]
         return [
-            ReportedRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
+            WorkerRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
             for job in jobs
         ]
 

@@ -174,7 +174,7 @@ def test_info_describes_the_process(process: Process) -> None:
     assert 0 <= process.child.age_s() < 60
     assert info == {
         "pid": process.process.pid, "queues": ["default", "mail"], "threads": 3, "async_concurrency": 100,
-        "busy": 1, "finished": 2, "per_minute": None, "leases": 2, "state": "working", "version": "1.2",
+        "busy": 1, "finished": 2, "leases": 2, "version": "1.2",
     }  # fmt: skip
 
 
