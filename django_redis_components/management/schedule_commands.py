@@ -32,7 +32,7 @@ def list_schedules(using: str) -> CommandResult:
 
 
 def run_schedule(name: str, using: str) -> CommandResult:
-    """Enqueue the task of a schedule at once. Its next slot does not change.
+    """Enqueue the task of a schedule at once. Its next due time does not change.
 
     Raises:
         ValueError: this process's code declares no such schedule, and none was added.

@@ -5,7 +5,7 @@ Guarantees, with crashes and concurrent calls:
 * An accepted task is run. A killed worker, poller or web process loses none. A task runs twice only if its
   worker died, or lost its lease, while the task ran or before its outcome was sent. Outcomes of lost leases
   are discarded.
-* A delayed task starts within milliseconds of its due time if a slot is free, regardless of which pollers and
+* A delayed task starts within milliseconds of its due time if a thread is free, regardless of which pollers and
   workers are alive.
 * Queues are served in strict order. Order within a queue: recovered tasks, due tasks, priority, arrival.
 * One unique task per key exists at a time. A task that has expired is not started.
@@ -35,7 +35,7 @@ wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a com
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
-last_fetch:<worker>:<slot>    string  the last batch, for a repeated request                   one lease
+last_fetch:<worker>:<thread>  string  the last batch, for a repeated request                   one lease
 poller                        string  id of the active poller                                  6 s
 contact                       hash    when supervisors and pollers last reached the server     the poller
 paused                        hash    queue to its pause                                       resuming

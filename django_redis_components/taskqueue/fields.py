@@ -51,7 +51,7 @@ class Field:
     metadata = "m"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
-    #: Token of the latest lease: "worker/slot/request".
+    #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.
     leased_at_us = "l"
@@ -158,7 +158,7 @@ class Key:
     slots = "slots"
     #: Zset by limit: names of queues in which tasks wait for a slot.
     slot_waiters = "slot_waiters"
-    #: String by worker and fetch slot: "request id id …", the tasks that the latest request leased.
+    #: String by worker and thread: "request id id …", the tasks that the latest request leased.
     last_fetch = "last_fetch"
     #: String by worker: id of the crash suspect that it runs alone.
     quarantine = "quarantine"

@@ -159,11 +159,11 @@ class Poller:
         if not is_active:
             self.scheduler.invalidate()
             return max(0.05, until_due_s)
-        until_slot_s = self.scheduler.run_due(now_us, version)
+        until_schedule_s = self.scheduler.run_due(now_us, version)
         if prune:
             self.next_prune_at = now + PRUNE_S
             run(self._client, delete_trash(self._shard))
-        return min(round_s, until_due_s, until_slot_s)
+        return min(round_s, until_due_s, until_schedule_s)
 
     def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes], int]:
         """Maintain all queues, 500 in a call.

@@ -78,7 +78,7 @@ class Schedules:
         return await self._arun(self._change("remove", name))
 
     def pause(self, name: str, *, author: str = "") -> bool:
-        """Send no slots of a schedule until it is resumed. Return whether it was active.
+        """Send no due times of a schedule until it is resumed. Return whether it was active.
 
         Args:
             author: shown on the dashboard.
@@ -93,7 +93,7 @@ class Schedules:
         return await self._arun(self._change("pause", name, author))
 
     def resume(self, name: str) -> bool:
-        """Send the slots from now on. Return whether it was paused."""
+        """Send the due times from now on. Return whether it was paused."""
         return self._run(self._change("resume", name))
 
     async def aresume(self, name: str) -> bool:
@@ -183,8 +183,8 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
     if "every" in given and given.get("tz") is not None:
         raise TypeError("tz: an interval has no time zone.")
     tz = given.pop("tz", None)
-    slots = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
-    return create(task, slots, given)  # type: ignore[arg-type]
+    recurrence = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
+    return create(task, recurrence, given)  # type: ignore[arg-type]
 
 
 def _change(shard: Shard, name: str, verb: str, text: str) -> Flow[int]:

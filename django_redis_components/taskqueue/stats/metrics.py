@@ -114,9 +114,9 @@ class CounterSet:
     def __init__(self) -> None:
         self._numbers = [0] * SIZE
 
-    def add(self, data: bytes, at: int = 0) -> None:
-        """Add the set at a position of a string; missing integers are zero."""
-        integers = _integers_of(data, at)
+    def add(self, data: bytes, number: int = 0) -> None:
+        """Add the set of this number in a string; missing integers are zero."""
+        integers = _integers_of(data, number)
         self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
     def subtract(self, others: Iterable[CounterSet]) -> None:
@@ -140,9 +140,9 @@ class CounterSet:
         return Histogram(tuple(self._numbers[OUTCOMES + BUCKETS :]))
 
 
-def _integers_of(data: bytes, at: int = 0) -> tuple[int, ...]:
-    """Return the integers of the set at a position, as many as the string has."""
-    part = data[at * SIZE * 4 : (at + 1) * SIZE * 4]
+def _integers_of(data: bytes, number: int = 0) -> tuple[int, ...]:
+    """Return the integers of the set of this number, as many as the string has."""
+    part = data[number * SIZE * 4 : (number + 1) * SIZE * 4]
     return struct.unpack_from(f">{len(part) // 4}I", part)
 
 
@@ -197,14 +197,14 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
 
 
 def _tasks(by_task: Any) -> list[TaskMetrics]:
-    """Return the metrics by task name. A name has a different slot in each hour, so its sets are summed."""
-    slots = {hour: _names(names) for hour, names in _pairs(by_task[0])}
+    """Return the metrics by task name. A name has a different number in each hour, so its sets are summed."""
+    numbers = {hour: _names(names) for hour, names in _pairs(by_task[0])}
     found: dict[str, CounterSet] = {}
     rest = CounterSet()
     for hour, data in _pairs(by_task[1]):
         rest.add(data)
-        for slot, name in slots[hour].items():
-            found.setdefault(name, CounterSet()).add(data, slot)
+        for number, name in numbers[hour].items():
+            found.setdefault(name, CounterSet()).add(data, number)
     rest.subtract(found.values())
     found[""] = rest
     tasks = [TaskMetrics(name, each.counts(), each.wait_time(), each.run_time()) for name, each in found.items()]
@@ -213,7 +213,7 @@ def _tasks(by_task: Any) -> list[TaskMetrics]:
 
 
 def _names(flat: Sequence[bytes]) -> dict[int, str]:
-    return {int(slot): name.decode() for name, slot in _pairs(flat)}
+    return {int(number): name.decode() for name, number in _pairs(flat)}
 
 
 def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

@@ -20,14 +20,14 @@ from typing import NamedTuple
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
-SLOTS = 2_048
-#: Bytes of a slot: one of length, then number, task id and token. A longer entry is not noted.
-SLOT_BYTES = 256
-#: Threads of a process at most. One byte of each, after the slots, states whether it runs a task.
+MAX_ENTRIES = 2_048
+#: Bytes of an entry: one of length, then number, task id and token. A longer entry is not noted.
+ENTRY_BYTES = 256
+#: Threads of a process at most. One byte of each, after the entries, states whether it runs a task.
 MAX_THREADS = 1_000
-_THREADS_AT = SLOTS * SLOT_BYTES
+_THREADS_OFFSET = MAX_ENTRIES * ENTRY_BYTES
 #: The number of running coroutines, stored after that.
-_COUNT, _COUNT_AT = struct.Struct("=I"), _THREADS_AT + MAX_THREADS
+_COUNT, _COUNT_OFFSET = struct.Struct("=I"), _THREADS_OFFSET + MAX_THREADS
 
 
 class HardLimit(NamedTuple):
@@ -138,9 +138,9 @@ class PrefetchedLeases:
     """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _COUNT_AT + _COUNT.size)
-        self._free = list(range(SLOTS))  # last freed, first used: few pages are touched
-        self._slots: dict[tuple[str, str], int] = {}
+        self._memory = mmap.mmap(-1, _COUNT_OFFSET + _COUNT.size)
+        self._free = list(range(MAX_ENTRIES))  # last freed, first used: few pages are touched
+        self._offsets: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count()
         self._coroutines = 0
         self._lock = threading.Lock()
@@ -149,22 +149,22 @@ class PrefetchedLeases:
         """Note a lease. `read` returns leases in the order in which they were added."""
         entry = f"{next(self._numbers)} {task_id} {token}".encode()
         size = len(entry)
-        if size >= SLOT_BYTES or not self._free:
+        if size >= ENTRY_BYTES or not self._free:
             return
         try:
-            at = self._free.pop() * SLOT_BYTES
+            offset = self._free.pop() * ENTRY_BYTES
         except IndexError:  # another thread has taken the last one
             return
-        self._memory[at + 1 : at + 1 + size] = entry
-        self._memory[at] = size
-        self._slots[task_id, token] = at
+        self._memory[offset + 1 : offset + 1 + size] = entry
+        self._memory[offset] = size
+        self._offsets[task_id, token] = offset
 
     def remove(self, task_id: str, token: str) -> None:
         """Remove a lease: its task starts, or the lease has ended."""
-        at = self._slots.pop((task_id, token), None)
-        if at is not None:
-            self._memory[at] = 0
-            self._free.append(at // SLOT_BYTES)
+        offset = self._offsets.pop((task_id, token), None)
+        if offset is not None:
+            self._memory[offset] = 0
+            self._free.append(offset // ENTRY_BYTES)
 
     def start_run(self, task_id: str, token: str, thread: int | None) -> None:
         """Note that a task starts. Threads need no lock for this: each has its own byte.
@@ -172,38 +172,38 @@ class PrefetchedLeases:
         Args:
             thread: number of the thread; None for a coroutine.
         """
-        at = self._slots.pop((task_id, token), None)
-        if at is not None:
-            self._memory[at] = 0
-            self._free.append(at // SLOT_BYTES)
+        offset = self._offsets.pop((task_id, token), None)
+        if offset is not None:
+            self._memory[offset] = 0
+            self._free.append(offset // ENTRY_BYTES)
         if thread is None:
             self._count_coroutines(1)
         else:
-            self._memory[_THREADS_AT + thread] = 1
+            self._memory[_THREADS_OFFSET + thread] = 1
 
     def end_run(self, thread: int | None) -> None:
         """Note that a task has finished."""
         if thread is None:
             self._count_coroutines(-1)
         else:
-            self._memory[_THREADS_AT + thread] = 0
+            self._memory[_THREADS_OFFSET + thread] = 0
 
     def _count_coroutines(self, change: int) -> None:
         with self._lock:
             self._coroutines += change
-            _COUNT.pack_into(self._memory, _COUNT_AT, self._coroutines)
+            _COUNT.pack_into(self._memory, _COUNT_OFFSET, self._coroutines)
 
     def running(self) -> int:
         """Return the number of running tasks, or of those that ran when the process died."""
-        coroutines: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
-        return coroutines + self._memory[_THREADS_AT : _THREADS_AT + MAX_THREADS].count(1)
+        coroutines: int = _COUNT.unpack_from(self._memory, _COUNT_OFFSET)[0]
+        return coroutines + self._memory[_THREADS_OFFSET : _THREADS_OFFSET + MAX_THREADS].count(1)
 
     def read(self) -> list[tuple[str, str]]:
         """Return task id and token of each lease, the oldest first."""
         found = []
-        for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
-            size = self._memory[at]
+        for offset in range(0, MAX_ENTRIES * ENTRY_BYTES, ENTRY_BYTES):
+            size = self._memory[offset]
             if size:
-                number, task_id, token = self._memory[at + 1 : at + 1 + size].decode().split(" ")
+                number, task_id, token = self._memory[offset + 1 : offset + 1 + size].decode().split(" ")
                 found.append((int(number), task_id, token))
         return [(task_id, token) for _, task_id, token in sorted(found)]

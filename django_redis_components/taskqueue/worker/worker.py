@@ -1,8 +1,8 @@
 """The threads of a worker process: each fetches jobs, runs them, and settles them.
 
 Module `prefetch` has the rules for where a thread gets its next job. A thread that gets a coroutine passes it to the
-event loop if the loop has a free slot. Otherwise the job returns to the head of its queue, where another worker may
-have a free slot, and the thread fetches again when a slot is free.
+event loop if the loop has a free permit. Otherwise the job returns to the head of its queue, where another worker may
+have a free permit, and the thread fetches again when a permit is free.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from django_redis_components.taskqueue.worker.run_events import record_outcome, 
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
-#: Longest time that a thread waits for a free slot of the event loop before it looks for other jobs, in seconds.
-MAX_SLOT_WAIT_S = 1.0
+#: Longest time that a thread waits for a free permit of the event loop before it looks for other jobs, in seconds.
+MAX_PERMIT_WAIT_S = 1.0
 #: Age of a process, in seconds, after which it is replaced if its event loop cannot start.
 MIN_AGE_S = 5.0
 #: Default number of concurrent coroutines in one process.
@@ -111,12 +111,12 @@ class Worker:
         wakeups = WakeupListener(client, [shard.wakeup(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        #: Slots of the threads that have ended as they should.
-        self._ended_slots: set[str] = set()
+        #: Names of the threads that have ended as they should.
+        self._ended_threads: set[str] = set()
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
-        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_slots)
+        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
         self._freed_at = 0.0
@@ -132,9 +132,9 @@ class Worker:
 
     def start(self) -> None:
         """Start the threads."""
-        slots = [str(number) for number in range(self._options.threads)]
+        names = [str(number) for number in range(self._options.threads)]
         self._threads = [
-            threading.Thread(target=self._run_thread, args=(slot,), name=f"task-{slot}", daemon=True) for slot in slots
+            threading.Thread(target=self._run_thread, args=(name,), name=f"task-{name}", daemon=True) for name in names
         ]
         for thread in self._threads:
             thread.start()
@@ -170,8 +170,8 @@ class Worker:
 
     def lost_threads(self) -> int:
         """Return the number of threads that have died: they have ended, but not because the worker stops."""
-        dead = [slot for slot, thread in enumerate(self._threads) if not thread.is_alive()]
-        return sum(str(slot) not in self._ended_slots for slot in dead)
+        dead = [number for number, thread in enumerate(self._threads) if not thread.is_alive()]
+        return sum(str(number) not in self._ended_threads for number in dead)
 
     def is_damaged(self) -> bool:
         """Return whether a thread, or that of the event loop, has died: its runs cannot end."""
@@ -246,21 +246,21 @@ class Worker:
                 return
             time.sleep(PREFETCH_S)
 
-    def _run_thread(self, slot: str) -> None:
-        self._run_jobs(slot)
+    def _run_thread(self, name: str) -> None:
+        self._run_jobs(name)
         self.job_source.buffer.send_acks()
-        self._ended_slots.add(slot)
+        self._ended_threads.add(name)
 
-    def _run_jobs(self, slot: str) -> None:
+    def _run_jobs(self, name: str) -> None:
         """Run jobs until the worker is stopped, or has finished in burst mode."""
-        burst, thread = self._options.burst, int(slot)
+        burst, thread = self._options.burst, int(name)
         while not self._stopping:
             had_leases = burst and self.fetcher.has_leases()
             try:
                 job = self.job_source.buffer.pop()
                 if job is None:
                     with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
-                        job = self.job_source.next(slot, wait=not burst)
+                        job = self.job_source.next(name, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
                 self._pause()
@@ -339,21 +339,21 @@ class Worker:
             self._on_limit()
 
     def _run_on_loop(self, job: Job) -> None:
-        """Run the job on the event loop, or return it to its queue if no slot becomes free soon."""
+        """Run the job on the event loop, or return it to its queue if no permit becomes free soon."""
         self.job_source.amount.record_coroutine()
-        if not self._loop.acquire_slot(MAX_BUFFERED_S):
+        if not self._loop.acquire_permit(MAX_BUFFERED_S):
             self._return(job)
-            self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
+            self._loop.wait_for_permit(MAX_PERMIT_WAIT_S)
             return
         is_on_loop = False
         try:
             is_on_loop = self._start_on_loop(job)
         finally:
             if not is_on_loop:
-                self._loop.release_slot()
+                self._loop.release_permit()
 
     def _start_on_loop(self, job: Job) -> bool:
-        """Start the job, for which there is a slot; return whether it runs on the event loop."""
+        """Start the job, for which there is a permit; return whether it runs on the event loop."""
         try:
             self._loop.start()
         except (OSError, RuntimeError) as exc:

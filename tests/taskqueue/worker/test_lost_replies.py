@@ -164,7 +164,7 @@ def fetch_call(*acks: Ack, worker: str = "w") -> Call:
     return FETCH(
         base=home().base,
         worker=worker,
-        fetch_slot="acks",
+        thread="acks",
         request=0,
         lease_ms=1_000,
         want=0,

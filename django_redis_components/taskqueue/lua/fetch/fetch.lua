@@ -1,8 +1,8 @@
 -- Settle finished tasks, then take up to `want` tasks from the queues in strict order and lease them.
--- Precondition: no other thread of the worker uses the fetch slot, and `request` grows with each of its new calls.
+-- Precondition: no other thread of the worker has this name, and `request` grows with each of its new calls.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] worker  id
--- ARGV[2] fetch_slot  of the caller's thread
+-- ARGV[2] thread  name of the caller's thread
 -- ARGV[3] request  number; the same number again repeats a call whose reply was lost
 -- ARGV[4] lease_ms  duration of a lease without renewal
 -- ARGV[5] want  maximum number of tasks
@@ -11,7 +11,7 @@
 -- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, ran_us; after these, if
 --         the outcome is failed or retried: fingerprint, description
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
---         base:last_fetch:<worker>:<fetch_slot> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
+--         base:last_fetch:<worker>:<thread> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
 --         base:slots:*, :slot_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {acks, tasks, next_due_ms, now_us}: acks 1 applied, 2 applied before, 0 lease expired; each task
@@ -20,7 +20,7 @@
 -- Cost: O(acks + want) times O(log n)
 local base = KEYS[1]
 local worker = ARGV[1]
-local fetch_slot = ARGV[2]
+local thread = ARGV[2]
 local request = ARGV[3]
 local lease_ms = tonumber(ARGV[4])
 local want = tonumber(ARGV[5])
@@ -37,7 +37,7 @@ local now_ms = math.floor(now_us / 1000)
 -- slow at formatting such numbers.
 local ctx = {
   base = base, now_us = now_us, now_ms = now_ms, now_text = string.format("%.0f", now_us),
-  worker = worker, token = worker .. "/" .. fetch_slot .. "/" .. request, failed_limit = failed_limit,
+  worker = worker, token = worker .. "/" .. thread .. "/" .. request, failed_limit = failed_limit,
   lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
 }
 
@@ -65,7 +65,7 @@ if want == 0 then
   return { acks, {}, 0, now_us }
 end
 
-local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. fetch_slot)
+local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. thread)
 local stored = redis.call("GET", last_fetch)
 if stored and string.match(stored, "^%S+") == request then
   -- The reply gets the tasks of the request that are still leased by it.
