@@ -59,12 +59,13 @@ paused_schedules              hash    schedules that are paused: since when, by 
 added_schedules               hash    schedules that were added at run time, as JSON           none
 schedules_version             string  how often these two were changed                         none
 reply:<op>                    string  reply to an operation, for a repeated request            60 s
+unfinished_flows              zset    ids of flows that have not finished                      the poller
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
-slots:c:<key>                 zset    ids that hold a slot of a concurrency limit              settling, poller
-slot_waiters:c:<key>          zset    queues with tasks that wait for a slot                   30 days
+holders:c:<key>               zset    ids that hold a concurrency limit                        settling, poller
+concurrency_waiters:c:<key>   zset    queues with tasks that wait for concurrency              30 days
 rate:r:<key>                  string  earliest time of the next start, in microseconds         that moment
 limit:<limit>                 string  the value of a limit, from the newest task               30 days
 sequence                      string  counter that orders equal priorities                     the tag

@@ -154,10 +154,10 @@ class Key:
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.
     rate = "rate"
-    #: Zset by limit: ids of the tasks that have its slots, by when they got them.
-    slots = "slots"
-    #: Zset by limit: names of queues in which tasks wait for a slot.
-    slot_waiters = "slot_waiters"
+    #: Zset by limit: ids of the running tasks that hold the concurrency limit, by when they started.
+    holders = "holders"
+    #: Zset by limit: names of queues in which tasks wait for concurrency.
+    concurrency_waiters = "concurrency_waiters"
     #: String by worker and thread: "request id id …", the tasks that the latest request leased.
     last_fetch = "last_fetch"
     #: String by worker: id of the crash suspect that it runs alone.

@@ -66,14 +66,14 @@ class Explanation:
         at: the server's time.
         record: without values above 64 KiB, whose sizes are in `sizes` by `Field`.
         fields: the stored values of the record, by `Field`.
-        place: ready, scheduled, slots (waits for a concurrency limit), rate, purged, trash (it was deleted), the state
+        place: ready, scheduled, concurrency (waits for the limit), rate, purged, trash (it was deleted), the state
             itself if the task is in the list of its state, or "" if it is in none.
         ahead, higher: tasks that are served before it, and those of a higher priority among them; see `is_exact`.
         due_at: when a scheduled task is due.
         pause: of its queue, or None.
         workers: those of its queue, with and without a recent heartbeat.
         parents, followers: unfinished tasks that it waits for, and tasks that wait for it; at most 5.
-        holders: tasks that have slots of its concurrency limit, at most 5.
+        holders: tasks that hold its concurrency limit, at most 5.
         unique_holder: the task that has its unique key, or None.
         facts: the other numbers, as text: see explain.lua.
     """
@@ -140,7 +140,7 @@ class Explanation:
         paused          the queue is paused, by `name`, until `at` or without an end
         no_worker       no live worker serves the queue `name`
         quiet           all `count` workers of the queue fetch nothing more
-        slots           the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
+        concurrency     the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
         behind          `count` tasks are served first
         busy            it is next; all `count` threads are busy
         next            it is next, and a thread is free
@@ -201,7 +201,7 @@ def _explanation(
         workers=tuple(_workers(workers, queue, now_us)),
         parents=others["parent"],
         followers=others["follower"],
-        holders=others["slot"],
+        holders=others["holder"],
         unique_holder=next(iter(others["unique"]), None),
         sizes={name.decode(): size for name, size in zip(sizes[::2], sizes[1::2], strict=True)},
         facts=facts,
@@ -234,7 +234,7 @@ def _members(found: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
     rows = list(zip(texts[::4], texts[1::4], texts[2::4], texts[3::4], strict=True))
     return {
         relation: tuple(OtherTask(*row[1:]) for row in rows if row[0] == relation)
-        for relation in ("parent", "follower", "slot", "unique")
+        for relation in ("parent", "follower", "holder", "unique")
     }
 
 
@@ -264,8 +264,8 @@ def _reasons(task: Explanation) -> Iterator[Reason]:
         due_at = moment(number_of(task.text(Field.due_at_ms)))
         yield Reason("rate", due_at, task.ahead + 1, limit_key(task, Field.rate))
     yield from _queue_reasons(task)
-    if task.place == "slots":
-        yield Reason("slots", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
+    if task.place == "concurrency":
+        yield Reason("concurrency", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
     elif task.place == "ready":
         yield _turn(task)
     elif not task.place and task.state != "waiting":

@@ -92,7 +92,7 @@ def test_limited_tasks_run_in_order(store: Store, want: int) -> None:
 
     assert ran == list(range(20))
     assert waiting(store) == 0
-    assert not [key for key in store.keys() if b":slots:" in key]  # noqa: SIM118 - a Store is no dict
+    assert not [key for key in store.keys() if b":holders:" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_task_waiting_for_a_slot_does_not_block_the_next(store: Store) -> None:

@@ -129,7 +129,7 @@ class Site:
                 if limit_field:
                     running.setdefault(limit_field.decode().partition("/")[2], set()).add(task_id)
         for group, limit in SLOTS.items():
-            holders = set(self.store.raw.zrange(base_key(self.store, "slots", f"c:{group}"), 0, -1))
+            holders = set(self.store.raw.zrange(base_key(self.store, "holders", f"c:{group}"), 0, -1))
             assert holders == running.get(group, set())
             assert len(holders) <= limit
 

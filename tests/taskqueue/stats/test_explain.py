@@ -102,9 +102,9 @@ def test_full_limit_names_the_tasks_that_hold_it(redis_server: Store, worker: No
     last = why(results[2])
 
     reason = last.reasons[0]
-    assert (reason.code, reason.count, reason.name) == ("slots", 1, note.name)
+    assert (reason.code, reason.count, reason.name) == ("concurrency", 1, note.name)
     assert [(task.id, task.name, task.state) for task in reason.tasks] == [(results[0].id, note.name, "running")]
-    assert (why(results[0]).reasons, why(results[0]).fact("has_slot")) == ([], 1)
+    assert (why(results[0]).reasons, why(results[0]).fact("is_holder")) == ([], 1)
 
 
 def test_rate_limit_gives_the_start_and_the_number_of_tasks_before(redis_server: Store, worker: None) -> None:

@@ -6,7 +6,7 @@
 -- ARGV[3] force_ms  how long a running task has to stop by itself; empty: running tasks are left alone
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* zsets, :ready, :requeued lists, :reserved hash,
 --         :tombstones, :purged_at_us strings, base:queues zset, base:paused hash, base:limit:*, :rate:* strings,
---         base:slots:*, :slot_waiters:*, :unfinished_flows, :wakeup:* zsets, base:unique:<digest>, :sequence strings,
+--         base:holders:*, :concurrency_waiters:*, :unfinished_flows, :wakeup:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash
 -- Returns 2: it runs, and was asked to stop
 -- Returns 1: cancelled, now or before

@@ -10,8 +10,8 @@
 -- ARGV[7] limit  maximum number of tasks
 -- ARGV[8] op  id of the operation, new for each
 -- DERIVED base:q:<queue>:* lists, zsets, hashes and strings, base:trash:<trash>:* lists and zsets, base:trash_index,
---         :wakeup:* zsets, base:t:<id>, :paused hashes, base:reply:<op>, :limit:*, :rate:* strings, base:slots:*,
---         :slot_waiters:* zsets
+--         :wakeup:* zsets, base:t:<id>, :paused hashes, base:reply:<op>, :limit:*, :rate:* strings, base:holders:*,
+--         :concurrency_waiters:* zsets
 -- Returns {n, part, skip}: n tasks moved; the arguments of the next call, part 0 when all were looked at
 -- Cost: O(limit log n); in the requeued list O(limit * skip)
 local base = KEYS[1]

@@ -65,7 +65,7 @@ local function length(part)
 end
 
 local due = redis.call("ZCOUNT", part_key(P.scheduled), "-inf", ctx.now_ms)
-local for_slots = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
+local for_concurrency = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
 if state == S.ready then
   local urgent = redis.call("ZCOUNT", part_key(P.priority), "-inf", "(0")
   add_segment(P.requeued, 0, length(P.requeued))
@@ -73,10 +73,10 @@ if state == S.ready then
   add_segment(P.priority, 0, urgent)
   add_segment(P.ready, 0, length(P.ready))
   add_segment(P.priority, urgent, length(P.priority))
-  add_segment(P.limited, 0, for_slots)
+  add_segment(P.limited, 0, for_concurrency)
 elseif state == S.scheduled then
   add_segment(P.scheduled, due, length(P.scheduled))
-  add_segment(P.limited, for_slots, length(P.limited))
+  add_segment(P.limited, for_concurrency, length(P.limited))
 elseif state == S.retrying then
   add_segment(P.retrying, redis.call("ZCOUNT", part_key(P.retrying), "-inf", ctx.now_ms), length(P.retrying))
 else

@@ -12,7 +12,7 @@
 --         the outcome is failed or retried: fingerprint, description
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
 --         base:last_fetch:<worker>:<thread> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
---         base:slots:*, :slot_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
+--         base:holders:*, :concurrency_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {acks, tasks, next_due_ms, now_us}: acks 1 applied, 2 applied before, 0 lease expired; each task
 --         {id, token, name, body, queue, attempts, runs, enqueued_us, first_leased_us}; next_due_ms is 0 when no

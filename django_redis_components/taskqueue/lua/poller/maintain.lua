@@ -16,7 +16,7 @@
 -- ARGV[12] first  rank of the first queue of this call; a round starts with 0
 -- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
---         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
+--         base:limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the
 --         milliseconds of the other poller's lease, and now_us 0; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
@@ -45,7 +45,7 @@ local first = tonumber(ARGV[12])
 -- @lazy flow: fail_followers
 -- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
--- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
+-- @lazy limit_queue: remove_holder, limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
 -- @lazy termination: finish_cancelled
 -- @lazy pruning: prune_index, prune_waiting, prune_flows, forget_empty_queue, roll_up, prune_workers
 -- @include contact
@@ -127,7 +127,7 @@ local function recover(id, queue)
     return
   end
   if concurrency then
-    limit_queue().free_slot(ctx, id, queue, concurrency)
+    limit_queue().remove_holder(ctx, id, queue, concurrency)
   end
   local deaths, dead_worker = tonumber(deliveries or 0) + 1, string.match(lease, "^[^/]+")
   redis.call("HSET", record, F.deliveries, deaths, F.worker_ids, results().append_worker(worker_ids, dead_worker),
@@ -167,9 +167,9 @@ local function serve_limited(queue)
     if not limits then
       redis.call("ZREM", limited, entry)
     elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
-      if entry == limits.slot_entry then
-        waiting.free_lost_slot(ctx, limits.slots)
-        waiting.offer_slot(ctx, limits.slots, limits.max_running, queue)
+      if entry == limits.concurrency_entry then
+        waiting.remove_lost_holder(ctx, limits.concurrency)
+        waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
       elseif not waiting.reserved_by_other(ctx, limits) then
         waiting.pass_reservation(ctx, limits)
       end

@@ -22,10 +22,10 @@ end
 local MAX_STEP_BACK_MS = 60000
 local index = base_key(ctx, K.schedules)
 
-local function register(name, enabled, times, next_slot, info)
+local function register(name, enabled, times, next_due, info)
   local key = base_key(ctx, K.schedule, name)
   local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
-  local last_ms, next_ms = tonumber(last or 0), tonumber(next_slot)
+  local last_ms, next_ms = tonumber(last or 0), tonumber(next_due)
   -- The server's clock was set back by more than a due time: the schedule would be silent until the clock catches up. A due time
   -- that is the next one anyway, as that of a daily schedule, is not sent twice.
   if last_ms > ctx.now_ms + MAX_STEP_BACK_MS and next_ms > 0 and next_ms < last_ms then
@@ -34,17 +34,17 @@ local function register(name, enabled, times, next_slot, info)
   if last_times ~= times or enabled == "0" or was_enabled == "0" then
     last_ms = math.max(last_ms, ctx.now_ms)
   end
-  redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_slot, "info", info)
+  redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_due, "info", info)
   redis.call("ZADD", index, ctx.now_ms, name)
   return last_ms
 end
 
-local last_slots = {}
+local last_times = {}
 for at = 3, #ARGV, 5 do
-  last_slots[#last_slots + 1] = register(unpack(ARGV, at, at + 4))
+  last_times[#last_times + 1] = register(unpack(ARGV, at, at + 4))
 end
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", index, "-inf", ctx.now_ms - keep_ms, "LIMIT", 0, 100)) do
   redis.call("DEL", base_key(ctx, K.schedule, name))
   redis.call("ZREM", index, name)
 end
-return last_slots
+return last_times

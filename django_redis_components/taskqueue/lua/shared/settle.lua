@@ -43,7 +43,7 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, ra
   settled[#settled + 1] = id
   if concurrency then
     ctx.used_limits = true
-    rare().limit_queue().free_slot(ctx, id, queue, concurrency)
+    rare().limit_queue().remove_holder(ctx, id, queue, concurrency)
   end
   local worker_ids = earlier_ids and rare().results().append_worker(earlier_ids, ctx.worker) or ctx.worker
   if cancel_request and RUNS_AGAIN[outcome] then
