@@ -81,8 +81,8 @@ class LogBuffer:
                 start, half = self._used, self._half
                 end = start + size
                 if end <= SIZE:
-                    at = _HEAD + half * SIZE
-                    self._memory[at + start : at + end] = line
+                    offset = _HEAD + half * SIZE
+                    self._memory[offset + start : offset + end] = line
                     self._used = end
                     _USED.pack_into(self._memory, _USED.size * half, end)
                     break
@@ -103,8 +103,8 @@ class LogBuffer:
                     return
                 self._half, self._used = 1 - half, 0
                 _USED.pack_into(self._memory, 2 * _USED.size, self._half)
-            at = _HEAD + half * SIZE
-            self._write(self._memory[at : at + used])
+            offset = _HEAD + half * SIZE
+            self._write(self._memory[offset : offset + used])
             _USED.pack_into(self._memory, _USED.size * half, 0)
 
     def write_rest(self) -> None:
@@ -112,8 +112,8 @@ class LogBuffer:
         current = _USED.unpack_from(self._memory, 2 * _USED.size)[0]
         for half in (1 - current, current):
             used = _USED.unpack_from(self._memory, _USED.size * half)[0]
-            at = _HEAD + half * SIZE
-            self._write(self._memory[at : at + used])
+            offset = _HEAD + half * SIZE
+            self._write(self._memory[offset : offset + used])
 
     def close(self) -> None:
         """Release the memory and the file, in the supervisor and in its other processes."""

@@ -174,8 +174,8 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
-        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[at * len(parts) : (at + 1) * len(parts)]))
-        for at, (trash, ms) in enumerate(found)
+        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
+        for index, (trash, ms) in enumerate(found)
     ]
 
 

@@ -45,7 +45,7 @@ def new_ids(count: int) -> list[str]:
     data = os.urandom(ID_BYTES * count)
     text = b2a_base64(data, newline=False).translate(_URL_SAFE).decode()
     length = ID_BYTES * 4 // 3
-    ids = [text[at : at + length] for at in range(0, len(text), length)]
+    ids = [text[start : start + length] for start in range(0, len(text), length)]
     return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 

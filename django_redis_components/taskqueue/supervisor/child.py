@@ -312,8 +312,8 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
     control = control or RemoteControl("")
     executed, started = control.executed(), time.perf_counter()
     calls = [
-        _renewal_of(home(using), child, lease_s, control, executed if at == 0 else None)
-        for at, child in enumerate(children)
+        _renewal_of(home(using), child, lease_s, control, executed if index == 0 else None)
+        for index, child in enumerate(children)
     ]
     replies = connections.client(using).execute_many(calls)
     control.round_trip_s = time.perf_counter() - started if children else None

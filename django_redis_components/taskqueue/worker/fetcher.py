@@ -63,9 +63,9 @@ class QueueOrder:
             return self._queues
         with self._lock:
             self._credits = [credit + weight for credit, weight in zip(self._credits, self._weights, strict=True)]
-            ranked = sorted(range(len(self._queues)), key=lambda at: -self._credits[at])
+            ranked = sorted(range(len(self._queues)), key=lambda index: -self._credits[index])
             self._credits[ranked[0]] -= sum(self._weights)
-        return tuple(self._queues[at] for at in ranked)
+        return tuple(self._queues[index] for index in ranked)
 
 
 class Fetcher:

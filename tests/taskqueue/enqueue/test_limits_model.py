@@ -181,5 +181,5 @@ def test_random_operations_never_exceed_limits_and_every_task_finishes(store: St
         states[result.state] += 1
     assert set(states) <= {"successful", "failed", "cancelled"}
     assert_rates_were_kept(site.starts)
-    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.slots}:", f":{Part.tombstones}")
+    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.holders}:", f":{Part.tombstones}")
     assert not [key for key in store.keys() if any(part in key.decode() for part in left)]  # noqa: SIM118

@@ -158,12 +158,12 @@ def test_jitter_delays_the_task(store: Store) -> None:
 
     next_round(poller)
 
-    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
+    [(task_id, starts_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
     assert task_id.decode() == schedule.task_id(due_ms)
-    assert str(math.ceil(due_ms)) == schedule.message(due_ms).due
+    assert str(math.ceil(starts_ms)) == schedule.message(due_ms).due
 
 
-def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_due_times_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each poller dawdles between asking whether it is active and sending; another may have overtaken it then."""
     dawdling = random.Random(1)
     dawdle = {"before_fire": lambda: time.sleep(dawdling.uniform(0, 0.03))}
@@ -376,7 +376,7 @@ def test_new_schedule_starts_with_the_next_slot(store: Store) -> None:
     assert state(store)["info"] == {"task": note.name, "queue": "default", "misfire": "all", "enabled": True}
 
 
-def test_changed_schedule_enqueues_no_missed_slots(store: Store) -> None:
+def test_changed_schedule_enqueues_no_missed_due_times(store: Store) -> None:
     now_ms = int(server_ms(store))
     announced(poller := poller_of(at(now_ms + HOUR, text="old")), store, last_ms=now_ms - HOUR)
     take_place_from(store, poller)
@@ -388,7 +388,7 @@ def test_changed_schedule_enqueues_no_missed_slots(store: Store) -> None:
     assert (state(store)["times"], int(state(store)["last"]) >= now_ms) == ("new", True)
 
 
-def test_disabled_schedule_enqueues_nothing_and_has_no_missed_slots(store: Store) -> None:
+def test_disabled_schedule_enqueues_nothing_and_has_no_missed_due_times(store: Store) -> None:
     now_ms = int(server_ms(store))
     off = poller_of(at(now_ms - 20, now_ms + HOUR, enabled=False))
     announced(off, store, last_ms=now_ms - 1_000)
@@ -472,7 +472,7 @@ def test_two_versions_of_the_code_enqueue_a_slot_once(store: Store) -> None:
     assert store.raw.zcard(base_key(store, "schedules")) == 2
 
 
-def test_poller_that_becomes_active_again_reads_the_last_slots(store: Store) -> None:
+def test_poller_that_becomes_active_again_reads_the_last_due_times(store: Store) -> None:
     due_ms = int(server_ms(store)) + 100
     old, new = poller_of(at(due_ms, text="old")), poller_of(at(text="new"))
     next_round(old)
@@ -546,7 +546,7 @@ def test_poller_replaced_before_registration_enqueues_nothing(store: Store) -> N
     assert waiting(store) == []
 
 
-def test_schedule_without_further_slots_does_not_wake_the_poller(store: Store) -> None:
+def test_schedule_without_further_due_times_does_not_wake_the_poller(store: Store) -> None:
     poller = poller_of(at(1_000))
 
     next_round(poller)

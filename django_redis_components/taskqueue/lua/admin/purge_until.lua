@@ -73,10 +73,10 @@ end
 
 local function move_requeued()
   local ids, selected = redis.call("LRANGE", from, skip, skip + limit - 1), {}
-  for at, id in ipairs(ids) do
+  for index, id in ipairs(ids) do
     if (entered_us(ctx, id) or 0) <= until_us then
       selected[#selected + 1] = id
-      redis.call("LSET", from, skip + at - 1, "")
+      redis.call("LSET", from, skip + index - 1, "")
     end
   end
   redis.call("LREM", from, 0, "")
@@ -98,8 +98,8 @@ local is_selected = {
 
 local function move_scored()
   local members, moved = redis.call("ZRANGE", from, skip, skip + limit - 1, "WITHSCORES"), 0
-  for at = 1, #members, 2 do
-    local member, score = members[at], members[at + 1]
+  for index = 1, #members, 2 do
+    local member, score = members[index], members[index + 1]
     local id = string.match(member, "[^\t]+$")
     if is_selected[name](id, score) then
       redis.call("ZREM", from, member)

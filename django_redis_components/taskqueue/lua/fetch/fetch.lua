@@ -87,10 +87,10 @@ local others = queues > 0 and count_others(ctx, ARGV[8], base_key(ctx, K.paused)
 local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 others = has_pauses and others - 1 or others
 local next_due_ms = 0
-for at = 8, 7 + queues do
-  local due_ms = has_pauses and paused_until(ctx, ARGV[at])
+for index = 8, 7 + queues do
+  local due_ms = has_pauses and paused_until(ctx, ARGV[index])
   if not due_ms then
-    due_ms = leave_rest(ARGV[at], lease_from(ctx, ARGV[at], at == 8 and others or count_others(ctx, ARGV[at])))
+    due_ms = leave_rest(ARGV[index], lease_from(ctx, ARGV[index], index == 8 and others or count_others(ctx, ARGV[index])))
   end
   if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
     next_due_ms = due_ms
@@ -101,8 +101,8 @@ if ctx.skipped >= MAX_SKIPPED then
 end
 if #ctx.tasks > 0 then
   local ids = {}
-  for at, task in ipairs(ctx.tasks) do
-    ids[at] = task[1]
+  for index, task in ipairs(ctx.tasks) do
+    ids[index] = task[1]
   end
   redis.call("SET", last_fetch, request .. " " .. table.concat(ids, " "), "PX", lease_ms)
 end

@@ -53,11 +53,11 @@ local function accept_node(number, followers, open_parents, args, first_arg, las
   end
 end
 
-local at = 8
-while at <= #ARGV do
-  local number, followers, open_parents, count = unpack(ARGV, at, at + 3)
-  accept_node(number, followers, tonumber(open_parents), ARGV, at + 4, at + 3 + count)
-  at = at + 4 + count
+local index = 8
+while index <= #ARGV do
+  local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
+  accept_node(number, followers, tonumber(open_parents), ARGV, index + 4, index + 3 + count)
+  index = index + 4 + count
 end
 redis.call("PEXPIRE", key, T.partial_flow_ms)
 if not last then

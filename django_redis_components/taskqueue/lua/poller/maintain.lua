@@ -153,8 +153,8 @@ end
 local function recover_expired(queue, from_ms, to_ms)
   local left = MAX_RECOVERED - #recovered / 3
   local expired = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.running), from_ms, to_ms, "LIMIT", 0, left)
-  for at = #expired, 1, -1 do
-    recover(expired[at], queue)
+  for index = #expired, 1, -1 do
+    recover(expired[index], queue)
   end
 end
 

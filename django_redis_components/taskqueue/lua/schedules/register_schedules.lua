@@ -40,8 +40,8 @@ local function register(name, enabled, times, next_due, info)
 end
 
 local last_times = {}
-for at = 3, #ARGV, 5 do
-  last_times[#last_times + 1] = register(unpack(ARGV, at, at + 4))
+for position = 3, #ARGV, 5 do
+  last_times[#last_times + 1] = register(unpack(ARGV, position, position + 4))
 end
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", index, "-inf", ctx.now_ms - keep_ms, "LIMIT", 0, 100)) do
   redis.call("DEL", base_key(ctx, K.schedule, name))

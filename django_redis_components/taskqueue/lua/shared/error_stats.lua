@@ -28,8 +28,8 @@ local function latest_ids(ids, earlier)
       kept[#kept + 1] = id
     end
   end
-  for at = #ids, 1, -1 do
-    keep(ids[at])
+  for position = #ids, 1, -1 do
+    keep(ids[position])
   end
   for id in string.gmatch(earlier or "", "%S+") do
     keep(id)

@@ -37,9 +37,9 @@ local function lease_all(ctx, ids, queue)
   local running = queue_key(ctx, queue, P.running)
   for first = 1, #ids, 500 do
     local entries = {}
-    for at = first, math.min(first + 499, #ids) do
+    for index = first, math.min(first + 499, #ids) do
       entries[#entries + 1] = ctx.lease_until
-      entries[#entries + 1] = ids[at]
+      entries[#entries + 1] = ids[index]
     end
     redis.call("ZADD", running, unpack(entries))
   end

@@ -10,8 +10,8 @@ local function forget_empty_queue(ctx, queue)
   local parts = {
     P.requeued, P.ready, P.priority, P.scheduled, P.limited, P.running, P.failed, P.unregistered, P.waiting,
   }
-  for at, part in ipairs(parts) do
-    keys[at] = queue_key(ctx, queue, part)
+  for index, part in ipairs(parts) do
+    keys[index] = queue_key(ctx, queue, part)
   end
   if redis.call("EXISTS", unpack(keys)) > 0 or redis.call("HEXISTS", base_key(ctx, K.paused), queue) == 1 then
     redis.call("ZREM", idle, queue)
@@ -76,9 +76,9 @@ end
 -- Return the arguments of a BITFIELD that adds a list of counters; nil if all are zero.
 local function additions(numbers)
   local add, size = { "BITFIELD", "", "OVERFLOW", "" }, 4
-  for at, number in ipairs(numbers) do
+  for index, number in ipairs(numbers) do
     if number > 0 then
-      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. at - 1, number
+      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. index - 1, number
       size = size + 4
     end
   end

@@ -79,9 +79,9 @@ local function index_in(part, expected)
     return index
   end
   local first = math.max(0, expected - SEARCHED)
-  for at, other in ipairs(redis.call("LRANGE", key, first, expected + SEARCHED)) do
+  for position, other in ipairs(redis.call("LRANGE", key, first, expected + SEARCHED)) do
     if other == id then
-      return first + at - 1
+      return first + position - 1
     end
   end
 end
@@ -179,8 +179,8 @@ local function add_flow(flow_ref)
   add_fact("open_parents", parents or 0)
   add_fact("is_on_error", on_error == number and 1 or 0)
   local found, last = 0, tonumber(number) - 1
-  for at = last, math.max(0, last - MAX_FLOW), -1 do
-    local other, followers = flows.node(key, at)
+  for position = last, math.max(0, last - MAX_FLOW), -1 do
+    local other, followers = flows.node(key, position)
     if found < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
       and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful then
       add_member("parent", other)
@@ -239,9 +239,9 @@ end
 local own, all = part_key(P.workers), base_key(ctx, K.workers)
 local index = redis.call("EXISTS", own) == 1 and own or all
 local workers, heartbeats = {}, redis.call("ZREVRANGE", index, 0, MAX_WORKERS - 1, "WITHSCORES")
-for at = 1, #heartbeats, 2 do
-  workers[#workers + 1], workers[#workers + 2] = heartbeats[at], heartbeats[at + 1]
-  workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[at])) or ""
+for position = 1, #heartbeats, 2 do
+  workers[#workers + 1], workers[#workers + 2] = heartbeats[position], heartbeats[position + 1]
+  workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[position])) or ""
 end
 return {
   string.format("%.0f", ctx.now_us), fields, sizes, redis.call("LRANGE", record .. ":errors", -errors, -1), facts,

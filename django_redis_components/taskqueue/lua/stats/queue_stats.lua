@@ -117,8 +117,8 @@ end
 list({ unpack(ARGV, 3) })
 
 local rows = {}
-for at, queue in ipairs(names) do
-  rows[at] = row(queue)
+for position, queue in ipairs(names) do
+  rows[position] = row(queue)
 end
 local workers = base_key(ctx, K.workers)
 return {
