@@ -10,7 +10,7 @@ Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<que
 from __future__ import annotations
 
 from django_redis_components.taskqueue.exceptions import ParentFailed
-from django_redis_components.taskqueue.states import Counter, Outcome, State
+from django_redis_components.taskqueue.states import Outcome, OutcomeCounter, State
 
 
 class Field:
@@ -271,6 +271,6 @@ class ErrorPath:
 
 #: The names by which Lua reads the classes.
 LEGEND: dict[str, type] = {
-    "F": Field, "S": State, "O": Outcome, "C": Counter, "P": Part, "K": Key, "T": Ttl, "E": ErrorPath,
+    "F": Field, "S": State, "O": Outcome, "C": OutcomeCounter, "P": Part, "K": Key, "T": Ttl, "E": ErrorPath,
     "FLOW": FlowField,
 }  # fmt: skip

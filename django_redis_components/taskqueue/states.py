@@ -31,7 +31,7 @@ class State(StrEnum):
         return self in (State.successful, State.failed, State.cancelled, State.expired)
 
 
-class Counter(IntEnum):
+class OutcomeCounter(IntEnum):
     """Positions of the 32-bit counters of outcomes in a counter set."""
 
     succeeded = 0
@@ -56,30 +56,35 @@ class Outcome(StrEnum):
         label: for pages, in the language of the request.
     """
 
-    counter: Counter | None
+    counter: OutcomeCounter | None
     state: State
     label: Any
 
     #: The function returned a value.
-    succeeded = "succeeded", Counter.succeeded, State.successful, pgettext_lazy("a run", "Succeeded")
+    succeeded = "succeeded", OutcomeCounter.succeeded, State.successful, pgettext_lazy("a run", "Succeeded")
     #: It raised, and no attempt is left.
-    failed = "failed", Counter.failed, State.failed, pgettext_lazy("a run", "Failed")
+    failed = "failed", OutcomeCounter.failed, State.failed, pgettext_lazy("a run", "Failed")
     #: It raised, and has another attempt.
-    retried = "retried", Counter.retried, State.retrying, pgettext_lazy("a run", "Failed, retried")
+    retried = "retried", OutcomeCounter.retried, State.retrying, pgettext_lazy("a run", "Failed, retried")
     #: It asked to run later (`on_conflict="delay"`), which uses no attempt.
-    delayed = "delayed", Counter.delayed, State.scheduled, pgettext_lazy("a run", "Delayed")
+    delayed = "delayed", OutcomeCounter.delayed, State.scheduled, pgettext_lazy("a run", "Delayed")
     #: Its worker died or lost its lease.
-    recovered = "recovered", Counter.recovered, State.ready, pgettext_lazy("a run", "Worker lost")
+    recovered = "recovered", OutcomeCounter.recovered, State.ready, pgettext_lazy("a run", "Worker lost")
     #: It was cancelled before or while it ran.
-    cancelled = "cancelled", Counter.cancelled, State.cancelled, pgettext_lazy("a run", "Cancelled")
+    cancelled = "cancelled", OutcomeCounter.cancelled, State.cancelled, pgettext_lazy("a run", "Cancelled")
     #: It had not started when it expired.
-    expired = "expired", Counter.expired, State.expired, pgettext_lazy("tasks", "Expired")
+    expired = "expired", OutcomeCounter.expired, State.expired, pgettext_lazy("tasks", "Expired")
     #: The worker does not know its name.
-    unregistered = "unregistered", Counter.unregistered, State.unregistered, pgettext_lazy("a run", "Not registered")
+    unregistered = (
+        "unregistered",
+        OutcomeCounter.unregistered,
+        State.unregistered,
+        pgettext_lazy("a run", "Not registered"),
+    )
     #: It was leased and did not start. Neither counted nor in the timeline.
     requeued = "requeued", None, State.ready, pgettext_lazy("a run", "Requeued")
 
-    def __new__(cls, word: str, counter: Counter | None, state: State, label: Any) -> Outcome:
+    def __new__(cls, word: str, counter: OutcomeCounter | None, state: State, label: Any) -> Outcome:
         """Return the outcome with its columns."""
         outcome = str.__new__(cls, word)
         outcome._value_ = word

@@ -37,6 +37,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "json_codec",
         "limits",
         "retry",
+        "states",
         "unique",
     ),
     ("options", "record", "registry", "shards"),

@@ -12,7 +12,7 @@ from django_redis_components.dashboard.live.page import LABELS
 from django_redis_components.dashboard.live.snapshot import KINDS
 from django_redis_components.dashboard.task.timeline import outcome_of
 from django_redis_components.taskqueue.fields import LEGEND
-from django_redis_components.taskqueue.states import Counter, Outcome, State, is_final
+from django_redis_components.taskqueue.states import Outcome, OutcomeCounter, State, is_final
 from django_redis_components.taskqueue.stats.metrics import Counts
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.run_events import outcome_event
@@ -21,9 +21,9 @@ OF_RUNS = [outcome for outcome in Outcome if outcome not in (Outcome.recovered, 
 
 
 def test_counts_have_a_field_for_each_counter_in_its_position() -> None:
-    assert [field.name for field in dataclasses.fields(Counts)] == [counter.name for counter in Counter]
-    assert [counter.value for counter in Counter] == list(range(len(Counter)))
-    assert [outcome.counter for outcome in Outcome if outcome.counter is not None] == list(Counter)
+    assert [field.name for field in dataclasses.fields(Counts)] == [counter.name for counter in OutcomeCounter]
+    assert [counter.value for counter in OutcomeCounter] == list(range(len(OutcomeCounter)))
+    assert [outcome.counter for outcome in Outcome if outcome.counter is not None] == list(OutcomeCounter)
 
 
 @pytest.mark.parametrize("outcome", OF_RUNS)
@@ -55,4 +55,4 @@ def test_final_states_are_those_that_a_task_does_not_leave(state: Any, expected:
 
 
 def test_lua_reads_the_words_and_positions_of_python() -> None:
-    assert (LEGEND["S"], LEGEND["O"], LEGEND["C"]) == (State, Outcome, Counter)
+    assert (LEGEND["S"], LEGEND["O"], LEGEND["C"]) == (State, Outcome, OutcomeCounter)

@@ -17,7 +17,7 @@ from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.states import Counter
+from django_redis_components.taskqueue.states import OutcomeCounter
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
@@ -28,14 +28,14 @@ MAX_QUEUES = 50
 #: Length of a step in seconds, by its name in the keys.
 STEPS_S = {Part.minute: 60, Part.hour: 3_600}
 #: Counted outcomes, and integers in one counter set.
-OUTCOMES = len(Counter)
+OUTCOMES = len(OutcomeCounter)
 SIZE = OUTCOMES + 2 * BUCKETS
 _OUTCOMES = struct.Struct(f">{OUTCOMES}I")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts by outcome, in the order of `states.Counter`.
+    """Counts by outcome, in the order of `states.OutcomeCounter`.
 
     Attributes:
         succeeded, failed: tasks that finished; a failed one is not retried.

@@ -45,9 +45,9 @@ local first = tonumber(ARGV[12])
 -- @lazy flow: fail_followers
 -- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
--- @lazy limit_queue: remove_holder, limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
+-- @lazy limit_queue: remove_holder
 -- @lazy termination: finish_cancelled
--- @lazy pruning: prune_index, prune_waiting, prune_flows, forget_empty_queue, roll_up, prune_workers
+-- @lazy pruning: prune_index, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, prune_workers
 -- @include contact
 
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
@@ -158,25 +158,6 @@ local function recover_expired(queue, from_ms, to_ms)
   end
 end
 
--- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
--- some of those that wait, and serve the first of their limit.
-local function serve_limited(queue)
-  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
-  for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, SAMPLES)) do
-    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
-    if not limits then
-      redis.call("ZREM", limited, entry)
-    elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
-      if entry == limits.concurrency_entry then
-        waiting.remove_lost_holder(ctx, limits.concurrency)
-        waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
-      elseif not waiting.reserved_by_other(ctx, limits) then
-        waiting.pass_reservation(ctx, limits)
-      end
-    end
-  end
-end
-
 -- Delete what a queue has kept for too long. Return whether the queue was deleted from the index.
 local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.failed, keep_ms)
@@ -185,7 +166,7 @@ local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.retrying, 0)
   pruning().prune_workers(ctx, queue_key(ctx, queue, P.workers))
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
-    serve_limited(queue)
+    pruning().serve_limited(ctx, queue, SAMPLES)
   end
   pruning().prune_waiting(ctx, queue, SAMPLES, keep_ms)
   return pruning().forget_empty_queue(ctx, queue)

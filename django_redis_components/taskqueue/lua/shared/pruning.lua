@@ -2,6 +2,7 @@
 -- @include context
 -- @include counter_sets
 -- @lazy lost_flows: check_flow, check_unfinished
+-- @lazy limit_queue: limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
 -- deleted.
@@ -44,6 +45,25 @@ local function prune_waiting(ctx, queue, samples, ttl_ms)
       redis.call("ZREM", waiting, id)
     elseif state == S.waiting and flow_ref then
       lost_flows().check_flow(ctx, id, flow_ref, ttl_ms)
+    end
+  end
+end
+
+-- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
+-- some of those that wait, and serve the first of their limit.
+local function serve_limited(ctx, queue, samples)
+  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
+  for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, samples)) do
+    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
+    if not limits then
+      redis.call("ZREM", limited, entry)
+    elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
+      if entry == limits.concurrency_entry then
+        waiting.remove_lost_holder(ctx, limits.concurrency)
+        waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
+      elseif not waiting.reserved_by_other(ctx, limits) then
+        waiting.pass_reservation(ctx, limits)
+      end
     end
   end
 end

@@ -60,7 +60,7 @@ for _, queue in ipairs(queues) do
   end
 end
 table.sort(found, function(one, other)
-  return one.rank > other.rank or one.rank == other.rank and one.at < other.at
+  return one.rank > other.rank or one.rank == other.rank and one.position < other.position
 end)
 
 local function sample_of(ids, expected, is_whole)
