@@ -27,8 +27,7 @@ local function register(name, enabled, times, next_due, info)
   local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
   local last_ms, next_ms = tonumber(last or 0), tonumber(next_due)
   -- The server's clock was set back by more than the time between two due times: the schedule would be silent until it
-  -- catches up. A due time
-  -- that is the next one anyway, as that of a daily schedule, is not sent twice.
+  -- catches up. A due time that is the next one anyway, as that of a daily schedule, is not sent twice.
   if last_ms > ctx.now_ms + MAX_STEP_BACK_MS and next_ms > 0 and next_ms < last_ms then
     last_ms = ctx.now_ms
   end
