@@ -70,7 +70,7 @@ class Verb:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """What a change has done.
 
     Attributes:
@@ -101,7 +101,7 @@ class Change:
     verb: Verb
     name: str
     action: str
-    run: Callable[[], Outcome]
+    run: Callable[[], ChangeOutcome]
     back: str
     using: str = ""
 

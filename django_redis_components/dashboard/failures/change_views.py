@@ -30,7 +30,7 @@ from django_redis_components.dashboard.queues.change_views import (
 )
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, NameCount, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount, Verb
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.store import control
 
@@ -158,7 +158,9 @@ def _execute(
     return verbs.execute(model_admin, request, Change(verb, selection["group"], action, execute, back))
 
 
-def _change(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, parts: list[dict[str, Any]]) -> Outcome:
+def _change(
+    model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, parts: list[dict[str, Any]]
+) -> ChangeOutcome:
     """Change the tasks of one queue after the other, within the time of one change."""
     deadline, total, is_left = time.monotonic() + verbs.BUDGET_S, 0, False
     links: list[tuple[str, str]] = []

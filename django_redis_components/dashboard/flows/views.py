@@ -19,7 +19,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import TaskFlow
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.change_views import queue_url, task_url
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue import get_flow
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 
@@ -91,10 +91,10 @@ def _read(flow_id: str) -> snapshot.FlowSnapshot:
         raise Http404("No flow has this id, or it has expired.") from exc
 
 
-def _cancel(flow_id: str) -> Outcome:
+def _cancel(flow_id: str) -> ChangeOutcome:
     try:
         done = get_flow(flow_id, using=conf.settings().dashboard.using).cancel()
     except FlowDoesNotExist:
-        return Outcome("there was no such flow", _("The flow does not exist any more."), is_done=False)
+        return ChangeOutcome("there was no such flow", _("The flow does not exist any more."), is_done=False)
     message = ngettext("Cancelled %(count)s task.", "Cancelled %(count)s tasks.", done) % {"count": number(done)}
-    return Outcome(f"{changes.tasks_text(done)} cancelled", message, is_done=done > 0)
+    return ChangeOutcome(f"{changes.tasks_text(done)} cancelled", message, is_done=done > 0)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_redis_components.dashboard import models, outages, responses, verbs
 from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.outages import SnapshotFailed
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.limit import registered_limits
 
@@ -83,9 +83,9 @@ def _change(model_admin: ModelAdmin[Any], limit: RateLimit, key: str) -> Change:
     return Change(RESET, limit.name, action, partial(_run, limit, key), _back(model_admin, limit, key), limit.using)
 
 
-def _run(limit: RateLimit, key: str) -> Outcome:
+def _run(limit: RateLimit, key: str) -> ChangeOutcome:
     snapshot.reset(limit, key)
-    return Outcome("done", _("Reset: %(key)s") % {"key": key})
+    return ChangeOutcome("done", _("Reset: %(key)s") % {"key": key})
 
 
 def _back(model_admin: ModelAdmin[Any], limit: RateLimit, key: str) -> str:

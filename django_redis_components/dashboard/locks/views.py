@@ -18,7 +18,7 @@ from django_redis_components.dashboard.locks.snapshot import LockQuery, Resource
 from django_redis_components.dashboard.models import Lock, Task
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.queues.change_views import task_url
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -99,12 +99,12 @@ def _change(model_admin: ModelAdmin[Any], resource: Resource, token: str, using:
     return Change(RELEASE, resource.name, action, run, _back(model_admin, resource, using), using)
 
 
-def _run(resource: Resource, token: str, using: str, author: str) -> Outcome:
+def _run(resource: Resource, token: str, using: str, author: str) -> ChangeOutcome:
     name = {"name": resource.name}
     if releasing.release(resource, token, using, author=author):
-        return Outcome("done", _("Released: %(name)s") % name)
+        return ChangeOutcome("done", _("Released: %(name)s") % name)
     message = _("Not released: %(name)s. The holder no longer held it.") % name
-    return Outcome("refused, the holder no longer held it", message, is_done=False)
+    return ChangeOutcome("refused, the holder no longer held it", message, is_done=False)
 
 
 def _query(form: QueryDict) -> LockQuery | None:

@@ -22,7 +22,7 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import Worker
 from django_redis_components.dashboard.queues.change_views import task_url
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
@@ -69,14 +69,14 @@ def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> 
     return verbs.confirm(model_admin, request, confirmation, ticket.problem)
 
 
-def _send(target: str, command: str, author: str, op: str) -> Outcome:
+def _send(target: str, command: str, author: str, op: str) -> ChangeOutcome:
     client = clients.client(conf.settings().dashboard.using)
     try:
         run(client, command_worker(queue_shard(), target, command, author, op))
     except WorkerNotFound as exc:
         message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
-        return Outcome(f"refused, {exc}", message, is_done=False)
-    return Outcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
+        return ChangeOutcome(f"refused, {exc}", message, is_done=False)
+    return ChangeOutcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
 
 
 def _confirmation(
