@@ -23,8 +23,8 @@ django.setup()
 
 from benchmarks import tasks  # noqa: E402 - needs the settings
 from django_redis_components.taskqueue.shards import home  # noqa: E402
-from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
-from django_redis_components.taskqueue.store.job import Ack  # noqa: E402
+from django_redis_components.taskqueue.store import task_records  # noqa: E402
+from django_redis_components.taskqueue.store.job import Ack, ack_args  # noqa: E402
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for  # noqa: E402
 from django_redis_components.taskqueue.store.scripts import FETCH  # noqa: E402
 from django_redis_components.taskqueue.worker import fetcher  # noqa: E402
@@ -54,13 +54,13 @@ class Held:
 
 def enqueue(count: int) -> float:
     held = Held()
-    message = TaskMessage(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
+    message = TaskMessage(task_records.new_id(), tasks.noop.name, "default", b"[[1],{}]")
     call = call_for(home(), message)
     held.execute(call)
     before, after = _around(call.command_args(), message.id)
     started_at = time.perf_counter()
     for _ in range(count):
-        held.send(*before, store.new_id(), *after)
+        held.send(*before, task_records.new_id(), *after)
     return count / (time.perf_counter() - started_at)
 
 
@@ -87,7 +87,7 @@ def _loop(slot: str, done: list[int]) -> None:
     while rows:
         words[request] += 1
         _, rows, *_ = held.send(*words, *acks)
-        acks = [part for row in rows for part in _run(row)]
+        acks = ack_args(map(_run, rows))
         count += len(rows)
     done.append(count)
 
@@ -95,7 +95,7 @@ def _loop(slot: str, done: list[int]) -> None:
 def _run(row: Any) -> Ack:
     task_id, token, _, body, *_ = row
     args, _ = json.loads(body)
-    return Ack(task_id, token, "ok", json.dumps(args[0]).encode(), ttl_ms=600_000)
+    return Ack(task_id, token, "succeeded", json.dumps(args[0]).encode(), ttl_ms=600_000)
 
 
 def _around(words: Any, word: Any) -> tuple[Any, Any]:

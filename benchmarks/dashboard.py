@@ -209,16 +209,16 @@ def fail_all(queue: str) -> None:
     from django_redis_components.core.client import connections
     from django_redis_components.core.serialization import encode
     from django_redis_components.taskqueue.failure import describe
-    from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+    from django_redis_components.taskqueue.stats.fingerprint import identify
     from django_redis_components.taskqueue.store.job import Ack
     from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
     fetcher = Fetcher(home(), connections.client(), "benchmark:1", (queue,))
     failure = LookupError("out of order")
-    error, note = encode(describe(failure)), f"5 {fingerprint(failure)}"
+    error, identity = encode(describe(failure)), identify(failure)
     while jobs := fetcher.fetch("0", 250):
         for job in jobs:
-            fetcher.settle(Ack(job.id, job.token, "fail", error, ttl_ms=86_400_000, note=note))
+            fetcher.settle(Ack(job.id, job.token, "failed", error, ttl_ms=86_400_000, ran_us=5, error=identity))
     fetcher.fetch("acks", 0)
 
 

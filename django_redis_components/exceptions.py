@@ -13,7 +13,7 @@ from django_redis_components.core.exceptions import (
     Interruption,
     RebuildSuperseded,
     RedisComponentsError,
-    TryLater,
+    TaskDelayed,
     UnsupportedServer,
 )
 
@@ -25,6 +25,6 @@ __all__ = [
     "RebuildSuperseded",
     "RedisComponentsError",
     "SlotMigrating",
-    "TryLater",
+    "TaskDelayed",
     "UnsupportedServer",
 ]

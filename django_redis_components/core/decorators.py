@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 from asgiref.sync import iscoroutinefunction
 
 from django_redis_components.core.arguments import check_choice
-from django_redis_components.core.exceptions import RedisComponentsError, TryLater
+from django_redis_components.core.exceptions import RedisComponentsError, TaskDelayed
 
 #: What a decorated call does on a conflict: wait, raise, return None, or have its task run again later.
 CONFLICTS = ("wait", "raise", "skip", "delay")
@@ -103,7 +103,7 @@ def run_in_context(
     Args:
         make: returns the context manager for the arguments of a call.
         conflict_error: what entering it raises on a conflict.
-        on_conflict: "skip" returns None, "delay" raises TryLater; otherwise `conflict_error` is raised.
+        on_conflict: "skip" returns None, "delay" raises TaskDelayed; otherwise `conflict_error` is raised.
 
     Raises:
         TypeError: the function is a generator function, whose body runs after the call.
@@ -144,6 +144,6 @@ def run_in_context(
 
 def _raise_conflict(error: RedisComponentsError, on_conflict: str) -> None:
     if on_conflict == "delay":
-        raise TryLater(str(error)) from error
+        raise TaskDelayed(str(error)) from error
     if on_conflict != "skip":
         raise error

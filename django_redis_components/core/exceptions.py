@@ -87,7 +87,7 @@ class RebuildSuperseded(RedisComponentsError):
         self.name = name
 
 
-class TryLater(RedisComponentsError):
+class TaskDelayed(RedisComponentsError):
     """Asks the worker to run the current task again later (``on_conflict="delay"``). Outside a task it is an error.
 
     It is defined here because locks and semaphores do not import the task queue.

@@ -123,9 +123,9 @@ class TaskQueueSettings:
     timeout_grace_s: float = _duration(10.0)
     #: Seconds that a cancelled running task may take to end; then its process is killed.
     cancel_grace_s: float = _duration(10.0, zero=True)
-    #: Whether a worker process is replaced after it has interrupted a task in a thread (a soft time limit, `cancel`).
+    #: Whether a worker process is restarted after it has interrupted a task in a thread (a soft time limit, `cancel`).
     #: An interruption may leave a lock of a library taken. False: the site has made its tasks safe.
-    replace_interrupted: bool = _option(True, boolean)
+    restart_interrupted: bool = _option(True, boolean)
     #: Dotted path of a JSON codec for further types, such as
     #: "django_redis_components.taskqueue.json_codec.ExtendedJSON"; None: plain JSON only.
     json_codec: str | None = _option(None, optional(text))

@@ -15,7 +15,7 @@ from django_redis_components.dashboard.formats import Timestamp, number
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.bounded_client import Cost
-    from django_redis_components.taskqueue.stats.overview import QueuePause
+    from django_redis_components.taskqueue.stats.queue_stats import QueuePause
 
 #: Text of a cell without a value.
 NO_VALUE = "–"

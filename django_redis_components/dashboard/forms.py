@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.taskqueue.options import check_moment
-from django_redis_components.taskqueue.store.queues import MAX_NOTE
+from django_redis_components.taskqueue.store.control import MAX_NOTE
 
 #: Longest pause with an end, in minutes: a year.
 MAX_PAUSE_MIN = 525_600

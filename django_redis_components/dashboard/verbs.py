@@ -76,7 +76,7 @@ class Verb:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """What a change has done.
 
     Attributes:
@@ -107,7 +107,7 @@ class Change:
     verb: Verb
     name: str
     action: str
-    run: Callable[[], Outcome]
+    run: Callable[[], ChangeOutcome]
     back: str
     using: str = ""
 

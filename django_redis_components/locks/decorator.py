@@ -44,7 +44,7 @@ def lock(
             of them.
         timeout: seconds of a lease.
         on_conflict: what to do while another owner holds the lock: "wait"; "raise" `LockNotAcquired`; "skip" the call
-            and return None; "delay" the running task (`TryLater`).
+            and return None; "delay" the running task (`TaskDelayed`).
         options: those of `Lock` except `blocking`. `blocking_timeout` is the longest wait in seconds before
             `on_conflict` applies: without it "wait" waits without a limit, and the others do not wait.
 

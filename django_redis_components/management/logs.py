@@ -15,6 +15,7 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.log_handler import WorkerLogHandler
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Job
 
 #: The package's logger.
@@ -23,7 +24,7 @@ _LEVELS = {0: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG
 #: Formatters by the name of the format.
 FORMATS = {"text": TextFormatter, "json": JsonFormatter}
 #: Colors by the outcome of a task, and by the level of other messages.
-_OUTCOME_COLORS = {"successful": "green", "retrying": "yellow", "failed": "red"}
+_OUTCOME_COLORS: dict[str, str] = {Outcome.succeeded: "green", Outcome.retried: "yellow", Outcome.failed: "red"}
 _LEVEL_COLORS = ((logging.ERROR, "red"), (logging.WARNING, "yellow"))
 
 
@@ -38,7 +39,7 @@ class HelpFormatter(DjangoHelpFormatter):
 class ColorFormatter(TextFormatter):
     """One line of text, in color for warnings, errors and the outcomes of tasks."""
 
-    _success_start_color, _, _success_end_color = colorize("\n", fg=_OUTCOME_COLORS["successful"]).partition("\n")
+    _success_start_color, _, _success_end_color = colorize("\n", fg=_OUTCOME_COLORS[Outcome.succeeded]).partition("\n")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """See `logging.Formatter`."""

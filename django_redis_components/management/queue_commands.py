@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from django_redis_components.core.protocol import Flow, Read
-from django_redis_components.management import task_listing as listing
-from django_redis_components.management import task_text
+from django_redis_components.management import task_listing, task_text
 from django_redis_components.management.base import CommandResult
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.result import get_result
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import metrics, queue_stats
 from django_redis_components.taskqueue.stats.explain import explain
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import task_control
 
 T = TypeVar("T")
 
@@ -35,16 +33,16 @@ class QueueCommands:
     def status(self, names: Sequence[str] = ()) -> CommandResult:
         """Return depths and throughput of these queues, or of all, with workers and poller."""
         wanted = [self._queue(name).name for name in names]
-        overview = self._run(stats.read_overview(self._shard))
+        overview = self._run(queue_stats.read_overview(self._shard))
         queues, done = overview.queues, overview.metrics
         if wanted:
-            queues = self._run(stats.read_depths(self._shard, *wanted))
-            done = self._run(metrics.read_recent(self._shard, wanted, stats.OVERVIEW_MINUTES))
+            queues = self._run(queue_stats.read_depths(self._shard, *wanted))
+            done = self._run(metrics.read_recent(self._shard, wanted, queue_stats.OVERVIEW_MINUTES))
         workers = overview.live_count
         data = {
             "at": overview.at,
             "queues": [
-                {**dataclasses.asdict(queue), "last_hour": listing.throughput_data(done.get(queue.name))}
+                {**dataclasses.asdict(queue), "last_hour": task_listing.throughput_data(done.get(queue.name))}
                 for queue in queues
             ],
             "workers": workers,
@@ -54,16 +52,16 @@ class QueueCommands:
         if not queues:
             return CommandResult(data, f"No queues yet. A queue appears when its first task is enqueued. {summary}")
         note = self._unknown_names(*wanted)
-        if not wanted and len(queues) >= stats.MAX_QUEUES:
-            note = f"Only the first {stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
-        return CommandResult(data, summary, listing.of_queues(queues, done, overview.at), note)
+        if not wanted and len(queues) >= queue_stats.MAX_QUEUES:
+            note = f"Only the first {queue_stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
+        return CommandResult(data, summary, task_listing.of_queues(queues, done, overview.at), note)
 
     def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:
         """Pause a queue; it resumes `until` seconds from now."""
         queue = self._queue(name)
         queue.pause(reason, author=self._author, until=until)
         paused = queue.depths().paused
-        ends = f" until {listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
+        ends = f" until {task_listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('resume', name)}"
         return CommandResult(data, text, note=self._unknown_names(name))
@@ -129,7 +127,7 @@ class QueueCommands:
         queue = self._queue(name)
         results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
         data = {"queue": name, "state": state, "total": total, "limit": limit, "offset": offset}
-        data |= {"tasks": [listing.data_of(result, with_arguments=with_arguments) for result in results]}
+        data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
         if not results:
             text = f"Queue {name!r} has {_tasks(total, state)}; none from offset {offset:,}."
             return CommandResult(data, text, note=self._unknown_names(name))
@@ -138,11 +136,11 @@ class QueueCommands:
             further = ("--limit", str(limit), "--offset", str(offset + limit))
             options = (*further, "--args") if with_arguments else further
             text += f" More: {self._command('tasks', name, state, options=options)}"
-        return CommandResult(data, text, listing.of_tasks(results, state, with_arguments=with_arguments))
+        return CommandResult(data, text, task_listing.of_tasks(results, state, with_arguments=with_arguments))
 
     def cancel(self, task_id: str, force_after: float | None = None) -> CommandResult:
         """Cancel a pending task, or stop a running one."""
-        done = self._run(control.try_cancel(self._shard, task_id, force_after))
+        done = self._run(task_control.try_cancel(self._shard, task_id, force_after))
         data = {"id": task_id, "cancelled": done == 1, "asked": done == 2}
         if done == 2:
             return CommandResult(data, f"Task {task_id} is running; cancellation requested.")
@@ -152,7 +150,7 @@ class QueueCommands:
 
     def run_now(self, task_id: str) -> CommandResult:
         """Make a scheduled task due at once."""
-        self._run(control.reschedule(self._shard, task_id, ""))
+        self._run(task_control.reschedule(self._shard, task_id, ""))
         return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
 
     def show(self, task_id: str, *, with_arguments: bool = False) -> CommandResult:
@@ -171,7 +169,7 @@ class QueueCommands:
             return CommandResult(data, f"Queue {name!r} has no errors.", note=self._unknown_names(name))
         last = next(iter(groups[0].task_ids), "ID")
         text = f"To see the traceback of the latest: {self._command('show', last)}"
-        return CommandResult(data, text, listing.of_errors(groups))
+        return CommandResult(data, text, task_listing.of_errors(groups))
 
     def _queue(self, name: str) -> Queue:
         return get_queue(name, using=self._using)

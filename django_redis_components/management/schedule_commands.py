@@ -7,7 +7,7 @@ import difflib
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.management import task_listing as listing
+from django_redis_components.management import task_listing
 from django_redis_components.management.base import CommandResult, system_user
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.schedules import status
@@ -28,11 +28,11 @@ def list_schedules(using: str) -> CommandResult:
     data = {"at": found.at, "schedules": [dataclasses.asdict(each) for each in found.schedules]}
     if not found.schedules:
         return CommandResult(data, "No schedules yet. Add `@every(60)` or `@cron(…)` above a task.")
-    return CommandResult(data, table=listing.of_schedules(found))
+    return CommandResult(data, table=task_listing.of_schedules(found))
 
 
 def run_schedule(name: str, using: str) -> CommandResult:
-    """Enqueue the task of a schedule at once. Its next slot does not change.
+    """Enqueue the task of a schedule at once. Its next due time does not change.
 
     Raises:
         ValueError: this process's code declares no such schedule, and none was added.

@@ -9,14 +9,14 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.utils import timezone
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
 
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> TextTable:
@@ -210,7 +210,7 @@ def _worker_of(result: TaskResult) -> str:
 
 def arguments_of(result: TaskResult) -> str:
     """Return the arguments of a task as JSON."""
-    return arguments.encode(pack([result.args, result.kwargs])).decode()
+    return serialization.encode(pack([result.args, result.kwargs])).decode()
 
 
 def _aware(at: datetime | None) -> datetime | None:

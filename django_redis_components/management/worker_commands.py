@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.workers import command_worker
 
 #: Seconds that a command waits for its outcome, and between two looks.
@@ -20,7 +20,7 @@ WAIT_S, LOOK_S = 5.0, 0.2
 PROBLEMS = {
     "gone": "the process had exited",
     "stopping": "it was stopping",
-    "leaving": "it was being replaced",
+    "restarting": "it was restarting",
     "quiet": "its supervisor is quiet; resume that",
     "not_quiet": "it was not quiet",
 }

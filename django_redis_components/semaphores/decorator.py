@@ -43,7 +43,7 @@ def semaphore(
         limit: number of permits.
         timeout: seconds of a lease.
         on_conflict: what to do while no permit is free: "wait"; "raise" `SemaphoreFull`; "skip" the call and return
-            None; "delay" the running task (`TryLater`).
+            None; "delay" the running task (`TaskDelayed`).
         options: those of `Semaphore` except `blocking`. `blocking_timeout` is the longest wait in seconds before
             `on_conflict` applies: without it "wait" waits without a limit, and the others do not wait.
 

@@ -5,7 +5,7 @@ Guarantees, with crashes and concurrent calls:
 * An accepted task is run. A killed worker, poller or web process loses none. A task runs twice only if its
   worker died, or lost its lease, while the task ran or before its outcome was sent. Outcomes of lost leases
   are discarded.
-* A delayed task starts within milliseconds of its due time if a slot is free, regardless of which pollers and
+* A delayed task starts within milliseconds of its due time if a thread is free, regardless of which pollers and
   workers are alive.
 * Queues are served in strict order. Order within a queue: recovered tasks, due tasks, priority, arrival.
 * One unique task per key exists at a time. A task that has expired is not started.
@@ -63,7 +63,7 @@ wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a com
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
-last_fetch:<worker>:<slot>    string  the last batch, for a repeated request                   one lease
+last_fetch:<worker>:<thread>  string  the last batch, for a repeated request                   one lease
 poller                        string  id of the active poller                                  6 s
 contact                       hash    when supervisors and pollers last reached the server     the poller
 paused                        hash    queue to its pause                                       resuming
@@ -87,12 +87,13 @@ paused_schedules              hash    schedules that are paused: since when, by 
 added_schedules               hash    schedules that were added at run time, as JSON           none
 schedules_version             string  how often these two were changed                         none
 reply:<op>                    string  reply to an operation, for a repeated request            60 s
+unfinished_flows              zset    ids of flows that have not finished                      the poller
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
-slots:c:<key>                 zset    ids that hold a slot of a concurrency limit              settling, poller
-slot_waiters:c:<key>          zset    queues with tasks that wait for a slot                   30 days
+holders:c:<key>               zset    ids that hold a concurrency limit                        settling, poller
+concurrency_waiters:c:<key>   zset    queues with tasks that wait for concurrency              30 days
 rate:r:<key>                  string  earliest time of the next start, in microseconds         that moment
 limit:<limit>                 string  the value of a limit, from the newest task               30 days
 sequence                      string  counter that orders equal priorities                     the tag
@@ -149,7 +150,7 @@ from django_redis_components.taskqueue.schedules.status import ScheduleInfo, asc
 from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
 from django_redis_components.taskqueue.task import Task, task
 from django_redis_components.taskqueue.unique import Unique
 

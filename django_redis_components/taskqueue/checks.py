@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import check_queue
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 
 
 def check_middleware() -> list[CheckMessage]:
@@ -26,7 +26,7 @@ def check_middleware() -> list[CheckMessage]:
 def check_periodic() -> list[CheckMessage]:
     """Import the `tasks` modules and report invalid schedules (drc.E043, drc.E044)."""
     found = _discovered()
-    for schedule in declared.registered():
+    for schedule in registered():
         found.extend(_of(schedule))
     return found
 
@@ -48,7 +48,7 @@ def _discovered() -> list[CheckMessage]:
     return []
 
 
-def _of(schedule: declared.Schedule) -> list[CheckMessage]:
+def _of(schedule: Schedule) -> list[CheckMessage]:
     known = conf.settings().connections
     task = schedule.task
     if task.connection not in known:

@@ -18,7 +18,7 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
@@ -35,19 +35,20 @@ class TaskContext:
 
     Attributes:
         task_result: the result, as it was when the run began.
-        attempt: the number of this run, from 1; exceptions and lost workers count.
+        attempt: the number of this attempt, from 1; runs that raised an exception count, as for `max_attempts`.
+        run: the number of this run, from 1; all runs count, also those that were delayed or lost their worker.
     """
 
-    def __init__(self, task_result: TaskResult, attempt: int, token: str, metadata: dict[str, Any] | None) -> None:
+    def __init__(self, task_result: TaskResult, job: Job, metadata: dict[str, Any] | None) -> None:
         """
         Args:
-            token: of the lease.
+            job: the leased task.
             metadata: the stored metadata; None if it could not be read.
         """
         self.task_result = task_result
         self._shard = task_result._shard
-        self.attempt = attempt
-        self._token = token
+        self.attempt, self.run = job.attempts + 1, job.runs + 1
+        self._token = job.token
         self._metadata = metadata
         self._saved = dict(metadata or {})
         self._progress = task_result.progress
@@ -57,9 +58,9 @@ class TaskContext:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The task's metadata. Change it and call `save_metadata()`; the next attempt receives it."""
+        """The task's metadata. Change it and call `save_metadata()`; the next run receives it."""
         if self._metadata is None:
-            self._load(self._shard.run(store.read(self._shard, self.task_result.id)))
+            self._load(self._shard.run(task_records.read(self._shard, self.task_result.id)))
         found: dict[str, Any] = self._metadata or {}
         self._metadata = found
         return found
@@ -130,7 +131,7 @@ class TaskContext:
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
         """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
         if self._metadata is None:
-            self._load((yield from store.read(self._shard, self.task_result.id)))
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
         text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         return (yield from _save(self._shard, self.task_result.id, self._token, text))
 
@@ -149,7 +150,7 @@ class TaskContext:
     def _log_failed_write(self, exc: RedisError) -> None:
         logger.warning("The progress of task %s could not be written (%s).", self.task_result.id, exc)
 
-    def _load(self, record: tuple[store.Fields, list[bytes]]) -> None:
+    def _load(self, record: tuple[task_records.Fields, list[bytes]]) -> None:
         self.task_result._load(*record)
         self._metadata = self.task_result.metadata
         self._saved = dict(self._metadata)
@@ -184,28 +185,26 @@ def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
 def result_of_run(task: Any, job: Job, using: str) -> tuple[TaskResult, TaskContext | None]:
     """Return the result of a task whose run is about to start, and the context if its function takes one."""
     takes_context = task.takes_context and task.own_middleware is None
-    ran_before = job.attempts or job.deliveries
-    found = read_record(job, using) if takes_context or ran_before else None
+    found = read_record(job, using) if takes_context or job.runs else None
     fields, failures = found or (record_from_job(job), [])
     result: TaskResult = TaskResult(task, job.name, job.id, home(using), fields, failures)
     if not takes_context:
         return result, None
-    metadata = result.metadata if found else None
-    return result, TaskContext(result, job.attempts + job.deliveries + 1, job.token, metadata)
+    return result, TaskContext(result, job, result.metadata if found else None)
 
 
-def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None:
+def read_record(job: Job, using: str) -> tuple[task_records.Fields, list[bytes]] | None:
     """The record and the failures of a job that is about to run; None if Redis cannot be read."""
     try:
         shard = home(using)
-        return shard.run(store.read(shard, job.id))
+        return shard.run(task_records.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
-        text = "The earlier attempts of task %s of %s cannot be read (%s)."
+        text = "The earlier runs of task %s of %s cannot be read (%s)."
         logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
         return None
 
 
-def record_from_job(job: Job) -> store.Fields:
+def record_from_job(job: Job) -> task_records.Fields:
     """A record made from the job alone: the number of earlier runs is known, their workers are not."""
     return {
         Field.queue: job.queue.encode(),
@@ -215,7 +214,9 @@ def record_from_job(job: Job) -> store.Fields:
         Field.first_leased_at_us: str(job.started_us).encode(),
         Field.leased_at_us: str(job.leased_us).encode(),
         Field.lease: job.token.encode(),
-        Field.worker_ids: b",".join([b"unknown"] * (job.attempts + job.deliveries)),
+        Field.worker_ids: b",".join([b"unknown"] * job.runs),
+        Field.attempts: str(job.attempts).encode(),
+        Field.runs: str(job.runs).encode(),
     }
 
 

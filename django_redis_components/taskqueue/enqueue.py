@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queu
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
 from django_redis_components.taskqueue.unique import claim_of
@@ -65,7 +65,7 @@ def prepare(
     task._check_arguments(args, kwargs, gets_result=gets_result)
     sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
-    message_id = options.id or task_id or store.new_id()
+    message_id = options.id or task_id or task_records.new_id()
     metadata = options.metadata
     if pipeline.current().before_enqueue:
         new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
@@ -103,7 +103,7 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
     shard = home(using)
     if message.nonce:
-        reply: Any = shard.run(store.send(shard, message))
+        reply: Any = shard.run(task_records.send(shard, message))
     else:
         call = call_for(shard, message)
         reply = shard.client().execute(call)
@@ -118,7 +118,7 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
 async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
     shard = home(using)
-    result._set_accepted(await shard.arun(store.send(shard, message)), result.task.options)
+    result._set_accepted(await shard.arun(task_records.send(shard, message)), result.task.options)
     await pipeline.anotify_enqueued([result])
     return result
 
@@ -130,11 +130,11 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
         PartiallyEnqueued: Redis failed after it had accepted some tasks, or may have accepted some.
         redis.exceptions.RedisError: Redis failed at the only part, or refused the first one.
     """
-    replies: list[store.Reply] = []
+    replies: list[task_records.Reply] = []
     error: Exception | None = None
     shard = home(using)
     try:
-        shard.run(store.send_many(shard, [message for _, message in prepared], replies))
+        shard.run(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     pipeline.notify_enqueued(_accepted(prepared, replies))
@@ -145,11 +145,11 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
 
 async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """See `send_many`."""
-    replies: list[store.Reply] = []
+    replies: list[task_records.Reply] = []
     error: Exception | None = None
     shard = home(using)
     try:
-        await shard.arun(store.send_many(shard, [message for _, message in prepared], replies))
+        await shard.arun(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     await pipeline.anotify_enqueued(_accepted(prepared, replies))
@@ -158,7 +158,7 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     return [result for result, _ in prepared]
 
 
-def _accepted(prepared: Prepared, replies: Sequence[store.Reply]) -> list[TaskResult]:
+def _accepted(prepared: Prepared, replies: Sequence[task_records.Reply]) -> list[TaskResult]:
     """Record that Redis accepted the first tasks, and return their results."""
     results = [result for result, _ in prepared[: len(replies)]]
     for result, reply in zip(results, replies, strict=True):
@@ -300,7 +300,7 @@ def _set_options(
         func = task._enqueue_func
         message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
     if options.id is not None:
-        message.nonce = store.new_id()
+        message.nonce = task_records.new_id()
         message.extra += (Field.nonce, message.nonce)
     if options.run_after is not None:
         message.due = options.due()

@@ -7,8 +7,7 @@ import sys
 from inspect import isclass
 from typing import Any
 
-from django_redis_components.core import conf
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import conf, serialization
 from django_redis_components.core.exception_text import BARE_HEADER, class_path, safe_text, traceback_text
 
 
@@ -69,11 +68,11 @@ def _cut(text: str, limit: int) -> str:
     The end of a traceback has the location and the message; if the message is long, the start has the location.
     """
     keep = limit
-    while len(text) > keep or len(arguments.encode(text)) > limit + 2:
+    while len(text) > keep or len(serialization.encode(text)) > limit + 2:
         keep = min(keep, len(text))
         first, last = text[: keep // 2], text[len(text) - keep // 2 :]
         shorter = f"{first}\n… {len(text) - len(first) - len(last):,} characters cut …\n{last}"
-        if keep <= 100 or len(arguments.encode(shorter)) <= limit + 2:
+        if keep <= 100 or len(serialization.encode(shorter)) <= limit + 2:
             return shorter
         keep = keep * 9 // 10
     return text

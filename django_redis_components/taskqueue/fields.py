@@ -1,13 +1,16 @@
 """Legend of the queue's data in Redis: fields of records, keys, states and lifetimes.
 
 Stored names are short where every task pays for them; this module gives each its full name and meaning. Python
-imports the classes. The script loader replaces ``F.lease``, ``S.running``, ``P.ready``, ``K.wakeup`` and
-``T.wakeup_ms`` in Lua by the same values before it computes the SHA (`core.scripts`); an unknown name fails there.
+imports the classes. The script loader replaces ``F.lease``, ``O.failed``, ``P.ready`` and ``T.wakeup_ms`` in Lua
+by the same values before it computes the SHA (`core.scripts`); an unknown name fails there.
 
 Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<queue>:<part>``.
 """
 
 from __future__ import annotations
+
+from django_redis_components.taskqueue.exceptions import ParentFailed
+from django_redis_components.taskqueue.states import Outcome, OutcomeCounter, State
 
 
 class Field:
@@ -26,7 +29,7 @@ class Field:
     body = "b"
     #: int: when the task was accepted, in microseconds since the epoch.
     enqueued_at_us = "e"
-    #: See `State`; absent while the task is ready, or scheduled since it was enqueued.
+    #: See `states.State`; absent while the task is ready, or scheduled since it was enqueued.
     state = "s"
     #: int: when the task is due, in milliseconds since the epoch.
     due_at_ms = "d"
@@ -48,7 +51,7 @@ class Field:
     metadata = "m"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
-    #: Token of the latest lease: "worker/slot/request".
+    #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.
     leased_at_us = "l"
@@ -56,8 +59,10 @@ class Field:
     first_leased_at_us = "f"
     #: int: when the task finished.
     finished_at_us = "F"
-    #: int: exceptions so far.
+    #: int: runs that raised an exception: what `max_attempts` limits. A retry by an operator resets it.
     attempts = "a"
+    #: int: runs that have ended but for a successful one, whatever their outcome.
+    runs = "k"
     #: int: workers that died with the task so far.
     deliveries = "x"
     #: Ids of the workers that ran the task, separated by commas.
@@ -74,21 +79,6 @@ class Field:
     cancel_request = "o"
     #: Fingerprint of the last error (`stats.fingerprint`).
     fingerprint = "g"
-
-
-class State:
-    """Values of `Field.state`."""
-
-    ready = "ready"
-    scheduled = "scheduled"
-    retrying = "retrying"
-    waiting = "waiting"
-    running = "running"
-    unregistered = "unregistered"
-    successful = "successful"
-    failed = "failed"
-    cancelled = "cancelled"
-    expired = "expired"
 
 
 class Part:
@@ -158,15 +148,17 @@ class Key:
     unique = "u"
     #: Hash by id: a flow, see lua/shared/flow.lua.
     flow = "flow"
+    #: Zset of the ids of flows that have not finished, by when they were accepted.
+    unfinished_flows = "unfinished_flows"
     #: String by limit: its numbers, as the newest task states them.
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.
     rate = "rate"
-    #: Zset by limit: ids of the tasks that have its slots, by when they got them.
-    slots = "slots"
-    #: Zset by limit: names of queues in which tasks wait for a slot.
-    slot_waiters = "slot_waiters"
-    #: String by worker and fetch slot: "request id id …", the tasks that the latest request leased.
+    #: Zset by limit: ids of the running tasks that hold the concurrency limit, by when they started.
+    holders = "holders"
+    #: Zset by limit: names of queues in which tasks wait for concurrency.
+    concurrency_waiters = "concurrency_waiters"
+    #: String by worker and thread: "request id id …", the tasks that the latest request leased.
     last_fetch = "last_fetch"
     #: String by worker: id of the crash suspect that it runs alone.
     quarantine = "quarantine"
@@ -270,5 +262,15 @@ class Ttl:
     removed_schedule_ms = 60_000
 
 
+class ErrorPath:
+    """Paths of the exceptions that scripts store as errors of tasks."""
+
+    #: The task depends on one that cannot succeed any more.
+    parent_failed = f"{ParentFailed.__module__}.{ParentFailed.__qualname__}"
+
+
 #: The names by which Lua reads the classes.
-LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField}
+LEGEND: dict[str, type] = {
+    "F": Field, "S": State, "O": Outcome, "C": OutcomeCounter, "P": Part, "K": Key, "T": Ttl, "E": ErrorPath,
+    "FLOW": FlowField,
+}  # fmt: skip

@@ -23,6 +23,7 @@ from typing import IO, Any
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.logs import SUCCESS, JsonFormatter, TextFormatter, facts
+from django_redis_components.taskqueue.states import SUCCEEDED
 from django_redis_components.taskqueue.store.job import Job
 
 #: Python's logger, whose handlers and filters decide how a line is written.
@@ -80,8 +81,8 @@ class LogBuffer:
                 start, half = self._used, self._half
                 end = start + size
                 if end <= SIZE:
-                    at = _HEAD + half * SIZE
-                    self._memory[at + start : at + end] = line
+                    offset = _HEAD + half * SIZE
+                    self._memory[offset + start : offset + end] = line
                     self._used = end
                     _USED.pack_into(self._memory, _USED.size * half, end)
                     break
@@ -102,8 +103,8 @@ class LogBuffer:
                     return
                 self._half, self._used = 1 - half, 0
                 _USED.pack_into(self._memory, 2 * _USED.size, self._half)
-            at = _HEAD + half * SIZE
-            self._write(self._memory[at : at + used])
+            offset = _HEAD + half * SIZE
+            self._write(self._memory[offset : offset + used])
             _USED.pack_into(self._memory, _USED.size * half, 0)
 
     def write_rest(self) -> None:
@@ -111,8 +112,8 @@ class LogBuffer:
         current = _USED.unpack_from(self._memory, 2 * _USED.size)[0]
         for half in (1 - current, current):
             used = _USED.unpack_from(self._memory, _USED.size * half)[0]
-            at = _HEAD + half * SIZE
-            self._write(self._memory[at : at + used])
+            offset = _HEAD + half * SIZE
+            self._write(self._memory[offset : offset + used])
 
     def close(self) -> None:
         """Release the memory and the file, in the supervisor and in its other processes."""
@@ -284,4 +285,4 @@ def log_success(job: Job) -> None:
         return
     seconds = job.ran_us / 1_000_000
     if installed is None or not installed.write_success(job, seconds):
-        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, "successful", seconds))
+        logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, SUCCEEDED, seconds))

@@ -1,6 +1,6 @@
 """Log filters and formatters that add the current task to log records.
 
-The queue's own records about a run have `task_id`, `task_name`, `queue`, `attempt`, `outcome` and `duration`
+The queue's own records about a run have `task_id`, `task_name`, `queue`, `attempt`, `run`, `outcome` and `duration`
 (seconds). `TaskFilter` on a handler adds the first four to every record that is logged while a task runs:
 
     LOGGING = {
@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from django_redis_components.taskqueue.store.job import Job
 
 #: Attributes that the filter adds to a record.
-FIELDS = ("task_id", "task_name", "queue", "attempt")
+FIELDS = ("task_id", "task_name", "queue", "attempt", "run")
 _LOGGER_NAME = "django_redis_components.taskqueue"
 #: Message of a task that has succeeded: name, id and duration. `format_success` of the formatters writes the same.
 SUCCESS = "Task %s[%s] succeeded in %.3f s."
@@ -59,7 +59,8 @@ def facts(job: Job, outcome: str = "", seconds: float | None = None) -> dict[str
     Args:
         seconds: how long it ran; until now if None.
     """
-    extra = {"task_id": job.id, "task_name": job.name, "queue": job.queue, "attempt": job.attempts + job.deliveries + 1}
+    attempt, run = job.attempts + 1, job.runs + 1
+    extra = {"task_id": job.id, "task_name": job.name, "queue": job.queue, "attempt": attempt, "run": run}
     if outcome:
         extra["outcome"] = outcome
         if seconds is None:
@@ -171,7 +172,7 @@ class JsonFormatter(logging.Formatter):
         task_id, name, queue = _in_json(job.id), _in_json(job.name), _in_json(job.queue)
         return (
             f'{start}{name}[{task_id}] succeeded in {seconds:.3f} s.", "task_id": "{task_id}", "task_name": "{name}",'
-            f' "queue": "{queue}", "attempt": {job.attempts + job.deliveries + 1}, "outcome": "successful",'
+            f' "queue": "{queue}", "attempt": {job.attempts + 1}, "run": {job.runs + 1}, "outcome": "succeeded",'
             f' "duration": {round(seconds, 6)!r}}}\n'
         )
 

@@ -31,8 +31,9 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats import fingerprint
-from django_redis_components.taskqueue.store.queues import delete_trash
+from django_redis_components.taskqueue.states import Outcome
+from django_redis_components.taskqueue.stats.fingerprint import WORKER_LOST
+from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 #: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.
@@ -46,7 +47,11 @@ PRUNE_S = 60.0
 #: Longest pause after an error, in seconds: after the first one, and after repeated ones.
 FIRST_PAUSE_S, ERROR_PAUSE_S = 0.25, 2.0
 #: Log texts for the outcome of a task whose lease expired.
-RECOVERY_TEXTS = {b"requeued": "returned to its queue", b"failed": "failed", b"cancelled": "cancelled"}
+RECOVERY_TEXTS: dict[str, str] = {
+    Outcome.requeued: "returned to its queue",
+    Outcome.failed: "failed",
+    Outcome.cancelled: "cancelled",
+}
 
 
 class Poller:
@@ -154,11 +159,11 @@ class Poller:
         if not is_active:
             self.scheduler.invalidate()
             return max(0.05, until_due_s)
-        until_slot_s = self.scheduler.run_due(now_us, version)
+        until_schedule_s = self.scheduler.run_due(now_us, version)
         if prune:
             self.next_prune_at = now + PRUNE_S
             run(self._client, delete_trash(self._shard))
-        return min(round_s, until_due_s, until_slot_s)
+        return min(round_s, until_due_s, until_schedule_s)
 
     def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes], int]:
         """Maintain all queues, 500 in a call.
@@ -184,7 +189,8 @@ class Poller:
                     failed_limit=self._failed_limit,
                     lost_error=worker_lost_error(),
                     max_deliveries=MAX_DELIVERIES,
-                    lost_group=fingerprint.WORKER_LOST,
+                    lost_fingerprint=WORKER_LOST.fingerprint,
+                    lost_description=WORKER_LOST.description,
                     first=first,
                 )
             )
@@ -202,7 +208,7 @@ class Poller:
         self.is_active = is_active
         for task_id, queue, outcome in zip(recovered[::3], recovered[1::3], recovered[2::3], strict=True):
             message = "Task %s (queue %s) has lost its worker: %s."
-            logger.warning(message, task_id.decode(), queue.decode(), RECOVERY_TEXTS[outcome])
+            logger.warning(message, task_id.decode(), queue.decode(), RECOVERY_TEXTS[outcome.decode()])
 
     def _on_error(self, exc: RedisError) -> None:
         """Log the error, and plan the next round after a pause."""

@@ -15,12 +15,11 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import check_queue, check_whole
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import errors, metrics
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import errors, metrics, queue_stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
+from django_redis_components.taskqueue.store import control
 
 T = TypeVar("T")
 
@@ -69,11 +68,11 @@ class Queue:
 
     def depths(self) -> QueueDepth:
         """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
-        return self._run(stats.read_depths(self._shard, self.name))[0]
+        return self._run(queue_stats.read_depths(self._shard, self.name))[0]
 
     async def adepths(self) -> QueueDepth:
         """See `depths`."""
-        return (await self._arun(stats.read_depths(self._shard, self.name)))[0]
+        return (await self._arun(queue_stats.read_depths(self._shard, self.name)))[0]
 
     def metrics(self, minutes: int = 60) -> Metrics:
         """Return metrics per minute, for the queue and by task name, in one round trip.

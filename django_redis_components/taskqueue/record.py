@@ -15,6 +15,7 @@ from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFini
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.states import Outcome, State, is_final
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -42,21 +43,8 @@ class TaskResultStatus(StrEnum):
     FAILED = "FAILED"
 
 
-#: `TaskResult.state` to `TaskResult.status`.
-STATUS_OF_STATE = {
-    "scheduled": TaskResultStatus.READY,
-    "ready": TaskResultStatus.READY,
-    "retrying": TaskResultStatus.READY,
-    "unregistered": TaskResultStatus.READY,
-    "waiting": TaskResultStatus.READY,
-    "running": TaskResultStatus.RUNNING,
-    "successful": TaskResultStatus.SUCCESSFUL,
-    "failed": TaskResultStatus.FAILED,
-    "cancelled": TaskResultStatus.FAILED,
-    "expired": TaskResultStatus.FAILED,
-}
 #: For the error message of a task that finished without running.
-_FINISHED_UNRUN = {"cancelled": "was cancelled", "expired": "expired before it started"}
+_FINISHED_UNRUN: dict[str, str] = {State.cancelled: "was cancelled", State.expired: "expired before it started"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,8 +55,7 @@ class TaskRun:
         worker_id: the worker that ran it.
         started_at: when the worker leased the task; the function starts up to some milliseconds later.
         finished_at: when Redis received the outcome, or noticed that the worker had died; None while it runs.
-        outcome: succeeded, failed, retried, put_off, cancelled, unregistered, recovered (the worker died or lost
-            its lease), or running.
+        outcome: an `Outcome` (succeeded, failed, retried, delayed, cancelled, unregistered, recovered), or running.
     """
 
     worker_id: str
@@ -110,20 +97,25 @@ class TaskRecord(Generic[R_co]):
     def state(self) -> str:
         """scheduled, ready, waiting, retrying, unregistered, running, successful, failed, cancelled or expired."""
         state = self._text(Field.state)
-        if state in ("", "scheduled"):
+        if state in ("", State.scheduled):
             due_ms = int(self._fields.get(Field.due_at_ms, 0))
-            return "scheduled" if due_ms > datetime.now(UTC).timestamp() * 1_000 else "ready"
+            return State.scheduled if due_ms > datetime.now(UTC).timestamp() * 1_000 else State.ready
         return state
 
     @property
     def status(self) -> TaskResultStatus:
         """READY, RUNNING, SUCCESSFUL or FAILED."""
-        return STATUS_OF_STATE[self.state]
+        state = self.state
+        if state == State.running:
+            return TaskResultStatus.RUNNING
+        if state == State.successful:
+            return TaskResultStatus.SUCCESSFUL
+        return TaskResultStatus.FAILED if is_final(state) else TaskResultStatus.READY
 
     @property
     def is_finished(self) -> bool:
         """Whether it has succeeded, failed, expired or been cancelled."""
-        return self.status in (TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED)
+        return is_final(self.state)
 
     @property
     def queue_name(self) -> str:
@@ -185,10 +177,23 @@ class TaskRecord(Generic[R_co]):
         return self._workers()[1]
 
     @property
+    def dropped_worker_ids(self) -> int:
+        """How many ids `worker_ids` does not have, because there were too many."""
+        return self._workers()[0]
+
+    @property
     def attempts(self) -> int:
-        """How many times a worker has started to run it."""
-        earlier, ids = self._workers()
-        return earlier + len(ids)
+        """How many attempts it has used, the current one included: runs that raised an exception, or succeeded.
+
+        `max_attempts` limits them. Delays, lost workers and cancellations use none. A retry by an operator starts again
+        at 0.
+        """
+        return self._count(Field.attempts)
+
+    @property
+    def runs(self) -> int:
+        """How many times a worker has run it, the current run included, whatever the outcome."""
+        return self._count(Field.runs)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class TaskRecord(Generic[R_co]):
 
     @property
     def progress(self) -> Progress | None:
-        """The last progress that the task reported (`TaskContext.progress`); it is kept between attempts."""
+        """The last progress that the task reported (`TaskContext.progress`); it is kept between runs."""
         return decode_metadata(self._fields.get(Field.metadata))[1]
 
     @property
@@ -210,11 +215,11 @@ class TaskRecord(Generic[R_co]):
         lines = self._text(Field.history).splitlines()
         runs = [_parse_run(*line.split(" ", 3)) for line in lines]
         leased_at, state = moment_of(int(self._fields.get(Field.leased_at_us, 0))), self._text(Field.state)
-        if state == "running":
-            runs.append(TaskRun(self._text(Field.lease).partition("/")[0], leased_at, None, "running"))
-        elif state == "successful":
+        if state == State.running:
+            runs.append(TaskRun(self._text(Field.lease).partition("/")[0], leased_at, None, State.running))
+        elif state == State.successful:
             worker_id = self._text(Field.worker_ids).rpartition(",")[2]
-            runs.append(TaskRun(worker_id, leased_at, self.finished_at, "succeeded"))
+            runs.append(TaskRun(worker_id, leased_at, self.finished_at, Outcome.succeeded))
         return runs
 
     @property
@@ -253,9 +258,14 @@ class TaskRecord(Generic[R_co]):
             count, _, text = text.partition(",")
             earlier = int(count)
         ids = [each for each in text.split(",") if each]
-        if self._text(Field.state) == "running":
+        if self._text(Field.state) == State.running:
             ids.append(self._text(Field.lease).partition("/")[0])
         return earlier, ids
+
+    def _count(self, field: str) -> int:
+        """Return the stored number, plus a current or successful run, which it does not include."""
+        is_included = self._text(Field.state) not in (State.running, State.successful)
+        return int(self._fields.get(field, 0)) + (not is_included)
 
     def _decoded_message(self) -> Any:
         if self._message is None:

@@ -14,8 +14,8 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.store import queues as control
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.states import State
+from django_redis_components.taskqueue.store import task_control, task_records
 
 
 class TaskResult(TaskRecord[R_co]):
@@ -64,11 +64,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*self._shard.run(store.read(self._shard, self.id)))
+        self._load(*self._shard.run(task_records.read(self._shard, self.id)))
 
     async def arefresh(self) -> None:
         """See `refresh`."""
-        self._load(*await self._shard.arun(store.read(self._shard, self.id)))
+        self._load(*await self._shard.arun(task_records.read(self._shard, self.id)))
 
     def get(self, timeout: float | None = None) -> R_co:
         """Wait until the task has finished, and return its return value. The worker wakes the caller; nothing polls.
@@ -81,12 +81,12 @@ class TaskResult(TaskRecord[R_co]):
             TaskFailed: the task failed, was cancelled or expired.
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*self._shard.run(store.wait(self._shard, self.id, timeout)))
+        self._load(*self._shard.run(task_records.wait(self._shard, self.id, timeout)))
         return self.return_value
 
     async def aget(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
-        self._load(*await self._shard.arun(store.wait(self._shard, self.id, timeout)))
+        self._load(*await self._shard.arun(task_records.wait(self._shard, self.id, timeout)))
         return self.return_value
 
     def cancel(self, *, force_after: Seconds | None = None) -> bool:
@@ -102,11 +102,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        return self._shard.run(control.cancel(self._shard, self.id, force_after))
+        return self._shard.run(task_control.cancel(self._shard, self.id, force_after))
 
     async def acancel(self, *, force_after: Seconds | None = None) -> bool:
         """See `cancel`."""
-        return await self._shard.arun(control.cancel(self._shard, self.id, force_after))
+        return await self._shard.arun(task_control.cancel(self._shard, self.id, force_after))
 
     def reschedule(self, run_after: datetime | Seconds) -> None:
         """Change when a scheduled task, or one that waits for its next attempt, is due.
@@ -118,21 +118,21 @@ class TaskResult(TaskRecord[R_co]):
             NotScheduled: the task is not scheduled.
             InvalidTask: `run_after` is not a valid time.
         """
-        self._shard.run(control.reschedule(self._shard, self.id, _due(run_after)))
+        self._shard.run(task_control.reschedule(self._shard, self.id, _due(run_after)))
 
     async def areschedule(self, run_after: datetime | Seconds) -> None:
         """See `reschedule`."""
-        await self._shard.arun(control.reschedule(self._shard, self.id, _due(run_after)))
+        await self._shard.arun(task_control.reschedule(self._shard, self.id, _due(run_after)))
 
     def run_now(self) -> None:
         """Make a scheduled task due at once. See `reschedule`."""
-        self._shard.run(control.reschedule(self._shard, self.id, ""))
+        self._shard.run(task_control.reschedule(self._shard, self.id, ""))
 
     async def arun_now(self) -> None:
         """See `run_now`."""
-        await self._shard.arun(control.reschedule(self._shard, self.id, ""))
+        await self._shard.arun(task_control.reschedule(self._shard, self.id, ""))
 
-    def _set_accepted(self, reply: store.Reply, options: TaskOptions) -> None:
+    def _set_accepted(self, reply: task_records.Reply, options: TaskOptions) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.
 
         Args:
@@ -142,7 +142,7 @@ class TaskResult(TaskRecord[R_co]):
             other, pairs = reply
             self.id = other.decode()
             self.is_duplicate = True
-            self._load(store.fields_of(pairs), ())
+            self._load(task_records.fields_of(pairs), ())
             return
         self._fields[Field.enqueued_at_us] = str(reply).encode()
         if options.run_after is None and options.expires is None:
@@ -155,7 +155,10 @@ class TaskResult(TaskRecord[R_co]):
         """Record the outcome of a run, in the process that runs the task."""
         earlier, ids = self._workers()
         workers = ",".join([*([f"+{earlier}"] if earlier else []), *ids]).encode()
-        self._fields |= {Field.worker_ids: workers, **fields}
+        counts = {}
+        if fields[Field.state] != State.successful.encode():  # see `TaskRecord._count`
+            counts = {name: str(self._count(name)).encode() for name in (Field.attempts, Field.runs)}
+        self._fields |= {Field.worker_ids: workers, **counts, **fields}
         self._failures += failures
 
     def _set_flow(self, flow_id: str, number: int, *, is_waiting: bool) -> None:
@@ -185,7 +188,7 @@ async def aget_result(task_id: str, *, using: str = "default") -> TaskResult:
 
 
 def _read(shard: Shard, task_id: str) -> Flow[TaskResult]:
-    fields, failures = yield from store.read(shard, task_id)
+    fields, failures = yield from task_records.read(shard, task_id)
     name = fields[Field.task_name].decode()
     return TaskResult(registry.find(name), name, task_id, shard, fields, failures)
 

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import eviction_policy_of
+from django_redis_components.taskqueue.stats.queue_stats import eviction_policy_of
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.health import Health

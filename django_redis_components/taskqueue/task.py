@@ -26,7 +26,7 @@ from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
 P = ParamSpec("P")
@@ -256,12 +256,12 @@ class Task(Generic[P, R, V]):
             TaskResultMismatch: the id belongs to another task.
         """
         shard = home(self.connection)
-        return self._result_of(task_id, shard.run(store.read(shard, task_id)))
+        return self._result_of(task_id, shard.run(task_records.read(shard, task_id)))
 
     async def aget_result(self, task_id: str) -> TaskResult[V]:
         """See `get_result`."""
         shard = home(self.connection)
-        return self._result_of(task_id, await shard.arun(store.read(shard, task_id)))
+        return self._result_of(task_id, await shard.arun(task_records.read(shard, task_id)))
 
     @property
     def _enqueue_func(self) -> Callable[..., Any]:
@@ -283,7 +283,7 @@ class Task(Generic[P, R, V]):
         if signature is not None:
             signature.check(self.name, args, kwargs)
 
-    def _result_of(self, task_id: str, record: tuple[store.Fields, list[bytes]]) -> TaskResult[V]:
+    def _result_of(self, task_id: str, record: tuple[task_records.Fields, list[bytes]]) -> TaskResult[V]:
         fields, failures = record
         name = fields[Field.task_name].decode()
         if name != self.name:
@@ -295,7 +295,7 @@ class Task(Generic[P, R, V]):
     ) -> list[tuple[TaskResult[V], TaskMessage]]:
         pairs = [_check_pair(number, call) for number, call in enumerate(calls)]
         prepared: list[tuple[TaskResult[V], TaskMessage]] = []
-        for (args, kwargs), task_id in zip(pairs, store.new_ids(len(pairs)), strict=True):
+        for (args, kwargs), task_id in zip(pairs, task_records.new_ids(len(pairs)), strict=True):
             try:
                 prepared.append(prepare(self, args, kwargs, task_id=task_id))
             except (TypeError, ValueError) as exc:

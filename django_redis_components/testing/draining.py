@@ -14,9 +14,8 @@ from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.stats import overview as stats
-from django_redis_components.taskqueue.store import queues as control
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.stats import queue_stats
+from django_redis_components.taskqueue.store import task_control, task_records
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -52,7 +51,7 @@ def drain(
     shard = home(using)
     client = shard.client()
     names = [keys.validate_name(queue, "queue name") for queue in queues] or [
-        depth.name for depth in run(client, stats.read_depths(shard))
+        depth.name for depth in run(client, queue_stats.read_depths(shard))
     ]
     until_ms = run(client, _advance_until(shard, advance))
     fetcher = Fetcher(shard, client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
@@ -99,12 +98,12 @@ def _release_next_scheduled(shard: Shard, queues: Sequence[str], until_ms: float
     if not due or math.ceil(due[0][0]) > until_ms:
         return False
     with contextlib.suppress(NotScheduled):  # another worker has fetched it
-        yield from control.reschedule(shard, due[0][1], "")
+        yield from task_control.reschedule(shard, due[0][1], "")
     return True
 
 
 def _results(shard: Shard, jobs: Sequence[Job]) -> Flow[list[TaskResult]]:
-    found = yield from store.read_many(shard, [job.id for job in jobs])
+    found = yield from task_records.read_many(shard, [job.id for job in jobs])
     return [
         TaskResult(registry.find(job.name), job.name, job.id, shard, *read)
         for job, read in zip(jobs, found, strict=True)

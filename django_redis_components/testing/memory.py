@@ -9,6 +9,7 @@ from typing import Any
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue.fields import Field, Key
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome, is_final
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
@@ -29,16 +30,6 @@ from django_redis_components.testing.memory_flows import MemoryFlow
 MAX_RUNS = 100
 #: Lease token of the in-memory worker: its id, then thread and lease number.
 TOKEN = "testing/0/0"
-#: States that a task cannot leave.
-FINAL_STATES = (b"successful", b"failed", b"cancelled", b"expired")
-#: Outcome of an unsuccessful run, and its name in the timeline.
-TIMELINE_OUTCOMES = {
-    "fail": "failed",
-    "retry": "retried",
-    "reschedule": "put_off",
-    "unregister": "unregistered",
-    "cancel": "cancelled",
-}
 _NEEDS_REDIS = (
     "is not supported by inline() and captured(), which keep tasks in memory."
     " Use a real Redis server and drain() to test operations on queues."
@@ -121,7 +112,7 @@ class MemoryQueue:
 
     def _run_until_finished(self, task_id: str, record: Record) -> None:
         for _ in range(MAX_RUNS):
-            if record.get(Field.state) in FINAL_STATES or self._run_once(task_id, record) != "retry":
+            if is_final(record.get(Field.state)) or self._run_once(task_id, record) != Outcome.retried:
                 break
 
     def _run_once(self, task_id: str, record: Record) -> str:
@@ -140,7 +131,7 @@ class MemoryQueue:
                 body=record[Field.body],
                 queue=record[Field.queue].decode(),
                 attempts=int(record.get(Field.attempts, 0)),
-                deliveries=0,
+                runs=int(record.get(Field.runs, 0)),
                 enqueued_us=int(record[Field.enqueued_at_us]),
                 started_us=int(record[Field.first_leased_at_us]),
                 leased_us=now_us,
@@ -150,28 +141,21 @@ class MemoryQueue:
         return ack.outcome
 
     def _settle(self, record: Record, ack: Ack) -> None:
-        record[Field.state] = {
-            "ok": b"successful",
-            "fail": b"failed",
-            "retry": b"retrying",
-            "reschedule": b"scheduled",
-        }.get(ack.outcome, b"unregistered" if ack.outcome == "unregister" else b"cancelled")
-        if ack.outcome == "ok":
+        outcome = Outcome[ack.outcome]
+        record[Field.state] = outcome.state.encode()
+        if outcome == Outcome.succeeded:
             record[Field.return_value] = ack.payload
-        if ack.outcome in TIMELINE_OUTCOMES:
-            record[Field.history] = b"\n".join(
-                filter(None, [record.get(Field.history), _run_line(record, TIMELINE_OUTCOMES[ack.outcome])])
-            )
-        if ack.outcome in ("fail", "retry"):
+        elif outcome != Outcome.requeued:
+            record[Field.runs] = request_parser.to_bytes(int(record.get(Field.runs, 0)) + 1)
+            record[Field.history] = b"\n".join(filter(None, [record.get(Field.history), _run_line(record, outcome)]))
+        if outcome in ERROR_OUTCOMES:
             self._errors.setdefault(ack.id, []).append(ack.payload)
-            record[Field.attempts] = request_parser.to_bytes(
-                int(record.get(Field.attempts, 0)) + (ack.outcome == "retry")
-            )
-        if ack.outcome == "reschedule":
+            record[Field.attempts] = request_parser.to_bytes(int(record.get(Field.attempts, 0)) + 1)
+        if outcome == Outcome.delayed:
             record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(f"+{ack.delay_ms}"))
-        if record[Field.state] in FINAL_STATES:
+        if outcome.state.is_final:
             record[Field.finished_at_us] = request_parser.to_bytes(time.time_ns() // 1_000)
-        if ack.outcome != "unregister":
+        if outcome != Outcome.unregistered:
             record[Field.worker_ids] = b",".join(
                 filter(None, [record.get(Field.worker_ids), TOKEN.partition("/")[0].encode()])
             )
@@ -199,7 +183,7 @@ class MemoryQueue:
             if (
                 unique
                 and record.get(Field.unique_claim) == unique
-                and (unique[:1] == b"t" or record.get(Field.state) not in FINAL_STATES)
+                and (unique[:1] == b"t" or not is_final(record.get(Field.state)))
             ):
                 return task_id
         return None
@@ -222,7 +206,7 @@ class MemoryQueue:
         record = self._records.get(task_id)
         if record is None:
             return -1
-        if record.get(Field.state) in FINAL_STATES:
+        if is_final(record.get(Field.state)):
             return 1
         raise RuntimeError(
             f"Task {task_id} is not running, so its result would never arrive. With captured(), call run() first."
@@ -232,7 +216,7 @@ class MemoryQueue:
         record = self._records.get(arguments["id"])
         if record is None:
             return -1
-        if record.get(Field.state) in (b"successful", b"failed", b"expired"):
+        if record.get(Field.state) != b"cancelled" and is_final(record.get(Field.state)):
             return 0
         record |= {Field.state: b"cancelled", Field.finished_at_us: request_parser.to_bytes(time.time_ns() // 1_000)}
         return 1
@@ -241,7 +225,7 @@ class MemoryQueue:
         record = self._records.get(arguments["id"])
         if record is None:
             return [-1]
-        if Field.due_at_ms not in record or record.get(Field.state) in FINAL_STATES:
+        if Field.due_at_ms not in record or is_final(record.get(Field.state)):
             return [0]
         record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(arguments["due"]))
         return [1]
@@ -259,7 +243,7 @@ class MemoryQueue:
         return self._records.get(request_parser.id_from_key(key), {})
 
 
-def _run_line(record: Record, event: str) -> bytes:
+def _run_line(record: Record, outcome: str) -> bytes:
     """Format a run that ends now as a line of the record's timeline."""
     leased_us = int(record[Field.leased_at_us])
-    return f"{event} {leased_us} {time.time_ns() // 1_000 - leased_us} {TOKEN.partition('/')[0]}".encode()
+    return f"{outcome} {leased_us} {time.time_ns() // 1_000 - leased_us} {TOKEN.partition('/')[0]}".encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.testing import request_parser
@@ -93,7 +93,7 @@ class MemoryFlow:
 
 
 def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:
-    return arguments.encode(
+    return serialization.encode(
         {
             "exception_class_path": f"{ParentFailed.__module__}.{ParentFailed.__qualname__}",
             "message": f"Not run: task {task_id} ({record[Field.task_name].decode()}), on which it depends,"

@@ -39,6 +39,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "json_codec",
         "limits",
         "retry",
+        "states",
         "unique",
     ),
     ("options", "record", "registry", "shards"),

@@ -47,7 +47,7 @@ def test_each_name_of_the_legend_is_used(letter: str) -> None:
     legend = LEGEND[letter]
     lua = "\n".join(path.read_text() for path in PACKAGE_DIR.rglob("taskqueue/lua/**/*.lua"))
     python = "\n".join(module.text for module in modules() if module.name.startswith("django_redis_components."))
-    names = [name for name in vars(legend) if not name.startswith("_")]
+    names = getattr(legend, "__members__", None) or [name for name in vars(legend) if not name.startswith("_")]
 
     used = set(re.findall(rf"\b{letter}\.(\w+)", lua)) | set(re.findall(rf"\b{legend.__name__}\.(\w+)", python))
     assert [name for name in names if name not in used] == []

@@ -70,7 +70,7 @@ def test_a_refresh_changes_neither_ticked_rows_nor_filters(
     ticked.check()
     page.locator("input[name=text]").fill("order")
 
-    settle_tasks("fail")
+    settle_tasks("failed")
 
     expect(page.locator(".drc-states a[aria-current] .drc-count")).to_have_text("15")
     expect(ticked).to_be_checked()

@@ -26,8 +26,8 @@ def enqueue_retried(store: Store) -> TaskResult[Any]:
     result = echo.using(concurrency=2, unique=True, metadata={"month": "2026-11"}).enqueue(
         "long text " * 40, password="x", order_ids=[*range(80)]
     )
-    settle_tasks("retry", 1)
-    settle_tasks("retry", delay_ms=3_600_000)
+    settle_tasks("retried", 1)
+    settle_tasks("retried", delay_ms=3_600_000)
     return result
 
 

@@ -50,7 +50,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.GRACE", 0, 0.0, -0.5, DURATION_OR_ZERO),
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
-    ("TASKQUEUE.REPLACE_INTERRUPTED", False, False, 1, BOOLEAN),
+    ("TASKQUEUE.RESTART_INTERRUPTED", False, False, 1, BOOLEAN),
     ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "an integer from 1024 to 536870912"),
     ("TASKQUEUE.MAX_RESULT_BYTES", 1024, 1024, 1023, "an integer from 1024 to 536870912"),

@@ -9,13 +9,13 @@ from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.exceptions import (
     ConfigurationError,
     RedisComponentsError,
-    TryLater,
+    TaskDelayed,
     UnsupportedServer,
 )
 
 
 def test_all_errors_have_one_root() -> None:
-    assert all(issubclass(kind, RedisComponentsError) for kind in (ConfigurationError, TryLater, UnsupportedServer))
+    assert all(issubclass(kind, RedisComponentsError) for kind in (ConfigurationError, TaskDelayed, UnsupportedServer))
     assert issubclass(ConfigurationError, ImproperlyConfigured)
 
 
@@ -24,10 +24,10 @@ def test_not_connected_is_a_connection_error_of_redis_py() -> None:
 
 
 def test_try_later_explains_itself_outside_a_task() -> None:
-    signal = TryLater("the lock is held", delay_s=2.5)
+    signal = TaskDelayed("the lock is held", delay_s=2.5)
 
     assert (signal.reason, signal.delay_s) == ("the lock is held", 2.5)
     assert str(signal) == (
         'the lock is held (on_conflict="delay" runs a task again later; outside a task it is an error)'
     )
-    assert TryLater("held").delay_s is None
+    assert TaskDelayed("held").delay_s is None

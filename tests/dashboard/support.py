@@ -17,7 +17,7 @@ from django.test import Client
 from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -128,7 +128,7 @@ def settle_tasks(outcome: str, count: int = 1_000, *, delay_ms: int = 0, queue: 
     """
     fetcher = new_fetcher(queue, worker=f"settles:{next(_numbers)}")
     done: list[Any] = []
-    error = encode(describe(LookupError("out of order"))) if outcome in ("fail", "retry") else b"null"
+    error = encode(describe(LookupError("out of order"))) if outcome in ("failed", "retried") else b"null"
     while len(done) < count and (jobs := fetcher.fetch("0", min(250, count - len(done)))):
         acks = [Ack(job.id, job.token, outcome, error, delay_ms=delay_ms, ttl_ms=86_400_000) for job in jobs]
         settle_now(fetcher, *acks)
@@ -152,7 +152,7 @@ def fail_jobs(fetcher: Fetcher, jobs: list[Job], *texts: str) -> None:
     for number, job in enumerate(jobs):
         exc = raised(texts[min(number, len(texts) - 1)])
         acks.append(
-            Ack(job.id, job.token, "fail", encode(describe(exc)), ttl_ms=86_400_000, note=f"5 {fingerprint(exc)}")
+            Ack(job.id, job.token, "failed", encode(describe(exc)), ttl_ms=86_400_000, ran_us=5, error=identify(exc))
         )
     for at in range(0, len(acks), 250):
         settle_now(fetcher, *acks[at : at + 250])
@@ -176,7 +176,7 @@ def raised(text: str) -> Exception:
 
 def group_of(text: str) -> str:
     """Return the fingerprint of tasks that `fail_with` lets fail with a text."""
-    return fingerprint(raised(text)).partition(" ")[0]
+    return identify(raised(text)).fingerprint
 
 
 #: Names that an attacker might choose.

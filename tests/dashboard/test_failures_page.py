@@ -314,7 +314,7 @@ def test_page_says_when_it_does_not_count_all(redis_server: Store, operator: Cli
 def test_overview_links_failures_only_with_the_permission(redis_server: Store, operator: Client) -> None:
     note.using(queue_name="mail").enqueue("x")
     write_past(redis_server, "mail")
-    settle_tasks("fail", queue="mail")
+    settle_tasks("failed", queue="mail")
 
     html = operator.get(URL).content.decode()
     other = client_of("staff with the permission").get(URL).content.decode()

@@ -39,8 +39,8 @@ def write_bucket(store: Store, minutes: int, ago: int, *, finished: int, failed:
 
 def run_tasks() -> None:
     note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(5)])
-    settle_tasks("fail", 2, queue="mail")
-    settle_tasks("ok", 3, queue="mail")
+    settle_tasks("failed", 2, queue="mail")
+    settle_tasks("succeeded", 3, queue="mail")
 
 
 def figures(client: Client, **query: str) -> dict:

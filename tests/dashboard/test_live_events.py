@@ -16,7 +16,7 @@ from django_redis_components.core.live_events import RECORDER, LiveEvent, stream
 from django_redis_components.locks import Lock, MultiLock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 from django_redis_components.taskqueue.worker.run_events import record_outcome
 from tests.dashboard.live import event, events_of, record_events, send
 from tests.dashboard.support import browser
@@ -75,7 +75,7 @@ def test_starts_and_outcomes_of_tasks_are_recorded(store: Store, settings: Any, 
     assert "arguments" not in str(found)
 
 
-def test_retries_postponements_and_coroutines_are_recorded(
+def test_retries_delays_and_coroutines_are_recorded(
     redis_server: Store, settings: Any, at_rest: None, viewer: Client
 ) -> None:
     record_events(settings)
@@ -83,7 +83,7 @@ def test_retries_postponements_and_coroutines_are_recorded(
     work(add_async.enqueue(2, 3))
     come_back.enqueue(0.01)
     with running_worker():
-        eventually(lambda: RECORDER.flush() or "postponed" in [each["kind"] for each in events_of(viewer)])
+        eventually(lambda: RECORDER.flush() or "delayed" in [each["kind"] for each in events_of(viewer)])
 
     kinds = summary(events_of(viewer))
 
@@ -335,7 +335,9 @@ def test_error_in_recording_is_logged_and_not_raised(
     record_events(settings)
     job = Job("id", "token", "shop.pay", b"[]", "mail", 0, 0, 0, 0, 0)
 
-    record_outcome("default", job, Ack("id", "token", "fail", note="5 0123456789abcdef {broken"))
+    record_outcome(
+        "default", job, Ack("id", "token", "failed", ran_us=5, error=ErrorIdentity("0123456789abcdef", "{broken"))
+    )
 
     assert [record.getMessage() for record in caplog.records] == [
         "An event of a task cannot be recorded for the page Live."

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_redis_components.dashboard.overview import problems as problems_module
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import overview
+from django_redis_components.taskqueue.stats import queue_stats
 from tests.dashboard.support import URL, client_of, page_text, text_of, write_poller, write_queue, write_worker
 from tests.support import Store
 from tests.taskqueue.support import taskqueue_settings
@@ -156,7 +156,9 @@ def test_worker_with_a_dead_thread_is_a_problem(redis_server: Store, viewer: Cli
     [found] = problems(viewer)
 
     assert (found["code"], found["text"]) == ("threads_lost", "Worker web-3 (99) has 3 of 4 threads.")
-    assert found["advice"] == ("Its process is replaced when its running tasks have finished. Its log names the error.")
+    assert found["advice"] == (
+        "Its process is restarted when its running tasks have finished. Its log names the error."
+    )
 
 
 @pytest.mark.parametrize(("seen_s", "codes"), [(9, []), (11, ["worker_silent"]), (16, ["worker_lost"])])
@@ -261,7 +263,7 @@ def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, v
 
 
 def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (overview, problems_module):
+    for module in (queue_stats, problems_module):
         monkeypatch.setattr(module, "MAX_QUEUES", 200)
     redis_server.raw.zadd(f"{home().base}:queues", {f"queue-{number}": number for number in range(230)})
     for number in range(260):

@@ -52,12 +52,12 @@ def test_pause_with_reason_and_end_and_resume(redis_server: Store, operator: Cli
     paused = get_queue("default").depths().paused
     assert paused is not None
     assert (paused.reason, paused.ends_at is None) == ("<b>mail</b> is down", False)
-    assert settle_tasks("ok") == []
+    assert settle_tasks("succeeded") == []
 
     done = operator.post(verb_url("resume"), follow=True)
 
     assert "Resumed: default" in text(done)
-    assert settle_tasks("ok") == ["x"]
+    assert settle_tasks("succeeded") == ["x"]
     assert "Not paused: default" in text(operator.post(verb_url("resume"), follow=True))
     assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
         "Pause queue 'default' for 30 min: done, reason '<b>mail</b> is down'.",
@@ -107,7 +107,7 @@ def test_purge_previews_hits_no_later_task_and_is_undone_in_order(redis_server: 
     done = operator.post(verb_url("restore"), fields_of(asked), follow=True)
     assert "Restored 1,201 tasks." in text(done)
     assert "There is nothing to restore" in text(operator.get(undo))
-    assert settle_tasks("ok", 2_000) == [*range(1_200), "late"]
+    assert settle_tasks("succeeded", 2_000) == [*range(1_200), "late"]
     assert late[1].state == "scheduled"
     messages = [entry.change_message for entry in LogEntry.objects.order_by("pk")]
     assert re.fullmatch(r"Purge queue 'default', tasks until [\d.]+ ms: 1,201 tasks purged, trash \w+\.", messages[0])
@@ -121,7 +121,7 @@ def test_ticked_tasks_are_retried_unless_they_failed_after_the_preview(redis_ser
     asked = operator.post(verb_url("retry"), {"state": "failed", "id": [results[0].id, results[2].id, "unknown"]})
     assert "Retry 2 failed tasks of the queue “default”?" in text(asked)
     get_queue("default").retry_failed([results[2].id])
-    settle_tasks("fail")  # after the preview
+    settle_tasks("failed")  # after the preview
 
     done = operator.post(verb_url("retry"), fields_of(asked), follow=True)
 
@@ -138,7 +138,7 @@ def test_all_tasks_are_deleted_and_restored(state: str, redis_server: Store, ope
         fail_many(700)
     else:
         note.enqueue_many([((number,), {}) for number in range(700)])
-        settle_tasks("unregister")
+        settle_tasks("unregistered")
     asked = operator.post(verb_url("delete"), {"state": state, "all": "1"})
     assert "Delete 700 tasks of the queue “default” in the state" in text(asked)
 
@@ -259,7 +259,7 @@ def test_queue_without_tasks_in_work_is_purged_while_a_worker_fetches(redis_serv
 
 def test_retries_are_purged_and_restored_as_retries(redis_server: Store, operator: Client) -> None:
     note.enqueue("fails")
-    settle_tasks("retry", delay_ms=3_600_000)
+    settle_tasks("retried", delay_ms=3_600_000)
     assert get_queue("default").depths().retrying == 1
 
     fields = fields_of(operator.get(verb_url("purge")))

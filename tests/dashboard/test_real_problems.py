@@ -19,7 +19,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.queues.throughput import drain_time
 from django_redis_components.taskqueue import get_queue, task
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import read_overview
+from django_redis_components.taskqueue.stats.queue_stats import read_overview
 from tests.dashboard.problem_rows import row_with, rows, set_option, text_at
 from tests.dashboard.support import URL, browser, settle_tasks, write_poller
 from tests.management.support import run_command
@@ -137,7 +137,7 @@ def test_retries_are_counted_as_retrying_everywhere(redis_server: Store, operato
     write_poller(redis_server)
     note.using(run_after=3_600).enqueue_many([((number,), {}) for number in range(3)])
     note.enqueue_many([((number,), {}) for number in range(20)])
-    settle_tasks("retry", delay_ms=3_600_000)
+    settle_tasks("retried", delay_ms=3_600_000)
 
     row = row_with(operator, r"Queue default: 20 retries in the last hour, 0 finished tasks\.")
 
@@ -170,7 +170,7 @@ class Traffic:
             if in_s and self._second % in_s == 0:
                 note.enqueue("x")
             if out_s and self._second % out_s == 0:
-                settle_tasks("ok", 1)
+                settle_tasks("succeeded", 1)
 
 
 def eta() -> str:

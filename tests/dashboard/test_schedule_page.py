@@ -49,7 +49,7 @@ def fill(store: Store) -> None:
     poller = Poller(home(), connections.client())
     announced(poller, store, "hourly report", last_ms=int(server_ms(store)) - 2 * HOUR)
     next_round(poller)
-    settle_tasks("fail")
+    settle_tasks("failed")
     Schedules().pause("nightly", author="ada")
     note.using(run_after=2 * 3_600).enqueue("later")
 

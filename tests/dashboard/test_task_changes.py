@@ -70,9 +70,9 @@ def test_scheduled_task_is_rescheduled_and_run_now(redis_server: Store, operator
     assert result.run_after is not None
     assert (result.run_after.year, result.run_after.minute) == (2099, 4)
     assert re.fullmatch(rf"Reschedule task '{result.id}' to 2099-01-02 03:04\S*: done\.", last_entry())
-    assert settle_tasks("ok") == []
+    assert settle_tasks("succeeded") == []
     assert "Due now: tests.taskqueue.tasks.note" in text(operator.post(verb_url("run_now", result.id), follow=True))
-    assert settle_tasks("ok") == ["x"]
+    assert settle_tasks("succeeded") == ["x"]
     late = operator.post(verb_url("run_now", result.id), follow=True)
     assert "Nothing was changed: the task is not scheduled any more." in text(late)
 
@@ -139,7 +139,7 @@ def test_task_that_failed_again_after_the_preview_is_not_deleted(redis_server: S
     [result] = fail_many(1)
     asked = operator.get(verb_url("delete", result.id))
     get_queue("default").retry_failed([result.id])
-    settle_tasks("fail")
+    settle_tasks("failed")
 
     done = operator.post(verb_url("delete", result.id), fields_of(asked), follow=True)
 

@@ -40,10 +40,10 @@ def listing(client: Client, **query: str) -> dict[str, Any]:
 
 def fill() -> None:
     fail_thrice.enqueue()
-    settle_tasks("retry", delay_ms=600_000)
+    settle_tasks("retried", delay_ms=600_000)
     fail_many(3)
     note.enqueue("unknown")
-    settle_tasks("unregister")
+    settle_tasks("unregistered")
     note.using(run_after=90).enqueue("soon")
     for number in range(3):
         note.using(concurrency=1).enqueue(number)

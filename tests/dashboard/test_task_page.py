@@ -82,8 +82,8 @@ def test_page_takes_one_command_in_one_round_trip(redis_server: Store, viewer: C
 
 def test_runs_and_errors_are_shown(redis_server: Store, viewer: Client) -> None:
     result = note.enqueue("x")
-    settle_tasks("retry", 1)
-    settle_tasks("fail")
+    settle_tasks("retried", 1)
+    settle_tasks("failed")
 
     response = viewer.get(url_of(result.id))
     shown = text(response)
@@ -153,7 +153,7 @@ def test_long_values_are_shown_as_their_size(redis_server: Store, viewer: Client
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_values_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
     result = echo.enqueue(name, **{name: name})
-    settle_tasks("retry", 1)
+    settle_tasks("retried", 1)
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"n": name, "w": name, "C": f"1/{name}"})
     clean = Page(viewer.get(url_of(note.enqueue("x").id)).content.decode())
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.server import clock_problem, server_facts, server_problems
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 from tests.dashboard.support import (
     URL,
     client_of,

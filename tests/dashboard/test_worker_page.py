@@ -183,7 +183,7 @@ def test_hostile_reports_are_shown_escaped(redis_server: Store, viewer: Client, 
     "wrong",
     [
         {"memory": -1}, {"memory": 1e300}, {"per_minute": "x"}, {"runs": 7}, {"runs": [[1]]}, {"runs": {}},
-        {"command": [1]}, {"command": ["a", "b", 1e300, "c", "d"]}, {"round_trip_ms": float("nan")}, {"leases": "x"},
+        {"command": [1]}, {"command": ["a", "b", 1e300, "c", "d"]}, {"round_trip": float("nan")}, {"leases": "x"},
     ],
 )  # fmt: skip
 def test_corrupt_report_counts_as_none(redis_server: Store, viewer: Client, wrong: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from asgiref.sync import sync_to_async
 
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.locks import Lock, LockNotAcquired, lock
 from tests.support import Store, run_async
 
@@ -122,7 +122,7 @@ def test_delay_requests_a_retry_of_the_task(store: Store) -> None:
     def work() -> None:
         pytest.fail("it ran")
 
-    with Lock("stock"), pytest.raises(TryLater) as caught:
+    with Lock("stock"), pytest.raises(TaskDelayed) as caught:
         work()
 
     assert caught.value.reason == "Lock 'stock' is held by another owner."

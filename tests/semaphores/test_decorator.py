@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.semaphores import Semaphore, SemaphoreFull, semaphore
 from tests.support import Store, run_async
 
@@ -82,7 +82,7 @@ def test_delay_requests_a_retry_of_the_task(store: Store) -> None:
     def work() -> None:
         pytest.fail("it ran")
 
-    with Semaphore("pool", 1, blocking=False), pytest.raises(TryLater) as caught:
+    with Semaphore("pool", 1, blocking=False), pytest.raises(TaskDelayed) as caught:
         work()
 
     assert caught.value.reason == "Semaphore 'pool' is full: its only permit is held by other owners."

@@ -1,4 +1,4 @@
-"""Helpers for tests of schedules: slots at given times, pollers in this thread, stored state."""
+"""Helpers for tests of schedules: due times that are given, pollers in this thread, stored state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR = 3_600_000
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Slots at these times, in milliseconds since the epoch."""
+    """Recurrence at these times, in milliseconds since the epoch."""
 
     moments: tuple[int, ...]
     text: str = "at chosen moments"
@@ -37,7 +37,7 @@ class Moments:
 def at(*moments: int, text: str = "at chosen moments", **options: Any) -> Schedule:
     """Return a schedule of `note`, named "s" by default."""
     given: dict[str, Any] = {"name": "s", "task": note, "args": ("s",), **options}
-    return Schedule(slots=Moments(tuple(sorted(moments)), text), **given)
+    return Schedule(recurrence=Moments(tuple(sorted(moments)), text), **given)
 
 
 def poller_of(*schedules: Schedule, using: str = "default") -> Poller:
@@ -69,7 +69,7 @@ def take_place_from(store: Store, poller: Poller) -> None:
 
 
 def announced(poller: Poller, store: Store, *names: str, last_ms: int) -> None:
-    """Register the schedules of the poller, with `last_ms` as their last slot."""
+    """Register the schedules of the poller, with `last_ms` as their last due time."""
     next_round(poller)
     for name in names or ("s",):
         assert store.raw.hexists(state_key(store, name), "last")

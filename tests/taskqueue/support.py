@@ -188,7 +188,8 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
         failed_limit=settings.failed_limit,
         lost_error=lost_error(),
         max_deliveries=max_deliveries,
-        lost_group=fingerprints.WORKER_LOST,
+        lost_fingerprint=fingerprints.WORKER_LOST.fingerprint,
+        lost_description=fingerprints.WORKER_LOST.description,
         first=0,
     )
     found = [word.decode() for word in connections.client().execute(call)[3]]

@@ -21,7 +21,7 @@ from django.dispatch import receiver
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.protocol import Command
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
@@ -275,10 +275,10 @@ def return_what_is_not_json() -> object:
 
 @task
 def come_back(delay_s: float | None) -> str:
-    """Postpone the first run."""
+    """Delay the first run."""
     if "come_back" not in recorded:
         recorded.append("come_back")
-        raise TryLater("not now", delay_s)
+        raise TaskDelayed("not now", delay_s)
     return "came back"
 
 

@@ -37,7 +37,7 @@ QUEUE = logging.getLogger("django_redis_components.taskqueue")
 
 
 def new_job(**fields: Any) -> Job:
-    values = {"id": "t1", "name": "shop.tasks.pay", "queue": "mail", "attempts": 1, "deliveries": 2} | fields
+    values = {"id": "t1", "name": "shop.tasks.pay", "queue": "mail", "attempts": 1, "runs": 3} | fields
     return Job(token="here/0/1", body=b"", enqueued_us=0, started_us=0, leased_us=0, **values)
 
 
@@ -71,11 +71,11 @@ def handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WorkerL
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), ColorFormatter(), JsonFormatter()])
 @pytest.mark.parametrize(
-    "job", [new_job(), new_job(id='a"b\\c\n', name="é%s\x00", queue="\udc80{x}", attempts=0, deliveries=0)]
+    "job", [new_job(), new_job(id='a"b\\c\n', name="é%s\x00", queue="\udc80{x}", attempts=0, runs=0)]
 )
 @pytest.mark.parametrize("seconds", [0.0, 1e-6, 0.0015, 3_600.5])
 def test_line_of_a_success_is_that_of_its_record(formatter: Any, job: Job, seconds: float) -> None:
-    extra = logs.facts(job, "successful", seconds)
+    extra = logs.facts(job, "succeeded", seconds)
     values = (job.name, job.id, seconds)
     record = QUEUE.makeRecord(QUEUE.name, logging.INFO, "x.py", 1, logs.SUCCESS, values, None, extra=extra)
     for created_ms in (1_800_000_000_007, 1_800_000_000_007, 1_800_000_001_250):

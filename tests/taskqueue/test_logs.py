@@ -15,9 +15,20 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.management import logs as shown
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter, about
+from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store, eventually
 from tests.support.processes import Children
-from tests.taskqueue.support import SITE, new_fetcher, queue_worker, running_worker, work_off
+from tests.taskqueue.support import (
+    SITE,
+    end_lease,
+    let_recovery_begin,
+    new_fetcher,
+    queue_worker,
+    recover,
+    running_worker,
+    settle_now,
+    work_off,
+)
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, leave_word, leave_word_async, note
 
 pytestmark = pytest.mark.integration
@@ -31,16 +42,16 @@ def record_of(caplog: pytest.LogCaptureFixture, part: str) -> Any:
 
 
 def facts_of(record: Any) -> tuple[Any, ...]:
-    return (record.task_id, record.task_name, record.queue, record.attempt, record.outcome)
+    return (record.task_id, record.task_name, record.queue, record.attempt, record.run, record.outcome)
 
 
 @pytest.mark.parametrize(
     ("task", "args", "part", "outcome"),
     [
-        (add, (1, 2), "succeeded", "successful"),
+        (add, (1, 2), "succeeded", "succeeded"),
         (fail, (), "failed (attempt 1 of 1)", "failed"),
-        (fail_thrice, (), "(attempt 1 of 3) after", "retrying"),
-        (come_back, (60,), "is postponed", "scheduled"),
+        (fail_thrice, (), "(attempt 1 of 3) after", "retried"),
+        (come_back, (60,), "is delayed", "delayed"),
     ],
 )
 def test_outcome_is_logged_with_the_attributes_of_the_run(
@@ -52,7 +63,7 @@ def test_outcome_is_logged_with_the_attributes_of_the_run(
     work_off("mail")
 
     record = record_of(caplog, part)
-    assert facts_of(record) == (result.id, task.name, "mail", 1, outcome)
+    assert facts_of(record) == (result.id, task.name, "mail", 1, 1, outcome)
     assert 0 < record.duration < 60
 
 
@@ -63,7 +74,7 @@ def test_unregistered_task_is_logged_with_its_attributes(redis_server: Store, ca
     work_off()
 
     record = record_of(caplog, "cannot run")
-    assert facts_of(record) == (result.id, "unknown.task", "default", 1, "unregistered")
+    assert facts_of(record) == (result.id, "unknown.task", "default", 1, 1, "unregistered")
     assert record.duration == 0.0
 
 
@@ -90,6 +101,25 @@ def test_success_is_not_logged_above_info(redis_server: Store, caplog: pytest.Lo
     assert caplog.records == []
 
 
+def test_lost_worker_and_delay_use_no_attempt_and_are_runs(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = fail.using(max_attempts=3, backoff=60).enqueue()
+    new_fetcher(worker="dies").fetch("0", 1)
+    let_recovery_begin()
+    end_lease(store, result.id)
+    recover()
+    delays = new_fetcher(worker="delays")
+    [job] = delays.fetch("0", 1)
+    settle_now(delays, Ack(job.id, job.token, "delayed"))
+
+    work_off()
+
+    record = record_of(caplog, "(attempt 1 of 3) after")
+    assert (record.attempt, record.run) == (1, 3)
+    result.refresh()
+    assert (result.attempts, result.runs) == (1, 3)
+    assert [run.outcome for run in result.timeline] == ["recovered", "delayed", "retried"]
+
+
 @pytest.mark.parametrize(("level", "starts"), [(logging.DEBUG, 1), (logging.INFO, 0)])
 def test_start_is_logged_at_debug(
     redis_server: Store, caplog: pytest.LogCaptureFixture, level: int, starts: int
@@ -99,7 +129,7 @@ def test_start_is_logged_at_debug(
 
     work_off()
 
-    assert caplog.messages.count(f"Task tests.taskqueue.tasks.add[{result.id}] starts (attempt 1).") == starts
+    assert caplog.messages.count(f"Task tests.taskqueue.tasks.add[{result.id}] starts (run 1).") == starts
 
 
 class Terminal(io.StringIO):
@@ -137,7 +167,7 @@ def test_logs_are_colored_on_a_terminal_unless_no_color_is_set(
 
 @pytest.mark.parametrize(
     ("level", "outcome", "code"),
-    [(logging.INFO, "successful", "32"), (logging.WARNING, "retrying", "33"), (logging.ERROR, "", "31")],
+    [(logging.INFO, "succeeded", "32"), (logging.WARNING, "retried", "33"), (logging.ERROR, "", "31")],
 )
 def test_the_color_shows_the_outcome_or_the_level(level: int, outcome: str, code: str) -> None:
     record = logging.LogRecord("x", level, "x.py", 1, "text", (), None)

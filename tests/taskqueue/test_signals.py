@@ -77,7 +77,7 @@ def test_task_retrying_is_sent_for_each_failure_but_the_last(redis_server: Store
     ]
 
 
-def test_postponed_task_sends_no_task_finished(redis_server: Store, received: ReceivedSignals) -> None:
+def test_delayed_task_sends_no_task_finished(redis_server: Store, received: ReceivedSignals) -> None:
     come_back.enqueue(60)
 
     work_off()

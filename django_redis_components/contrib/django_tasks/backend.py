@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
 
@@ -61,7 +61,7 @@ class QueueBackend:
         """
         found, message = self._build_message(task, args, kwargs)
         shard = home(self.connection)
-        reply = shard.run(store.send(shard, message))
+        reply = shard.run(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
@@ -72,7 +72,7 @@ class QueueBackend:
         """See `enqueue`."""
         found, message = self._build_message(task, args, kwargs)
         shard = home(self.connection)
-        reply = await shard.arun(store.send(shard, message))
+        reply = await shard.arun(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
@@ -89,7 +89,7 @@ class QueueBackend:
         """
         try:
             shard = home(self.connection)
-            fields, failures = shard.run(store.read(shard, result_id))
+            fields, failures = shard.run(task_records.read(shard, result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
@@ -98,7 +98,7 @@ class QueueBackend:
         """See `get_result`."""
         try:
             shard = home(self.connection)
-            fields, failures = await shard.arun(store.read(shard, result_id))
+            fields, failures = await shard.arun(task_records.read(shard, result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
@@ -138,13 +138,13 @@ class QueueBackend:
         except TaskQueueError as exc:
             raise self.framework.invalid_task(str(exc)) from exc
 
-    def _accept_reply(self, task: Any, found: TaskResult, reply: store.Reply) -> Any:
+    def _accept_reply(self, task: Any, found: TaskResult, reply: task_records.Reply) -> Any:
         found._set_accepted(reply, found.task.options)
         if isinstance(reply, int):
             return records.result_of(self.framework, task, found)
-        return self._load_result(found.id, store.fields_of(reply[1]), [])
+        return self._load_result(found.id, task_records.fields_of(reply[1]), [])
 
-    def _load_result(self, result_id: str, fields: store.Fields, failures: list[bytes]) -> Any:
+    def _load_result(self, result_id: str, fields: task_records.Fields, failures: list[bytes]) -> Any:
         name = fields[Field.task_name].decode()
         entry = registry.find(name)
         if entry is None:

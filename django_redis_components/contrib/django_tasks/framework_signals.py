@@ -62,7 +62,7 @@ class SendFrameworkSignals(Middleware):
         headers = run._options.get(records.HEADERS_KEY, {})
         sender, _ = entry.backend(headers.get("backend", DEFAULT_ALIAS))
         task = entry.sent(job.queue, headers)
-        if job.attempts or job.deliveries:
+        if job.runs:
             result = records.result_of(entry.framework, task, run.task_result)
         else:
             result = records.running(entry.framework, task, job, run.args, run.kwargs)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django_redis_components.contrib.django_tasks import options
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import result as ours
 from django_redis_components.taskqueue.failure import TaskError
@@ -40,7 +40,7 @@ def headers_of(task: Any) -> Headers:
 
 def headers_in(body: bytes, alias: str) -> Headers:
     """Return the headers in a body. A task of the native `@task` has none and counts as enqueued by `alias`."""
-    _, _, *rest = arguments.decode(body)
+    _, _, *rest = serialization.decode(body)
     headers: Headers = (rest[0] if rest else {}).get(HEADERS_KEY, {"backend": alias})
     return headers
 
@@ -89,7 +89,6 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
 
     The framework counts attempts by worker ids. Ids that the record no longer has become "unknown".
     """
-    ids = found.worker_ids
     made = framework.result(
         task=task,
         id=found.id,
@@ -102,7 +101,7 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
         kwargs=found.kwargs,
         backend=task.backend,
         errors=errors_of(framework, found.errors),
-        worker_ids=[*["unknown"] * (found.attempts - len(ids)), *ids],
+        worker_ids=[*["unknown"] * found.dropped_worker_ids, *found.worker_ids],
     )
     if found.status is TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", found.return_value)

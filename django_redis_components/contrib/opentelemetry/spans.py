@@ -13,10 +13,11 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 import django_redis_components
 from django_redis_components.core.exception_text import safe_text
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.taskqueue.exceptions import TaskCancelled
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, WorkerDescription
+from django_redis_components.taskqueue.states import Outcome
 
 #: Header with the context of the trace, as the propagators of the site encode it.
 TRACE_KEY = "trace"
@@ -25,7 +26,10 @@ SYSTEM = "django_redis_components"
 #: Longest wait for the exporter when a worker process exits, in milliseconds.
 FLUSH_MS = 5_000
 #: Exceptions that end a run and are no errors, with their value of `redis_components.task.outcome`.
-_NO_ERRORS: dict[type[BaseException], str] = {TryLater: "put_off", TaskCancelled: "cancelled"}
+_NO_ERRORS: dict[type[BaseException], str] = {
+    TaskDelayed: Outcome.delayed.value,
+    TaskCancelled: Outcome.cancelled.value,
+}
 
 
 class TraceTasks(Middleware):
@@ -77,7 +81,7 @@ class TraceTasks(Middleware):
         parent = extract(carrier if isinstance(carrier, dict) else {})
         created = trace.get_current_span(parent).get_span_context()
         attributes = _attributes("process", run.name, run.queue_name, run.id)
-        attributes["redis_components.task.attempt"] = run._job.attempts + run._job.deliveries + 1
+        attributes |= {"redis_components.task.attempt": run.attempt, "redis_components.task.run": run.number}
         links = [Link(created)] if created.is_valid else []
         span = self._tracer.start_span(
             f"process {run.queue_name}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links

@@ -17,7 +17,7 @@ from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.stats.totals import QueueTotals, read_totals
 
 if TYPE_CHECKING:

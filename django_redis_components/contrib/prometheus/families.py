@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
     from prometheus_client.metrics_core import CounterMetricFamily
 
     text = (
-        "Outcomes of tasks and runs: succeeded, failed, retried, put_off, recovered, cancelled, expired, unregistered."
+        "Outcomes of tasks and runs: succeeded, failed, retried, delayed, recovered, cancelled, expired, unregistered."
     )
     counter = CounterMetricFamily(f"{QUEUE}_outcomes", text, labels=("queue", "outcome"))
     for each in totals:

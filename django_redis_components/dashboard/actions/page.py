@@ -17,7 +17,7 @@ from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS
+from django_redis_components.taskqueue.store.control import TRASH_TTL_MS
 
 #: Entries on a page.
 PAGE_SIZE = 50

@@ -29,9 +29,9 @@ from django_redis_components.dashboard.queues.change_views import (
 )
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, NameCount, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount, Verb
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 
 #: Verbs of an error. The entries in the admin's log link to the error.
 RETRY = Verb("retry_error", "retry_task", MODELS["failure"])
@@ -146,7 +146,7 @@ def _execute(request: PageRequest, verb: Verb, selection: Mapping[str, Any]) -> 
     return verbs.execute(request, Change(verb, selection["group"], action, execute, back))
 
 
-def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Outcome:
+def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> ChangeOutcome:
     """Change the tasks of one queue after the other, within the time of one change."""
     deadline, total, is_left = time.monotonic() + verbs.BUDGET_S, 0, False
     links: list[tuple[str, str]] = []

@@ -16,7 +16,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue import get_flow
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 
@@ -53,13 +53,13 @@ def cancel(request: PageRequest) -> HttpResponse:
     return verbs.confirm(request, confirmation)
 
 
-def _cancel(flow_id: str) -> Outcome:
+def _cancel(flow_id: str) -> ChangeOutcome:
     try:
         done = get_flow(flow_id, using=conf.settings().dashboard.using).cancel()
     except FlowDoesNotExist:
-        return Outcome("there was no such flow", _("The flow does not exist any more."), is_done=False)
+        return ChangeOutcome("there was no such flow", _("The flow does not exist any more."), is_done=False)
     message = ngettext("Cancelled %(count)s task.", "Cancelled %(count)s tasks.", done) % {"count": number(done)}
-    return Outcome(f"{changes.tasks_text(done)} cancelled", message, is_done=done > 0)
+    return ChangeOutcome(f"{changes.tasks_text(done)} cancelled", message, is_done=done > 0)
 
 
 #: The view of the verb.

@@ -12,7 +12,7 @@ from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.limits.page import MAX_KEY
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.ratelimits import RateLimit
 
 #: Resets the counters of a key.
@@ -55,9 +55,9 @@ def _change(request: PageRequest, limit: RateLimit, key: str) -> Change:
     return Change(RESET, limit.name, action, partial(_run, limit, key), _back(request, limit, key), limit.using)
 
 
-def _run(limit: RateLimit, key: str) -> Outcome:
+def _run(limit: RateLimit, key: str) -> ChangeOutcome:
     snapshot.reset(limit, key)
-    return Outcome("done", _("Reset: %(key)s") % {"key": key})
+    return ChangeOutcome("done", _("Reset: %(key)s") % {"key": key})
 
 
 def _back(request: PageRequest, limit: RateLimit, key: str) -> str:

@@ -19,6 +19,7 @@ from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, Li
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.states import Outcome
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,13 +34,13 @@ class EventLabel:
 #: The label of each kind; functions, since the language differs by request.
 LABELS: dict[str, Callable[[], EventLabel]] = {
     "started": lambda: EventLabel("▶", pgettext("event", "Started"), "open"),
-    "succeeded": lambda: EventLabel("●", pgettext("a run", "Succeeded"), "ok"),
-    "failed": lambda: EventLabel("■", pgettext("a run", "Failed"), "bad"),
-    "retried": lambda: EventLabel("↻", pgettext("a run", "Failed, retried"), "lost"),
-    "postponed": lambda: EventLabel("→", pgettext("a run", "Put off"), "open"),
-    "cancelled": lambda: EventLabel("✕", pgettext("a run", "Cancelled"), "idle"),
-    "returned": lambda: EventLabel("↩", pgettext("event", "Returned"), "idle"),
-    "unregistered": lambda: EventLabel("?", pgettext("a run", "Not registered"), "lost"),
+    Outcome.succeeded: lambda: EventLabel("●", Outcome.succeeded.label, "ok"),
+    Outcome.failed: lambda: EventLabel("■", Outcome.failed.label, "bad"),
+    Outcome.retried: lambda: EventLabel("↻", Outcome.retried.label, "lost"),
+    Outcome.delayed: lambda: EventLabel("→", Outcome.delayed.label, "open"),
+    Outcome.cancelled: lambda: EventLabel("✕", Outcome.cancelled.label, "idle"),
+    Outcome.requeued: lambda: EventLabel("↩", Outcome.requeued.label, "idle"),
+    Outcome.unregistered: lambda: EventLabel("?", Outcome.unregistered.label, "lost"),
     "waiting": lambda: EventLabel("‖", pgettext("event", "Waiting"), "lost"),
     "acquired": lambda: EventLabel("◆", pgettext("event", "Acquired"), "ok"),
     "gave_up": lambda: EventLabel("◇", pgettext("event", "Not acquired"), "bad"),

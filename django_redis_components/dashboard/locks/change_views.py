@@ -15,7 +15,7 @@ from django_redis_components.dashboard.locks.resources import Resource, resource
 from django_redis_components.dashboard.locks.snapshot import ResourceState, read_one
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 
 #: Releases locks and permits of other holders.
 RELEASE = Verb("release", "release_lock", MODELS["lock"])
@@ -68,12 +68,12 @@ def _change(request: PageRequest, resource: Resource, token: str, using: str, au
     return Change(RELEASE, resource.name, action, run, _back(request, resource, using), using)
 
 
-def _run(resource: Resource, token: str, using: str, author: str) -> Outcome:
+def _run(resource: Resource, token: str, using: str, author: str) -> ChangeOutcome:
     name = {"name": resource.name}
     if releasing.release(resource, token, using, author=author):
-        return Outcome("done", _("Released: %(name)s") % name)
+        return ChangeOutcome("done", _("Released: %(name)s") % name)
     message = _("Not released: %(name)s. The holder no longer held it.") % name
-    return Outcome("refused, the holder no longer held it", message, is_done=False)
+    return ChangeOutcome("refused, the holder no longer held it", message, is_done=False)
 
 
 def _fields(resource: Resource, token: str, using: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from django_redis_components.dashboard.queues.throughput import (
     sparkline,
 )
 from django_redis_components.taskqueue import Counts, Interval, Metrics
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
 def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:

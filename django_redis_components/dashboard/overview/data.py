@@ -14,7 +14,7 @@ from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Fields of a worker.

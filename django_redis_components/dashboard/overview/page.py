@@ -23,7 +23,7 @@ from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panels.page import permitted_panels, show_panels
 from django_redis_components.taskqueue.stats.history import check_range
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 #: Parameters of the page that its links keep.
 _KEPT = ("queue", "queues", "range", "sort")

@@ -24,7 +24,7 @@ from django_redis_components.dashboard.overview.traffic import (
     retry_storms,
 )
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
-from django_redis_components.taskqueue.stats.overview import MAX_QUEUES, QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueDepth, TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Most problems of one kind that are listed individually.
@@ -160,7 +160,7 @@ def _lost_threads(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "alive": number(max(0, worker.threads - worker.lost_threads)),
                 "threads": number(worker.threads),
             }
-            advice = _("Its process is replaced when its running tasks have finished. Its log names the error.")
+            advice = _("Its process is restarted when its running tasks have finished. Its log names the error.")
             yield Problem("threads_lost", text, advice)
 
 

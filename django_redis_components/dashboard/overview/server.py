@@ -13,7 +13,7 @@ from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 #: Most replicas that are looked at.
 MAX_REPLICAS = 20

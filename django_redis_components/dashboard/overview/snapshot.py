@@ -33,7 +33,7 @@ from django_redis_components.dashboard.panels.reading import (
 )
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.history import History, read_history
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 
 #: Range of the history that is shown without a choice.
 DEFAULT_RANGE = "1h"

@@ -15,7 +15,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
 from django_redis_components.taskqueue import ErrorGroup, Metrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
 
 #: Fewest tasks from which a rate is computed: one failure of two tasks is not a failure rate of 50 %.
 MIN_TASKS = 20

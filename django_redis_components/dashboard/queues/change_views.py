@@ -21,8 +21,8 @@ from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.taskqueue.store import control
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -226,7 +226,7 @@ def _execute_tasks(request: PageRequest, verb: Verb, selection: Any) -> HttpResp
     return verbs.execute(request, Change(verb, queue, action, execute, back))
 
 
-def _change_tasks(request: PageRequest, verb: Verb, selection: Any) -> Outcome:
+def _change_tasks(request: PageRequest, verb: Verb, selection: Any) -> ChangeOutcome:
     trash = control.new_op()
     done, is_left = changes.change_tasks(verb, selection, trash)
     if verb is changes.RETRY:
@@ -237,37 +237,37 @@ def _change_tasks(request: PageRequest, verb: Verb, selection: Any) -> Outcome:
     return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} deleted, trash {trash}", undo)
 
 
-def _purge(request: PageRequest, selection: Any) -> Outcome:
+def _purge(request: PageRequest, selection: Any) -> ChangeOutcome:
     done, is_left = changes.purge(selection)
     message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
     undo = undo_links(request, selection["queue"], selection["trash"]) if done else ()
     return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
 
 
-def _restore(queue: str, trash: str) -> Outcome:
+def _restore(queue: str, trash: str) -> ChangeOutcome:
     done, is_left = changes.restore(queue, trash)
     message = ngettext("Restored %(count)s task.", "Restored %(count)s tasks.", done)
     return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} restored")
 
 
-def _pause(queue: str, reason: str, author: str, end_min: int) -> Outcome:
+def _pause(queue: str, reason: str, author: str, end_min: int) -> ChangeOutcome:
     run(changes.client(), control.pause(queue_shard(), queue, reason, author, end_min * 60 or None))
-    return Outcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": queue})
+    return ChangeOutcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": queue})
 
 
-def _resume(queue: str) -> Outcome:
+def _resume(queue: str) -> ChangeOutcome:
     if run(changes.client(), control.resume(queue_shard(), queue)):
-        return Outcome("done", _("Resumed: %(name)s") % {"name": queue})
-    return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
+        return ChangeOutcome("done", _("Resumed: %(name)s") % {"name": queue})
+    return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
 
 
-def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> Outcome:
+def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> ChangeOutcome:
     """Return the outcome of a change of `done` tasks, for a message with their count."""
     text = message % {"count": number(done)}
     if is_left:
         text = f"{text} {_('The time was up before all were changed. Repeat it for the rest.')}"
         log = f"{log}, stopped before the end"
-    return Outcome(log, text, done > 0 and not is_left, links)
+    return ChangeOutcome(log, text, done > 0 and not is_left, links)
 
 
 def undo_links(request: PageRequest, queue: str, trash: str) -> list[tuple[str, str]]:

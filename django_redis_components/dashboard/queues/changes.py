@@ -23,8 +23,8 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
 from django_redis_components.dashboard.verbs import NameCount, Verb
-from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks
 
 #: Verbs of queues. The entries in the admin's log link to the queue.

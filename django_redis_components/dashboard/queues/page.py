@@ -28,7 +28,7 @@ from django_redis_components.dashboard.queues.throughput import (
     task_row,
 )
 from django_redis_components.dashboard.snapshot import Snapshot
-from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEntry
+from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, TrashEntry
 
 
 def parse(request: PageRequest) -> TaskQuery:

@@ -14,9 +14,9 @@ from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
-from django_redis_components.taskqueue.store import queues
-from django_redis_components.taskqueue.store.queues import TrashEntry
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
+from django_redis_components.taskqueue.store import control
+from django_redis_components.taskqueue.store.control import TrashEntry
 from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
 
 #: Minutes, hours, error groups and restorable purges that the page shows.
@@ -75,7 +75,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         metrics.read_minutes(queue_shard(), name, MINUTES),
         metrics.read_hours(queue_shard(), name, HOURS),
         errors.read_errors(queue_shard(), name, ERRORS),
-        queues.read_trash(queue_shard(), name, TRASH),
+        control.read_trash(queue_shard(), name, TRASH),
         _read_index(queue_shard(), name),
     ]
     if with_list:

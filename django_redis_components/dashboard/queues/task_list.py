@@ -163,7 +163,7 @@ def _moment_labels() -> dict[str, str]:
 
 
 def attempts_of(record: TaskRecord[Any]) -> int | None:
-    """Return how many times a worker has started a task; None if the record is corrupt."""
+    """Return how many attempts a task has used; None if the record is corrupt."""
     try:
         return record.attempts
     except ValueError:

@@ -12,7 +12,7 @@ from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell
 from django_redis_components.dashboard.formats import number
 from django_redis_components.taskqueue import Histogram, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.overview import QueueDepth
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
 
 #: Size of a sparkline in SVG units: two per minute.
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24

@@ -50,15 +50,15 @@ def _cron_runs(times: str, first_ms: int, hours: int, left: int) -> tuple[list[i
     """Return the runs by hour, None if there are too many or the description is no expression; and the budget left."""
     match = _CRON.fullmatch(times)
     try:
-        slots = CronTimes.of(match[1], match[2]) if match else None
+        recurrence = CronTimes.of(match[1], match[2]) if match else None
     except (InvalidTask, ValueError):
         return None, left
-    if slots is None:
+    if recurrence is None:
         return None, left
-    counts, at_ms = [0] * hours, slots.following(first_ms - 1)
+    counts, at_ms = [0] * hours, recurrence.following(first_ms - 1)
     while at_ms is not None and at_ms < first_ms + hours * HOUR_MS:
         if not left:
             return None, 0
         counts[(at_ms - first_ms) // HOUR_MS] += 1
-        at_ms, left = slots.following(at_ms), left - 1
+        at_ms, left = recurrence.following(at_ms), left - 1
     return counts, left

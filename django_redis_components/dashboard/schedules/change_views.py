@@ -12,7 +12,7 @@ from django_redis_components.core import conf, keys
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules
 
@@ -67,36 +67,36 @@ def _confirmation(command: str, name: str, back: str) -> Confirmation:
     )
 
 
-def _run(name: str, author: str) -> Outcome:
+def _run(name: str, author: str) -> ChangeOutcome:
     try:
         result = _schedules().run_now(name)
     except (ScheduleDoesNotExist, InvalidTask) as exc:
         message = _("Not enqueued: this process does not know the schedule or its task.")
-        return Outcome(f"not enqueued, {exc}", message, is_done=False)
-    return Outcome(f"task {result.id} enqueued", _("Enqueued: task %(id)s") % {"id": result.id})
+        return ChangeOutcome(f"not enqueued, {exc}", message, is_done=False)
+    return ChangeOutcome(f"task {result.id} enqueued", _("Enqueued: task %(id)s") % {"id": result.id})
 
 
-def _pause(name: str, author: str) -> Outcome:
+def _pause(name: str, author: str) -> ChangeOutcome:
     try:
         was_active = _schedules().pause(name, author=author)
     except ScheduleDoesNotExist:
-        return Outcome("it does not exist", _("There is no such schedule any more."), is_done=False)
+        return ChangeOutcome("it does not exist", _("There is no such schedule any more."), is_done=False)
     if was_active:
-        return Outcome("done", _("Paused: %(name)s") % {"name": name})
-    return Outcome("it was paused", _("It was paused already: %(name)s") % {"name": name}, is_done=False)
+        return ChangeOutcome("done", _("Paused: %(name)s") % {"name": name})
+    return ChangeOutcome("it was paused", _("It was paused already: %(name)s") % {"name": name}, is_done=False)
 
 
-def _resume(name: str, author: str) -> Outcome:
+def _resume(name: str, author: str) -> ChangeOutcome:
     if _schedules().resume(name):
-        return Outcome("done", _("Resumed: %(name)s") % {"name": name})
-    return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": name}, is_done=False)
+        return ChangeOutcome("done", _("Resumed: %(name)s") % {"name": name})
+    return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": name}, is_done=False)
 
 
-def _remove(name: str, author: str) -> Outcome:
+def _remove(name: str, author: str) -> ChangeOutcome:
     if _schedules().remove(name):
-        return Outcome("done", _("Removed: %(name)s") % {"name": name})
+        return ChangeOutcome("done", _("Removed: %(name)s") % {"name": name})
     message = _("Not removed: it was not added at run time, or was removed before: %(name)s")
-    return Outcome("it was not added at run time", message % {"name": name}, is_done=False)
+    return ChangeOutcome("it was not added at run time", message % {"name": name}, is_done=False)
 
 
 def _schedules() -> Schedules:
@@ -104,7 +104,7 @@ def _schedules() -> Schedules:
 
 
 #: What makes each change, from the name of the schedule and of the user.
-_EXECUTE: dict[str, Callable[[str, str], Outcome]] = {
+_EXECUTE: dict[str, Callable[[str, str], ChangeOutcome]] = {
     "run": _run,
     "pause": _pause,
     "resume": _resume,

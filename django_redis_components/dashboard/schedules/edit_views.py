@@ -20,7 +20,7 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules import change_views
 from django_redis_components.dashboard.schedules.form import ARGUMENTS, ScheduleForm
-from django_redis_components.dashboard.verbs import Change, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Verb
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition
@@ -97,10 +97,10 @@ def _change(form: ScheduleForm, back: str) -> Change:
     return Change(EDIT, name, action, partial(_save, form), back, form.using)
 
 
-def _save(form: ScheduleForm) -> Outcome:
+def _save(form: ScheduleForm) -> ChangeOutcome:
     name = form.cleaned_data["name"]
     Schedules(using=form.using).add(name, form.chosen_task, **form.options)
-    return Outcome("done", _("Saved: %(name)s") % {"name": name})
+    return ChangeOutcome("done", _("Saved: %(name)s") % {"name": name})
 
 
 #: The view of each verb.

@@ -22,12 +22,12 @@ from django_redis_components.dashboard.queues.change_views import undo_links
 from django_redis_components.dashboard.queues.changes import client, undo_until
 from django_redis_components.dashboard.task import changes, page
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import when
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 
 #: A view of a task that was read.
 TaskView = Callable[[PageRequest, Explanation], HttpResponse]
@@ -186,7 +186,7 @@ def _direct(
     verb: Verb,
     words: tuple[str, str],
     checks: list[Check],
-    execute: Callable[[], Outcome],
+    execute: Callable[[], ChangeOutcome],
 ) -> HttpResponse:
     """Make a change that needs no confirmation (POST), or show it on a page (GET). `words`: title and button."""
     if request.is_post:
@@ -204,43 +204,47 @@ def _direct(
     return verbs.confirm(request, confirmation)
 
 
-def _change(request: PageRequest, task: Explanation, verb: Verb, action: str, execute: Callable[[], Outcome]) -> Change:
+def _change(
+    request: PageRequest, task: Explanation, verb: Verb, action: str, execute: Callable[[], ChangeOutcome]
+) -> Change:
     return Change(verb, task.record.id, action, execute, request.links.task(task.record.id))
 
 
-def _retry(task: Explanation) -> Outcome:
+def _retry(task: Explanation) -> ChangeOutcome:
     names = {"name": task.record.name}
     if changes.retry(task):
-        return Outcome("done", _("Retrying: %(name)s") % names)
+        return ChangeOutcome("done", _("Retrying: %(name)s") % names)
     message = _("Not retried: it is not failed any more, or another task has its unique key.")
-    return Outcome("not retried", message, is_done=False)
+    return ChangeOutcome("not retried", message, is_done=False)
 
 
-def _reschedule(task: Explanation, due: str, message: str) -> Outcome:
+def _reschedule(task: Explanation, due: str, message: str) -> ChangeOutcome:
     if changes.reschedule(task.record.id, due):
-        return Outcome("done", message % {"name": task.record.name})
-    return Outcome("it was not scheduled", _("Nothing was changed: the task is not scheduled any more."), is_done=False)
+        return ChangeOutcome("done", message % {"name": task.record.name})
+    return ChangeOutcome(
+        "it was not scheduled", _("Nothing was changed: the task is not scheduled any more."), is_done=False
+    )
 
 
-def _cancel(task: Explanation, is_running: bool) -> Outcome:
+def _cancel(task: Explanation, is_running: bool) -> ChangeOutcome:
     done = changes.cancel(task.record.id, is_running=is_running)
     outcomes = {
-        1: Outcome("cancelled", _("Cancelled: %(name)s") % {"name": task.record.name}),
-        2: Outcome("asked to stop", _("The task was asked to stop: %(name)s") % {"name": task.record.name}),
-        -2: Outcome("it had started, left alone", _("Nothing was changed: the task has started."), is_done=False),
+        1: ChangeOutcome("cancelled", _("Cancelled: %(name)s") % {"name": task.record.name}),
+        2: ChangeOutcome("asked to stop", _("The task was asked to stop: %(name)s") % {"name": task.record.name}),
+        -2: ChangeOutcome("it had started, left alone", _("Nothing was changed: the task has started."), is_done=False),
     }
-    finished = Outcome("it had finished", _("Nothing was changed: the task has finished."), is_done=False)
+    finished = ChangeOutcome("it had finished", _("Nothing was changed: the task has finished."), is_done=False)
     return outcomes.get(done, finished)
 
 
-def _delete(request: PageRequest, task: Explanation, selection: Any) -> Outcome:
+def _delete(request: PageRequest, task: Explanation, selection: Any) -> ChangeOutcome:
     trash = selection["trash"]
     done = changes.delete(task.queue, selection["state"], task.record.id, selection["until_ms"], trash)
     if not done:
         message = _("Nothing was changed: the task is not in this state any more.")
-        return Outcome("it was not in this state any more", message, is_done=False)
+        return ChangeOutcome("it was not in this state any more", message, is_done=False)
     undo = undo_links(request, task.queue, trash)
-    return Outcome(f"deleted, trash {trash}", _("Deleted: %(name)s") % {"name": task.record.name}, links=undo)
+    return ChangeOutcome(f"deleted, trash {trash}", _("Deleted: %(name)s") % {"name": task.record.name}, links=undo)
 
 
 def _impossible(verb: Verb, task: Explanation) -> str:

@@ -11,7 +11,7 @@ from django_redis_components.dashboard.queues.changes import client
 from django_redis_components.dashboard.verbs import Verb
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.stats.explain import Explanation
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control, task_control
 
 #: Verbs of one task. The entries in the admin's log link to the task.
 RETRY = Verb("retry", "retry_task", MODELS["task"])
@@ -35,7 +35,7 @@ def retry(task: Explanation) -> bool:
 def reschedule(task_id: str, due: str) -> bool:
     """Change the due time of a task; empty: now. Return False if it is not scheduled any more."""
     try:
-        run(client(), control.reschedule(queue_shard(), task_id, due))
+        run(client(), task_control.reschedule(queue_shard(), task_id, due))
     except (NotScheduled, TaskResultDoesNotExist):
         return False
     return True
@@ -51,7 +51,7 @@ def cancel(task_id: str, *, is_running: bool) -> int:
         1: cancelled; 2: it runs, and was asked to stop; 0: it has finished; -1: it does not exist; -2: it has started
         since, and was left alone.
     """
-    call = control.cancel_call(queue_shard(), task_id, control.force_ms(None) if is_running else "")
+    call = task_control.cancel_call(queue_shard(), task_id, task_control.force_ms(None) if is_running else "")
     return int(client().execute(call))
 
 

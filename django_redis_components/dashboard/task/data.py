@@ -63,17 +63,17 @@ def _task(task: Explanation) -> dict[str, Any]:
 
 def _limits(task: Explanation) -> dict[str, Any]:
     concurrency, rate = limit_key(task, Field.concurrency), limit_key(task, Field.rate)
-    slots = {
+    concurrency_facts = {
         "key": concurrency,
-        "held": task.fact("slots_held"),
+        "held": task.fact("holders"),
         "limit": task.fact("max_running"),
-        "has_slot": bool(task.fact("has_slot")),
+        "is_holder": bool(task.fact("is_holder")),
         "holders": task.holders,
     }
     holder = task.unique_holder
     unique = {"holder": holder}
     return {
-        "concurrency": slots if concurrency else None,
+        "concurrency": concurrency_facts if concurrency else None,
         "rate": {"key": rate} if rate else None,
         "unique": unique if task.text(Field.unique_claim) else None,
     }

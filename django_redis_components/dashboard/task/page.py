@@ -248,9 +248,9 @@ def _progress(task: Explanation) -> Meter | None:
 
 def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
     if key := limit_key(task, Field.concurrency):
-        held, limit = task.fact("slots_held"), max(task.fact("max_running"), 1)
+        held, limit = task.fact("holders"), max(task.fact("max_running"), 1)
         text = _("%(held)s of %(limit)s held") % {"held": number(held), "limit": number(limit)}
-        own = _("one by this task") if task.fact("has_slot") else _("none by this task")
+        own = _("one by this task") if task.fact("is_holder") else _("none by this task")
         meter = Meter(text, f"{min(held / limit, 1) * 100:.2f}%")
         yield Limit(
             _("Concurrency limit %(name)s") % {"name": key}, f"{text}, {own}", _links(task.holders, url_of), meter

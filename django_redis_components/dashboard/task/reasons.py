@@ -154,8 +154,8 @@ def _quiet(task: Explanation, reason: Reason) -> str:
     return text % {"count": number(reason.count), "queue": reason.name}
 
 
-def _slots(task: Explanation, reason: Reason) -> str:
-    held = task.fact("slots_held")
+def _concurrency(task: Explanation, reason: Reason) -> str:
+    held = task.fact("holders")
     facts = {
         "name": reason.name,
         "held": number(held),
@@ -211,7 +211,7 @@ _SENTENCES: dict[str, _Sentence] = {
     "paused": _paused,
     "no_worker": _no_worker,
     "quiet": _quiet,
-    "slots": _slots,
+    "concurrency": _concurrency,
     "behind": _behind,
     "busy": _busy,
     "next": _next,
@@ -235,8 +235,8 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
     if "unregistered" not in codes and registry.find(task.record.name) is not None:
         found.append(_("The name of the task is registered in this process."))
     key = limit_key(task, Field.concurrency)
-    if key and "slots" not in codes and task.fact("slots_held") < task.fact("max_running"):
-        facts = {"name": key, "held": number(task.fact("slots_held")), "limit": number(task.fact("max_running"))}
+    if key and "concurrency" not in codes and task.fact("holders") < task.fact("max_running"):
+        facts = {"name": key, "held": number(task.fact("holders")), "limit": number(task.fact("max_running"))}
         found.append(_("Concurrency limit %(name)s: %(held)s of %(limit)s held.") % facts)
     if task.fact("flow_tasks") and not codes & {"waiting", "on_error"}:
         found.append(_("The tasks of its flow on which it depends have succeeded."))

@@ -11,8 +11,9 @@ from django.utils.translation import pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.queues.task_list import time_of
 from django_redis_components.taskqueue.record import TaskRun
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.explain import Explanation
 
 #: Runs that are shown, the latest.
@@ -63,6 +64,13 @@ def runs_of(task: Explanation) -> list[TaskRun]:
         return []
 
 
+def _run_count(task: Explanation) -> int:
+    try:
+        return task.record.runs
+    except ValueError:
+        return 0
+
+
 def timeline(task: Explanation) -> Timeline | None:
     """Return the timeline of a task; None if it has not run."""
     runs = runs_of(task)
@@ -74,10 +82,10 @@ def timeline(task: Explanation) -> Timeline | None:
     first = min(shown[0].started_at, before or shown[0].started_at)
     last = max((run.finished_at or task.at for run in shown), default=task.at)
     axis = _Axis(first, max((last - first).total_seconds(), 0.001))
-    attempts = max(attempts_of(task.record) or 0, len(runs))
+    total = max(_run_count(task), len(runs))
     rows = []
     for at, run in enumerate(shown):
-        count = attempts - len(shown) + at + 1
+        count = total - len(shown) + at + 1
         rows.append(_row(run, count, before or run.started_at, task.at, axis))
         before = run.finished_at
     clocks = [formats.timestamp(each, task.at).text for each in (first, last)]
@@ -121,14 +129,14 @@ def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis)
 
 def outcome_of(outcome: str) -> tuple[str, str]:
     """Return the label and the kind of an outcome."""
-    known = {
-        "succeeded": (pgettext("a run", "Succeeded"), "ok"),
-        "failed": (pgettext("a run", "Failed"), "bad"),
-        "retried": (pgettext("a run", "Failed, retried"), "bad"),
-        "put_off": (pgettext("a run", "Put off"), "open"),
-        "cancelled": (pgettext("a run", "Cancelled"), "lost"),
-        "unregistered": (pgettext("a run", "Not registered"), "lost"),
-        "recovered": (pgettext("a run", "Worker lost"), "lost"),
+    known: dict[str, tuple[str, str]] = {
+        Outcome.succeeded: (Outcome.succeeded.label, "ok"),
+        Outcome.failed: (Outcome.failed.label, "bad"),
+        Outcome.retried: (Outcome.retried.label, "bad"),
+        Outcome.delayed: (Outcome.delayed.label, "open"),
+        Outcome.cancelled: (Outcome.cancelled.label, "lost"),
+        Outcome.unregistered: (Outcome.unregistered.label, "lost"),
+        Outcome.recovered: (Outcome.recovered.label, "lost"),
         "running": (pgettext("a run", "Running"), "open"),
     }
     return known.get(outcome, (outcome, "lost"))

@@ -20,11 +20,11 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker
 
 #: The verb of each command.
@@ -63,14 +63,14 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     return verbs.confirm(request, confirmation, ticket.problem)
 
 
-def _send(target: str, command: str, author: str, op: str) -> Outcome:
+def _send(target: str, command: str, author: str, op: str) -> ChangeOutcome:
     client = clients.client(conf.settings().dashboard.using)
     try:
         run(client, command_worker(queue_shard(), target, command, author, op))
     except WorkerNotFound as exc:
         message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
-        return Outcome(f"refused, {exc}", message, is_done=False)
-    return Outcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
+        return ChangeOutcome(f"refused, {exc}", message, is_done=False)
+    return ChangeOutcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
 
 
 def _confirmation(

@@ -41,7 +41,7 @@ def _run(run: WorkerRun, worker: WorkerInfo, listed: WorkerPage) -> dict[str, An
     held = None if worker.is_alive else listed.held.get(run.id)
     elapsed = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
     return {
-        **fields_of(run),
+        **run._asdict(),
         "elapsed": round(elapsed, 1),
         "started_at": listed.at - timedelta(seconds=elapsed),
         "now": held,

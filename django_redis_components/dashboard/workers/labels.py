@@ -30,7 +30,7 @@ STATES: dict[str, Callable[[], WorkerState]] = {
     "working": lambda: WorkerState("alive", pgettext("worker", "alive")),
     "lost": lambda: WorkerState("lost", pgettext("worker", "lost")),
     "quiet": lambda: WorkerState("quiet", pgettext("worker", "quiet")),
-    "leaving": lambda: WorkerState("quiet", pgettext("worker", "being replaced")),
+    "restarting": lambda: WorkerState("quiet", pgettext("worker", "restarting")),
     "stopping": lambda: WorkerState("quiet", pgettext("worker", "stopping")),
 }
 
@@ -44,9 +44,9 @@ def state_of(worker: WorkerInfo) -> str:
 
 def group_state(states: Set[str]) -> WorkerState:
     """Return the state of a supervisor with processes in these states."""
-    for name in ("working", "leaving", "quiet", "stopping"):
+    for name in ("working", "restarting", "quiet", "stopping"):
         if name in states:
-            return STATES["working" if name == "leaving" else name]()
+            return STATES["working" if name == "restarting" else name]()
     return STATES["lost"]()
 
 
@@ -88,7 +88,7 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
         "done": _("executed."),
         "gone": _("the process had exited."),
         "stopping": _("it was stopping."),
-        "leaving": _("it was being replaced."),
+        "restarting": _("it was restarting."),
         "quiet": _("refused, its supervisor is quiet. Resume that."),
         "not_quiet": _("it was not quiet."),
     }

@@ -19,7 +19,7 @@ from django_redis_components.management.base import (
 from django_redis_components.management.queue_commands import QueueCommands
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
-from django_redis_components.taskqueue.store.queues import LISTED
+from django_redis_components.taskqueue.store.control import LISTED
 
 #: Subcommands and their descriptions.
 VERBS = {

@@ -68,7 +68,7 @@ class Command(PlainOutputCommand):
             action="store_true",
             help="exit when the queues are empty, without waiting for scheduled tasks (default: run until stopped)",
         )
-        _add_recycling_arguments(parser)
+        _add_restart_arguments(parser)
         _add_health_arguments(parser)
         logs.add_format(parser)
         parser.add_argument("--using", default="default", help="connection alias (default: default)")
@@ -144,20 +144,20 @@ def _add_concurrency_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_recycling_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_restart_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tasks",
         type=whole_number(1, 1_000_000_000),
         default=0,
         metavar="N",
-        help="replace a process after N tasks, or up to a tenth fewer (default: never)",
+        help="restart a process after N tasks, or up to a tenth fewer (default: never)",
     )
     parser.add_argument(
         "--max-memory",
         type=whole_number(1, 1 << 20),
         default=0,
         metavar="MIB",
-        help="replace a process that uses more memory than this in MiB, or up to a tenth less (default: never)",
+        help="restart a process that uses more memory than this in MiB, or up to a tenth less (default: never)",
     )
 
 

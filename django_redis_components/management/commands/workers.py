@@ -18,7 +18,7 @@ from django_redis_components.management.base import (
     system_user,
 )
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats.overview import MAX_ALL_WORKERS, read_overview
+from django_redis_components.taskqueue.stats.queue_stats import MAX_ALL_WORKERS, read_overview
 from django_redis_components.taskqueue.store.workers import VERBS
 
 

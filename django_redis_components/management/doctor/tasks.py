@@ -16,8 +16,8 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, read_overview
-from django_redis_components.taskqueue.store.queues import list_tasks
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.store.control import list_tasks
 
 #: Most unregistered tasks of a queue whose names are read.
 MAX_UNREGISTERED = 50

@@ -9,8 +9,8 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
-from django_redis_components.taskqueue.store.queues import Row, list_tasks
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.store.control import Row, list_tasks
 
 #: Most queues whose running tasks are read, those with the most running tasks first.
 MAX_QUEUES = 20

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from django_redis_components.core import conf
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import conf, serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import enqueue as sending
@@ -19,7 +18,7 @@ from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
 
@@ -47,7 +46,7 @@ class PreparedFlow:
 
 def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     """Create the results and the calls of a flow."""
-    flow_id, shard = store.new_id(), home(graph.using)
+    flow_id, shard = task_records.new_id(), home(graph.using)
     nodes = list(graph.nodes)
     if on_error is not None:
         graph.check(on_error)
@@ -95,7 +94,7 @@ def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: l
             ttl_ms=ttl_ms,
             failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
             on_error=len(flow.results) if flow.on_error_result else "",
-            result_of=arguments.encode(flow.ends),
+            result_of=serialization.encode(flow.ends),
             nodes=[part for node in chunk for part in node],
         )
         for chunk in chunks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, Union
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.fields import Field, FlowField
@@ -70,5 +70,5 @@ def _failure(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
         raise ParentsLost(f"The first error of flow {flow_id} is no longer in Redis: it was evicted or deleted.")
     task_id, name, reason = first_error.decode().split(" ", 2)
     errors = yield Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1)
-    error = arguments.decode(errors[0]) if errors else None
+    error = serialization.decode(errors[0]) if errors else None
     return {"task_id": task_id, "task_name": name, "reason": reason, "error": error}

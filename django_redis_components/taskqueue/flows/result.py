@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
@@ -15,8 +15,7 @@ from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.parents import Shape, flatten, map_shape
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.store import queues as control
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import task_control, task_records
 
 #: Maximum tasks read or cancelled in one round trip.
 CHUNK = 500
@@ -122,7 +121,7 @@ class FlowResult:
 
     def _refresh(self) -> Flow[None]:
         results = [*self.results, *([self.on_error_result] if self.on_error_result else [])]
-        found = yield from store.read_many(self._shard, [result.id for result in results])
+        found = yield from task_records.read_many(self._shard, [result.id for result in results])
         for result, read in zip(results, found, strict=True):
             if read is not None:
                 result._load(*read)
@@ -133,15 +132,15 @@ class FlowResult:
         values = {}
         for number in flatten(self.ends):
             left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
-            self.results[number]._load(*(yield from store.wait(self._shard, self.results[number].id, left_s)))
+            self.results[number]._load(*(yield from task_records.wait(self._shard, self.results[number].id, left_s)))
             values[number] = self.results[number].return_value
         return map_shape(self.ends, values.__getitem__)
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
         if self.on_error_result:  # not counted: it has not started unless a task has failed
-            yield control.cancel_call(self._shard, self.on_error_result.id, "")
-        force_ms = control.force_ms(force_after)
-        calls = [control.cancel_call(self._shard, result.id, force_ms) for result in reversed(self.results)]
+            yield task_control.cancel_call(self._shard, self.on_error_result.id, "")
+        force_ms = task_control.force_ms(force_after)
+        calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in reversed(self.results)]
         cancelled = 0
         for start in range(0, len(calls), CHUNK):
             replies = yield Batch(calls[start : start + CHUNK])
@@ -175,15 +174,15 @@ def _read(shard: Shard, flow_id: str) -> Flow[FlowResult]:
     for start in range(0, count + 1, CHUNK):
         nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 1)))
     lines = [node.decode().partition(" ") for node in nodes if node is not None]
-    found = yield from store.read_many(shard, [task_id for task_id, _, _ in lines])
+    found = yield from task_records.read_many(shard, [task_id for task_id, _, _ in lines])
     results = [_result(task_id, shard, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
     links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
-    flow = FlowResult(flow_id, shard, results[:count], links, arguments.decode(result_of))
+    flow = FlowResult(flow_id, shard, results[:count], links, serialization.decode(result_of))
     flow.on_error_result = results[count] if len(results) > count and found[count] else None
     return flow
 
 
-def _result(task_id: str, shard: Shard, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
+def _result(task_id: str, shard: Shard, found: tuple[task_records.Fields, list[bytes]] | None) -> TaskResult:
     """Return the result of a task; a deleted task counts as cancelled."""
     fields, failures = found or ({Field.task_name: b"", Field.state: b"cancelled"}, [])
     name = fields[Field.task_name].decode()

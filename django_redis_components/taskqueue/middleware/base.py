@@ -94,8 +94,13 @@ class RunContext:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, from 1: exceptions count, lost workers do not."""
+        """The number of this attempt, from 1; runs that raised an exception count, as for `max_attempts`."""
         return self._job.attempts + 1
+
+    @property
+    def number(self) -> int:
+        """The number of this run, from 1; all runs count, also those that were delayed or lost their worker."""
+        return self._job.runs + 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class RunOutcome:
     """How a run has ended. It has been decided, and is sent to Redis next.
 
     Attributes:
-        name: "succeeded", "failed", "retried", "postponed", "returned" or "cancelled".
+        name: "succeeded", "failed", "retried", "delayed", "requeued" or "cancelled".
         exception: what the function raised; None without one.
         duration: seconds that the run took.
         payload: the return value as JSON.

@@ -13,11 +13,10 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules import definitions
-from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval
-from django_redis_components.taskqueue.schedules.schedule import Misfire, create
+from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule, create, schedules
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE, READ_CHANGES
 from django_redis_components.taskqueue.task import Task
 
@@ -79,7 +78,7 @@ class Schedules:
         return await self._arun(self._change("remove", name))
 
     def pause(self, name: str, *, author: str = "") -> bool:
-        """Send no slots of a schedule until it is resumed. Return whether it was active.
+        """Send no due times of a schedule until it is resumed. Return whether it was active.
 
         Args:
             author: shown on the dashboard.
@@ -94,7 +93,7 @@ class Schedules:
         return await self._arun(self._change("pause", name, author))
 
     def resume(self, name: str) -> bool:
-        """Send the slots from now on. Return whether it was paused."""
+        """Send the due times from now on. Return whether it was paused."""
         return self._run(self._change("resume", name))
 
     async def aresume(self, name: str) -> bool:
@@ -123,10 +122,10 @@ class Schedules:
         if code == -2:
             raise InvalidTask(f"Schedule {name!r} was not added: 1,000 are. Remove those that are not needed.")
 
-    def _find(self, name: str) -> Flow[declared.Schedule]:
+    def _find(self, name: str) -> Flow[Schedule]:
         """Return the schedule that the code declares, or the added one."""
         registry.autodiscover()
-        if found := declared.schedules.get((self.using, name)):
+        if found := schedules.get((self.using, name)):
             return found
         text = yield from read_definition(self._shard, name)
         if text is None:
@@ -169,14 +168,14 @@ def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
     return found
 
 
-def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> declared.Schedule:
+def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Schedule:
     if not isinstance(task, Task):
         raise TypeError(f"{task!r}: expected a task.")
     if registry.find(task.name) is not task:
         raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
     if task.connection != using:
         raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {using!r}.")
-    if (using, name) in declared.schedules:
+    if (using, name) in schedules:
         raise ValueError("the code declares a schedule of this name.")
     given: dict[str, Any] = {**options, "name": name}
     if ("every" in given) == ("cron" in given):
@@ -184,8 +183,8 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
     if "every" in given and given.get("tz") is not None:
         raise TypeError("tz: an interval has no time zone.")
     tz = given.pop("tz", None)
-    slots = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
-    return create(task, slots, given)  # type: ignore[arg-type]
+    recurrence = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
+    return create(task, recurrence, given)  # type: ignore[arg-type]
 
 
 def _change(shard: Shard, name: str, verb: str, text: str) -> Flow[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
 from django_redis_components.taskqueue.schedules.schedule import Schedule, create
 from django_redis_components.taskqueue.task import Task
 
@@ -24,7 +24,7 @@ def encode(schedule: Schedule) -> str:
     text = json.dumps(
         {
             "task": schedule.task.name,
-            **_encode_slots(schedule.slots),
+            **_encode_recurrence(schedule.recurrence),
             "args": schedule.args,
             "kwargs": schedule.kwargs,
             "misfire": schedule.misfire,
@@ -47,27 +47,27 @@ def parse(name: str, text: bytes) -> Schedule:
     """
     try:
         data: dict[str, Any] = json.loads(text)
-        slots, task_name = _parse_slots(data), data.pop("task")
+        recurrence, task_name = _parse_recurrence(data), data.pop("task")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidTask) as exc:
         raise ValueError(f"it is not a definition ({exc!r}).") from exc
     task = registry.find(task_name) if isinstance(task_name, str) else None
     if not isinstance(task, Task):
         raise ValueError(f"the task {task_name!r} is not registered in this process.")
     try:
-        return create(task, slots, {**data, "name": name})  # type: ignore[typeddict-item]
+        return create(task, recurrence, {**data, "name": name})  # type: ignore[typeddict-item]
     except (TypeError, ValueError, InvalidTask) as exc:
         raise ValueError(str(exc)) from exc
 
 
-def _encode_slots(slots: Slots) -> dict[str, Any]:
-    if isinstance(slots, FixedInterval):
-        return {"every": slots.every_ms / 1_000}
-    if isinstance(slots, CronTimes):
-        return {"cron": slots.expression, "tz": slots.zone.key if slots.zone else None}
-    raise TypeError(f"{slots!r}: expected an interval or the times of a cron expression.")
+def _encode_recurrence(recurrence: Recurrence) -> dict[str, Any]:
+    if isinstance(recurrence, FixedInterval):
+        return {"every": recurrence.every_ms / 1_000}
+    if isinstance(recurrence, CronTimes):
+        return {"cron": recurrence.expression, "tz": recurrence.zone.key if recurrence.zone else None}
+    raise TypeError(f"{recurrence!r}: expected an interval or the times of a cron expression.")
 
 
-def _parse_slots(data: dict[str, Any]) -> Slots:
+def _parse_recurrence(data: dict[str, Any]) -> Recurrence:
     if "every" in data:
         return FixedInterval.of(data.pop("every"))
     return CronTimes.of(data.pop("cron"), data.pop("tz"))

@@ -1,6 +1,6 @@
-"""The due times (slots) of periodic tasks, in milliseconds since the epoch.
+"""The due times of periodic tasks, in milliseconds since the epoch.
 
-Intervals are counted from the epoch, so that all processes compute the same slots. A cron expression applies to the
+Intervals are counted from the epoch, so that all processes compute the same due times. A cron expression applies to the
 local time of a zone; at clock changes it follows the rule of Debian's cron:
 
 * An expression whose minute or hour starts with ``*`` follows the local time: skipped times do not run, repeated times
@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules import cron_expression as expressions
+from django_redis_components.taskqueue.schedules import cron_expression
 
 #: Minimum interval in milliseconds.
 MIN_INTERVAL_MS = 1_000
@@ -31,23 +31,23 @@ _DAY_S = 86_400
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a naive local time
 
 
-class Slots(Protocol):
-    """The slots of a schedule."""
+class Recurrence(Protocol):
+    """The due times of a schedule."""
 
     @property
     def text(self) -> str:
-        """A readable description; different slots have different descriptions."""
+        """A readable description; different due times have different descriptions."""
 
     def following(self, after_ms: int) -> int | None:
-        """Return the first slot after a time, or None."""
+        """Return the first due time after a time, or None."""
 
     def latest(self, after_ms: int, until_ms: int) -> int | None:
-        """Return the last slot after `after_ms` and not after `until_ms`, or None."""
+        """Return the last due time after `after_ms` and not after `until_ms`, or None."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FixedInterval:
-    """Slots at a fixed interval, counted from the epoch."""
+    """Recurrence at a fixed interval, counted from the epoch."""
 
     every_ms: int
 
@@ -68,18 +68,18 @@ class FixedInterval:
         return f"every {f'{self.every_ms / 1_000:.3f}'.rstrip('0').rstrip('.')} s"
 
     def following(self, after_ms: int) -> int | None:
-        """See `Slots`."""
+        """See `Recurrence`."""
         return (after_ms // self.every_ms + 1) * self.every_ms
 
     def latest(self, after_ms: int, until_ms: int) -> int | None:
-        """See `Slots`."""
-        slot_ms = until_ms // self.every_ms * self.every_ms
-        return slot_ms if slot_ms > after_ms else None
+        """See `Recurrence`."""
+        due_ms = until_ms // self.every_ms * self.every_ms
+        return due_ms if due_ms > after_ms else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CronTimes:
-    """The slots of a cron expression in the local time of a zone; None is Django's TIME_ZONE."""
+    """The due times of a cron expression in the local time of a zone; None is Django's TIME_ZONE."""
 
     expression: str
     zone: ZoneInfo | None = None
@@ -87,8 +87,8 @@ class CronTimes:
     @classmethod
     def of(cls, expression: Any, tz: Any) -> CronTimes:
         """Raise InvalidTask for an invalid expression or zone."""
-        expressions.check_expression(expression)
-        return cls(" ".join(expression.split()), None if tz is None else expressions.zone_of(tz))
+        cron_expression.check_expression(expression)
+        return cls(" ".join(expression.split()), None if tz is None else cron_expression.zone_of(tz))
 
     @property
     def text(self) -> str:
@@ -96,28 +96,28 @@ class CronTimes:
         return f"cron {self.expression} ({self._zone()})"
 
     def following(self, after_ms: int) -> int | None:
-        """See `Slots`."""
+        """See `Recurrence`."""
         clock = Clock(self._zone())
-        fields = expressions.fields_of(self.expression)
+        fields = cron_expression.fields_of(self.expression)
         minute, hour, *_ = fields.split()
         search = _following_local_time if "*" in (minute[0], hour[0]) else _at_times_of_day
-        slot_s = search(fields, clock, after_ms // 1_000)
-        return None if slot_s is None else slot_s * 1_000
+        due_s = search(fields, clock, after_ms // 1_000)
+        return None if due_s is None else due_s * 1_000
 
     def latest(self, after_ms: int, until_ms: int) -> int | None:
-        """See `Slots`. A binary search: the range may contain a month of slots."""
-        slot_ms = self.following(after_ms)
-        if slot_ms is None or slot_ms > until_ms:
+        """See `Recurrence`. A binary search: the range may contain a month of due times."""
+        due_ms = self.following(after_ms)
+        if due_ms is None or due_ms > until_ms:
             return None
         too_late_ms = until_ms
-        while too_late_ms - slot_ms > 1_000:
-            middle_ms = (slot_ms + too_late_ms) // 2
+        while too_late_ms - due_ms > 1_000:
+            middle_ms = (due_ms + too_late_ms) // 2
             found_ms = self.following(middle_ms)
             if found_ms is None or found_ms > until_ms:
                 too_late_ms = middle_ms
             else:
-                slot_ms = found_ms
-        return slot_ms
+                due_ms = found_ms
+        return due_ms
 
     def _zone(self) -> tzinfo:
         return self.zone or timezone.get_default_timezone()
@@ -163,26 +163,26 @@ class Clock:
 
 
 def _following_local_time(fields: str, clock: Clock, after_s: int) -> int | None:
-    """Return the next slot of an expression that follows the local time."""
+    """Return the next due time of an expression that follows the local time."""
     from_s, start_s, offset_s = after_s, after_s, clock.offset_s(after_s)
     while True:
-        local_time = next(expressions.search(fields, _local_time(start_s, offset_s)), None)
+        local_time = next(cron_expression.search(fields, _local_time(start_s, offset_s)), None)
         if local_time is None:
             return None
-        slot_s = _seconds(local_time) - offset_s
-        change_s = clock.change_s(from_s, slot_s)
+        due_s = _seconds(local_time) - offset_s
+        change_s = clock.change_s(from_s, due_s)
         if change_s is None:
-            return slot_s
-        # The clock changes before this slot: search again from the local time after the change.
+            return due_s
+        # The clock changes before this due time: search again from the local time after the change.
         from_s, start_s, offset_s = change_s, change_s - 1, clock.offset_s(change_s)
 
 
 def _at_times_of_day(fields: str, clock: Clock, after_s: int) -> int | None:
-    """Return the next slot of an expression that names times of the day."""
-    for local_time in expressions.search(fields, _local_time(after_s, clock.offset_s(after_s))):
-        slot_s = clock.first_s(local_time)
-        if slot_s > after_s:  # otherwise it is a repeated or skipped local time
-            return slot_s
+    """Return the next due time of an expression that names times of the day."""
+    for local_time in cron_expression.search(fields, _local_time(after_s, clock.offset_s(after_s))):
+        due_s = clock.first_s(local_time)
+        if due_s > after_s:  # otherwise it is a repeated or skipped local time
+            return due_s
     return None
 
 

@@ -9,23 +9,22 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
-from django_redis_components.core import keys
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import keys, serialization
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
 from django_redis_components.taskqueue.store.messages import TaskMessage
-from django_redis_components.taskqueue.store.tasks import ID_BYTES
+from django_redis_components.taskqueue.store.task_records import ID_BYTES
 from django_redis_components.taskqueue.task import Task
 
 T = TypeVar("T")
 
-#: The handling of slots that passed without an active poller.
+#: The handling of due times that passed without an active poller.
 Misfire = Literal["once", "skip", "all"]
-#: Default maximum delay of a slot in seconds; None: no limit.
+#: Default maximum delay of a due time in seconds; None: no limit.
 MAX_AGE_S: dict[str, float | None] = {"once": None, "skip": 60.0, "all": 86_400.0}
-#: Maximum slots that misfire="all" enqueues at once; the newest are kept.
+#: Maximum due times that misfire="all" enqueues at once; the newest are kept.
 MAX_CATCH_UP = 100
 
 #: Schedules by connection and name.
@@ -46,21 +45,21 @@ class ScheduleOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A periodic task: the task, its arguments and its slots.
+    """A periodic task: the task, its arguments and its due times.
 
     Attributes:
         name: identifies it in Redis; unique per connection.
-        slots: the due times.
-        misfire: the handling of slots that passed without an active poller.
-        max_age_ms: maximum delay of a slot; None: no limit.
-        jitter_ms: maximum random delay; constant for a slot.
+        recurrence: its due times.
+        misfire: the handling of due times that passed without an active poller.
+        max_age_ms: maximum delay of a due time; None: no limit.
+        jitter_ms: maximum random delay; constant for a due time.
         enabled: whether it is active, as its code states.
         is_paused: whether an operator has paused it.
     """
 
     name: str
     task: Task[..., Any, Any]
-    slots: Slots
+    recurrence: Recurrence
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     misfire: Misfire = "once"
@@ -71,37 +70,37 @@ class Schedule:
 
     @property
     def is_active(self) -> bool:
-        """Whether its slots are sent."""
+        """Whether its due times are sent."""
         return self.enabled and not self.is_paused
 
     def due(self, last_ms: int, now_ms: int) -> list[int]:
-        """Return the slots to enqueue now, oldest first, after those until `last_ms` were handled."""
+        """Return the due times to enqueue now, oldest first, after those until `last_ms` were handled."""
         after_ms = last_ms if self.max_age_ms is None else max(last_ms, now_ms - self.max_age_ms - 1)
-        max_slots = MAX_CATCH_UP if self.misfire == "all" else 1
+        max_times = MAX_CATCH_UP if self.misfire == "all" else 1
         found: list[int] = []
         until_ms = now_ms
-        while len(found) < max_slots and (slot_ms := self.slots.latest(after_ms, until_ms)) is not None:
-            found.append(slot_ms)
-            until_ms = slot_ms - 1
+        while len(found) < max_times and (due_ms := self.recurrence.latest(after_ms, until_ms)) is not None:
+            found.append(due_ms)
+            until_ms = due_ms - 1
         return found[::-1]
 
-    def message(self, slot_ms: int) -> TaskMessage:
-        """Return the message of a slot's task; its id is derived from the slot."""
-        message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(slot_ms))[1]
+    def message(self, due_ms: int) -> TaskMessage:
+        """Return the message of a due time's task; its id is derived from the due time."""
+        message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(due_ms))[1]
         if self.jitter_ms:
-            message.due = str(slot_ms + self._jitter_ms(slot_ms))
+            message.due = str(due_ms + self._jitter_ms(due_ms))
         return message
 
-    def task_id(self, slot_ms: int) -> str:
-        """Return the id of a slot's task; equal in all processes."""
-        text = base64.urlsafe_b64encode(self._digest(slot_ms)[:ID_BYTES]).decode()
+    def task_id(self, due_ms: int) -> str:
+        """Return the id of a due time's task; equal in all processes."""
+        text = base64.urlsafe_b64encode(self._digest(due_ms)[:ID_BYTES]).decode()
         return f"_{text[1:]}" if text.startswith("-") else text
 
-    def _jitter_ms(self, slot_ms: int) -> int:
-        return int.from_bytes(self._digest(slot_ms)[ID_BYTES:]) % (self.jitter_ms + 1)
+    def _jitter_ms(self, due_ms: int) -> int:
+        return int.from_bytes(self._digest(due_ms)[ID_BYTES:]) % (self.jitter_ms + 1)
 
-    def _digest(self, slot_ms: int) -> bytes:
-        return hashlib.blake2b(f"{slot_ms} {self.name}".encode(), digest_size=ID_BYTES + 8).digest()
+    def _digest(self, due_ms: int) -> bytes:
+        return hashlib.blake2b(f"{due_ms} {self.name}".encode(), digest_size=ID_BYTES + 8).digest()
 
 
 def every(interval: Seconds, /, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
@@ -114,8 +113,8 @@ def every(interval: Seconds, /, **options: Unpack[ScheduleOptions]) -> Callable[
     Raises:
         InvalidTask: the interval or an option is invalid, or the decorated object is not a task.
     """
-    slots = FixedInterval.of(interval)
-    return lambda target: _register_for(target, slots, f"@every({interval!r})", options)
+    recurrence = FixedInterval.of(interval)
+    return lambda target: _register_for(target, recurrence, f"@every({interval!r})", options)
 
 
 def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
@@ -124,14 +123,14 @@ def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpac
     Args:
         expression: minute, hour, day of month, month, day of week; or a nickname such as "@daily".
         tz: name of the time zone, or a ZoneInfo; TIME_ZONE by default.
-        options: args and kwargs of the task; misfire and max_age (seconds or timedelta) for slots that passed without
-            an active poller; jitter (seconds or timedelta); enabled; name, its identifier in Redis.
+        options: args and kwargs of the task; misfire and max_age (seconds or timedelta) for due times that passed
+            without an active poller; jitter (seconds or timedelta); enabled; name, its identifier in Redis.
 
     Raises:
         InvalidTask: the expression, the zone or an option is invalid, or the decorated object is not a task.
     """
-    slots = CronTimes.of(expression, tz)
-    return lambda target: _register_for(target, slots, f"@cron({expression!r})", options)
+    recurrence = CronTimes.of(expression, tz)
+    return lambda target: _register_for(target, recurrence, f"@cron({expression!r})", options)
 
 
 def registered(using: str | None = None) -> list[Schedule]:
@@ -139,17 +138,17 @@ def registered(using: str | None = None) -> list[Schedule]:
     return [schedules[key] for key in sorted(schedules) if using in (None, key[0])]
 
 
-def _register_for(target: T, slots: Slots, label: str, options: ScheduleOptions) -> T:
+def _register_for(target: T, recurrence: Recurrence, label: str, options: ScheduleOptions) -> T:
     """Register a schedule for a task; return the decorated object."""
     task = _task_of(target, label)
     try:
-        _register(create(task, slots, options))
+        _register(create(task, recurrence, options))
     except (TypeError, ValueError, InvalidTask) as exc:
         raise InvalidTask(f"{label} on {task.name}: {exc}") from exc
     return target
 
 
-def create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -> Schedule:
+def create(task: Task[..., Any, Any], recurrence: Recurrence, options: ScheduleOptions) -> Schedule:
     """Return a schedule that is not registered.
 
     Raises:
@@ -162,8 +161,8 @@ def create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) ->
         raise TypeError(f"args={given!r}: expected a list or a tuple.")
     if not isinstance(named, dict):
         raise TypeError(f"kwargs={named!r}: expected a dict.")
-    args = arguments.normalize(list(given), "args")
-    kwargs = arguments.normalize(named, "kwargs")
+    args = serialization.normalize(list(given), "args")
+    kwargs = serialization.normalize(named, "kwargs")
     misfire = options.get("misfire", "once")
     if misfire not in get_args(Misfire):
         raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")
@@ -172,9 +171,9 @@ def create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) ->
         raise TypeError(f"enabled={enabled!r}: expected True or False.")
     max_age = options.get("max_age", MAX_AGE_S[misfire])
     schedule = Schedule(
-        name=keys.validate_name(options.get("name", _name(task, slots, args, kwargs)), "name"),
+        name=keys.validate_name(options.get("name", _name(task, recurrence, args, kwargs)), "name"),
         task=task,
-        slots=slots,
+        recurrence=recurrence,
         args=tuple(args),
         kwargs=kwargs,
         misfire=misfire,
@@ -190,8 +189,10 @@ def _register(schedule: Schedule) -> None:
     """Register a schedule. A reloaded module replaces its own."""
     key = (schedule.task.connection, schedule.name)
     present = schedules.get(key)
-    if present is not None and (present.task.name, present.slots) != (schedule.task.name, schedule.slots):
-        raise InvalidTask(f"the name {schedule.name!r} is already used: {present.slots.text} of {present.task.name}.")
+    if present is not None and (present.task.name, present.recurrence) != (schedule.task.name, schedule.recurrence):
+        raise InvalidTask(
+            f"the name {schedule.name!r} is already used: {present.recurrence.text} of {present.task.name}."
+        )
     schedules[key] = schedule
 
 
@@ -207,9 +208,9 @@ def _task_of(target: Any, label: str) -> Task[..., Any, Any]:
     return found
 
 
-def _name(task: Task[..., Any, Any], slots: Slots, args: list[Any], kwargs: dict[str, Any]) -> str:
+def _name(task: Task[..., Any, Any], recurrence: Recurrence, args: list[Any], kwargs: dict[str, Any]) -> str:
     """Return the default name of a schedule: the task, the times and a hash of the arguments."""
     if not args and not kwargs:
-        return f"{task.name} {slots.text}"
-    body = arguments.encode([args, dict(sorted(kwargs.items()))])
-    return f"{task.name} {slots.text} #{hashlib.blake2b(body, digest_size=4).hexdigest()}"
+        return f"{task.name} {recurrence.text}"
+    body = serialization.encode([args, dict(sorted(kwargs.items()))])
+    return f"{task.name} {recurrence.text} #{hashlib.blake2b(body, digest_size=4).hexdigest()}"

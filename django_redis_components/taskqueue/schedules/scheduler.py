@@ -1,7 +1,7 @@
-"""The scheduler of a poller: it computes the next slot of each schedule and enqueues the tasks of due slots.
+"""The scheduler of a poller: it computes the next due time of each schedule and enqueues the tasks that are due.
 
-Redis stores the last slot of each schedule, and the server's clock decides whether a slot is due. A poller that takes
-over continues after the last slot.
+Redis stores the last due time of each schedule, and the server's clock decides whether the next has come. A poller
+that takes over continues after the last due time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, READ_CHANGES, REGISTER_SCHEDULES
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_DUE, READ_CHANGES, REGISTER_SCHEDULES
 
 #: TTL of a schedule that is no longer in the code, in milliseconds.
 KEEP_MS = 86_400_000
 #: Seconds between two registrations by the same poller.
 REGISTER_S = 60.0
-#: Microseconds by which the server's clock may go back before the slots are read again.
+#: Microseconds by which the server's clock may go back before the due times are read again.
 STEP_BACK_US = 60_000_000
 #: Maximum schedules of one registration, and tasks of one round trip.
 CHUNK = 100
@@ -53,11 +53,11 @@ class Scheduler:
         self._seen_us = 0
 
     def invalidate(self) -> None:
-        """Read the last slots again: another poller may have been active."""
+        """Read the last due times again: another poller may have been active."""
         self._register_at = 0.0
 
     def run_due(self, now_us: int, version: int) -> float:
-        """Enqueue the tasks of due slots, in the active poller; return the seconds until the next slot.
+        """Enqueue the tasks that are due, in the active poller; return the seconds until the next due time.
 
         Args:
             now_us: the server's clock, read recently.
@@ -87,7 +87,7 @@ class Scheduler:
             )
             for schedule, last_ms in zip(chunk, lasts, strict=False):  # no reply if another poller is active
                 self._last_ms[schedule.name] = last_ms
-                self._next_ms[schedule.name] = schedule.slots.following(last_ms) if schedule.is_active else None
+                self._next_ms[schedule.name] = schedule.recurrence.following(last_ms) if schedule.is_active else None
         self._register_at = time.monotonic() + REGISTER_S
 
     def _read_changes(self) -> None:
@@ -118,56 +118,56 @@ class Scheduler:
             next_ms = self._next_ms.get(schedule.name)
             if next_ms is not None and next_ms <= now_ms:
                 calls += self._calls(schedule, now_ms)
-                self._next_ms[schedule.name] = schedule.slots.following(now_ms)
+                self._next_ms[schedule.name] = schedule.recurrence.following(now_ms)
         failpoints.reach("before_fire")
         for start in range(0, len(calls), CHUNK):
             chunk = calls[start : start + CHUNK]
             replies = self._client.execute_many([call for _, _, call in chunk])
-            for (schedule, slot_ms, _), reply in zip(chunk, replies, strict=True):
-                self._record_reply(schedule, slot_ms, reply, now_ms)
+            for (schedule, due_ms, _), reply in zip(chunk, replies, strict=True):
+                self._record_reply(schedule, due_ms, reply, now_ms)
         failpoints.reach("after_fire")
 
     def _calls(self, schedule: Schedule, now_ms: int) -> list[tuple[Schedule, int, Call]]:
-        """Return the calls for due slots. An error of one schedule must not stop the others or the poller."""
+        """Return the calls for due times. An error of one schedule must not stop the others or the poller."""
         try:
-            next_ms = schedule.slots.following(now_ms) or 0
+            next_ms = schedule.recurrence.following(now_ms) or 0
             return [
-                (schedule, slot_ms, self._call(schedule, slot_ms, next_ms))
-                for slot_ms in schedule.due(self._last_ms[schedule.name], now_ms)
+                (schedule, due_ms, self._call(schedule, due_ms, next_ms))
+                for due_ms in schedule.due(self._last_ms[schedule.name], now_ms)
             ]
         except Exception:
             logger.exception("Cannot enqueue schedule %s.", schedule.name)
             return []
 
-    def _call(self, schedule: Schedule, slot_ms: int, next_ms: int) -> Call:
-        return ENQUEUE_SLOT(
+    def _call(self, schedule: Schedule, due_ms: int, next_ms: int) -> Call:
+        return ENQUEUE_DUE(
             base=self._shard.base,
             poller=self._poller,
             name=schedule.name,
-            slot_ms=slot_ms,
+            due_ms=due_ms,
             next_ms=next_ms,
-            rest=schedule.message(slot_ms).arguments,
+            rest=schedule.message(due_ms).arguments,
         )
 
-    def _record_reply(self, schedule: Schedule, slot_ms: int, reply: Any, now_ms: int) -> None:
+    def _record_reply(self, schedule: Schedule, due_ms: int, reply: Any, now_ms: int) -> None:
         if isinstance(reply, RedisError):
             raise reply
         code, last_ms = reply
         self._last_ms[schedule.name] = last_ms
         if code < 0:  # another poller is active, or the server's clock was set back
             self.invalidate()
-        elif code and now_ms - slot_ms > LATE_MS:
-            late_s = (now_ms - slot_ms) / 1_000
+        elif code and now_ms - due_ms > LATE_MS:
+            late_s = (now_ms - due_ms) / 1_000
             logger.warning("Schedule %s: enqueued %.0f s late (misfire=%r).", schedule.name, late_s, schedule.misfire)
 
 
 def _row(schedule: Schedule, now_ms: int) -> tuple[str | int, ...]:
     """Return the row of a schedule for register_schedules.lua."""
-    next_ms = (schedule.slots.following(now_ms) or 0) if schedule.is_active else 0
+    next_ms = (schedule.recurrence.following(now_ms) or 0) if schedule.is_active else 0
     info = {
         "task": schedule.task.name,
         "queue": schedule.task.options.queue_name,
         "misfire": schedule.misfire,
         "enabled": schedule.enabled,
     }
-    return schedule.name, int(schedule.is_active), schedule.slots.text, next_ms, json.dumps(info)
+    return schedule.name, int(schedule.is_active), schedule.recurrence.text, next_ms, json.dumps(info)

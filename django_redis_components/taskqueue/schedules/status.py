@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
@@ -20,7 +20,7 @@ State = Literal["on", "off", "paused", "late", "gone", "new"]
 MAX_SCHEDULES = 200
 #: Seconds within which an active poller registers the schedules of its code again.
 REGISTERED_S = 2 * REGISTER_S
-#: Seconds after which a slot that was not enqueued is late.
+#: Seconds after which a due time that was not enqueued is late.
 LATE_S = 30.0
 
 
@@ -31,13 +31,13 @@ class ScheduleInfo:
     Attributes:
         times: a description: ``cron 0 3 * * * (Europe/Berlin)``, ``every 300 s``.
         enabled: whether it is active.
-        next_at: its next slot; in the past without an active poller.
-        last_at: the last slot that was enqueued; None before the first.
+        next_at: its next due time; in the past without an active poller.
+        last_at: the last due time that was enqueued; None before the first.
         last_sent_at: when it was enqueued.
-        last_task_id: the task of that slot; its result may have expired.
+        last_task_id: the task of that due time; its result may have expired.
         last_task_state: of that task; None if there is none, or its record has expired.
         registered_at: when a poller last registered it; None if none has.
-        state: "on", "off" (not enabled), "paused", "late" (a slot has passed and was not enqueued), "gone" (not in the
+        state: "on", "off" (not enabled), "paused", "late" (a due time has passed without its task), "gone" (not in the
             code of the active poller) or "new" (not registered yet; if it was added at run time, no poller may know
             its task).
         paused_by, paused_at: who paused it, and when; "" and None unless it is paused.
@@ -89,7 +89,7 @@ def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
     """Return registered schedules, and those of this process that are not registered."""
     found = yield from read_registered(home(using))
     names = {info.name for info in found.schedules}
-    mine = [_unregistered(each, found.at) for each in declared.registered(using) if each.name not in names]
+    mine = [_unregistered(each, found.at) for each in registered(using) if each.name not in names]
     return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]))
 
 
@@ -99,8 +99,8 @@ def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:
     at = moment_of(now_us)
     pauses, definitions = _pairs(paused), _pairs(added)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
-    registered = {info.name for info in infos}
-    infos += [_added(name, text) for name, text in definitions.items() if name not in registered][:MAX_SCHEDULES]
+    names = {info.name for info in infos}
+    infos += [_added(name, text) for name, text in definitions.items() if name not in names][:MAX_SCHEDULES]
     return ScheduleSnapshot(at, _sorted([_with_changes(info, pauses, definitions) for info in infos]))
 
 
@@ -152,15 +152,16 @@ def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
     )
 
 
-def _unregistered(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
+def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
+    next_ms = schedule.recurrence.following(round(now.timestamp() * 1_000)) or 0
     return ScheduleInfo(
         name=schedule.name,
         task=schedule.task.name,
         queue_name=schedule.task.options.queue_name,
-        times=schedule.slots.text,
+        times=schedule.recurrence.text,
         misfire=schedule.misfire,
         enabled=schedule.enabled,
-        next_at=_moment(schedule.slots.following(round(now.timestamp() * 1_000)) or 0) if schedule.enabled else None,
+        next_at=_moment(next_ms) if schedule.enabled else None,
         last_at=None,
         last_sent_at=None,
         last_task_id=None,

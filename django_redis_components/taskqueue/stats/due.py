@@ -8,7 +8,7 @@ from datetime import datetime
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
 
 #: Length of an interval in milliseconds, and how many are read.

@@ -14,10 +14,11 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import QueuePause, pause_of
+from django_redis_components.taskqueue.states import is_final
+from django_redis_components.taskqueue.stats.queue_stats import QueuePause, pause_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
-from django_redis_components.taskqueue.store.tasks import fields_of
+from django_redis_components.taskqueue.store.task_records import fields_of
 
 #: Longest value of a record that is read, in bytes: arguments, metadata or return value above it are shown as a size.
 MAX_BYTES = 65_536
@@ -25,8 +26,6 @@ MAX_BYTES = 65_536
 MAX_ERRORS = 10
 #: Characters of a task's id above which no task is looked for.
 MAX_ID = 200
-#: States in which a task stays.
-FINISHED = ("successful", "failed", "cancelled", "expired")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,14 +66,14 @@ class Explanation:
         at: the server's time.
         record: without values above 64 KiB, whose sizes are in `sizes` by `Field`.
         fields: the stored values of the record, by `Field`.
-        place: ready, scheduled, slots (waits for a concurrency limit), rate, purged, trash (it was deleted), the state
+        place: ready, scheduled, concurrency (waits for the limit), rate, purged, trash (it was deleted), the state
             itself if the task is in the list of its state, or "" if it is in none.
         ahead, higher: tasks that are served before it, and those of a higher priority among them; see `is_exact`.
         due_at: when a scheduled task is due.
         pause: of its queue, or None.
         workers: those of its queue, with and without a recent heartbeat.
         parents, followers: unfinished tasks that it waits for, and tasks that wait for it; at most 5.
-        holders: tasks that have slots of its concurrency limit, at most 5.
+        holders: tasks that hold its concurrency limit, at most 5.
         unique_holder: the task that has its unique key, or None.
         facts: the other numbers, as text: see explain.lua.
     """
@@ -105,7 +104,7 @@ class Explanation:
     @property
     def is_finished(self) -> bool:
         """Whether it has succeeded, failed, expired or been cancelled."""
-        return self.state in FINISHED
+        return is_final(self.state)
 
     @property
     def is_deleted(self) -> bool:
@@ -141,7 +140,7 @@ class Explanation:
         paused          the queue is paused, by `name`, until `at` or without an end
         no_worker       no live worker serves the queue `name`
         quiet           all `count` workers of the queue fetch nothing more
-        slots           the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
+        concurrency     the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
         behind          `count` tasks are served first
         busy            it is next; all `count` threads are busy
         next            it is next, and a thread is free
@@ -202,7 +201,7 @@ def _explanation(
         workers=tuple(_workers(workers, queue, now_us)),
         parents=others["parent"],
         followers=others["follower"],
-        holders=others["slot"],
+        holders=others["holder"],
         unique_holder=next(iter(others["unique"]), None),
         sizes={name.decode(): size for name, size in zip(sizes[::2], sizes[1::2], strict=True)},
         facts=facts,
@@ -235,7 +234,7 @@ def _members(found: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
     rows = list(zip(texts[::4], texts[1::4], texts[2::4], texts[3::4], strict=True))
     return {
         relation: tuple(OtherTask(*row[1:]) for row in rows if row[0] == relation)
-        for relation in ("parent", "follower", "slot", "unique")
+        for relation in ("parent", "follower", "holder", "unique")
     }
 
 
@@ -265,8 +264,8 @@ def _reasons(task: Explanation) -> Iterator[Reason]:
         due_at = moment(number_of(task.text(Field.due_at_ms)))
         yield Reason("rate", due_at, task.ahead + 1, limit_key(task, Field.rate))
     yield from _queue_reasons(task)
-    if task.place == "slots":
-        yield Reason("slots", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
+    if task.place == "concurrency":
+        yield Reason("concurrency", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
     elif task.place == "ready":
         yield _turn(task)
     elif not task.place and task.state != "waiting":

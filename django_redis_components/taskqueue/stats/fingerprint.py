@@ -16,6 +16,7 @@ from hashlib import blake2b
 from django_redis_components.core import serialization
 from django_redis_components.core.exception_text import class_path
 from django_redis_components.taskqueue.exceptions import WorkerLost
+from django_redis_components.taskqueue.store.job import ErrorIdentity
 
 #: Characters of the message that are kept.
 MAX_TEXT = 300
@@ -37,8 +38,8 @@ _LIBRARIES = tuple(
 _PACKAGE = "django_redis_components."
 
 
-def fingerprint(exc: BaseException) -> str:
-    """Return the fingerprint and the JSON of class, location and text, separated by a space.
+def identify(exc: BaseException) -> ErrorIdentity:
+    """Return the fingerprint of an exception, and the JSON of class, location and text.
 
     It never raises: what the exception does not return without an error is empty.
     """
@@ -47,7 +48,7 @@ def fingerprint(exc: BaseException) -> str:
         location = location_of(exc.__traceback__)
     except BaseException:  # noqa: BLE001 - a property of the site's class
         location = ""
-    return _fingerprint(path, location, _text(exc))
+    return _identity(path, location, _text(exc))
 
 
 def location_of(trace: types.TracebackType | None) -> str:
@@ -71,9 +72,9 @@ def normalize(text: str) -> str:
     return line
 
 
-def _fingerprint(kind: str, location: str, text: str) -> str:
-    error = serialization.encode({"class": kind, "location": location, "text": text}).decode()
-    return f"{blake2b(error.encode(), digest_size=8).hexdigest()} {error}"
+def _identity(kind: str, location: str, text: str) -> ErrorIdentity:
+    description = serialization.encode({"class": kind, "location": location, "text": text})
+    return ErrorIdentity(blake2b(description, digest_size=8).hexdigest(), description.decode())
 
 
 @lru_cache(maxsize=4_096)
@@ -89,5 +90,5 @@ def _text(exc: BaseException) -> str:
         return ""
 
 
-#: Fingerprint of tasks that exceeded `max_deliveries`: no exception was raised.
-WORKER_LOST = _fingerprint(f"{WorkerLost.__module__}.{WorkerLost.__qualname__}", "", "")
+#: The error of tasks that exceeded `max_deliveries`: no exception was raised.
+WORKER_LOST = _identity(f"{WorkerLost.__module__}.{WorkerLost.__qualname__}", "", "")

@@ -47,9 +47,9 @@ class Histogram:
         """
         rank = share * self.count
         below = 0
-        for at, count in enumerate(self.buckets):
+        for bucket, count in enumerate(self.buckets):
             if count and below + count >= rank:
-                low_s, high_s = bounds_of(at)
+                low_s, high_s = bounds_of(bucket)
                 return low_s + (high_s - low_s) * (rank - below) / count
             below += count
         return None

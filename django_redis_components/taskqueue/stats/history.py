@@ -111,7 +111,7 @@ def _history(name: str, found: Range, reply: Any) -> History:
     newest = now_us // 60_000_000 // found.minutes
     sets = _sums(found.count, rows)
     oldest = newest - found.count + 1
-    intervals = [_interval((oldest + at) * found.minutes, counters) for at, counters in enumerate(sets)]
+    intervals = [_interval((oldest + index) * found.minutes, counters) for index, counters in enumerate(sets)]
     total = CounterSet()
     for data in rows[1::2]:
         total.add(data)

@@ -1,6 +1,6 @@
 """Metrics of queues: counters and histograms per minute and per hour, in total and by task name.
 
-The scripts that finish tasks write them. A counter set is a string of 104 unsigned 32-bit integers: 8 events, then
+The scripts that finish tasks write them. A counter set is a string of 104 unsigned 32-bit integers: 8 outcomes, then
 48 buckets of the wait time, then 48 buckets of the run time.
 """
 
@@ -17,6 +17,7 @@ from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import OutcomeCounter
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
@@ -26,21 +27,20 @@ MAX_MINUTES, MAX_HOURS = 180, 336
 MAX_QUEUES = 50
 #: Length of a step in seconds, by its name in the keys.
 STEPS_S = {Part.minute: 60, Part.hour: 3_600}
-#: The counted events, in the order of their counters.
-EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "unregistered")
-#: Integers in one counter set.
-SIZE = len(EVENTS) + 2 * BUCKETS
-_EVENTS = struct.Struct(f">{len(EVENTS)}I")
+#: Counted outcomes, and integers in one counter set.
+OUTCOMES = len(OutcomeCounter)
+SIZE = OUTCOMES + 2 * BUCKETS
+_OUTCOMES = struct.Struct(f">{OUTCOMES}I")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of events.
+    """Counts by outcome, in the order of `states.OutcomeCounter`.
 
     Attributes:
         succeeded, failed: tasks that finished; a failed one is not retried.
         retried: runs that raised and are retried.
-        put_off: runs that rescheduled themselves.
+        delayed: runs that asked to run later.
         recovered: runs whose worker crashed or lost its lease.
         cancelled, expired: tasks that finished without a run.
         unregistered: tasks whose name was not registered in the worker.
@@ -49,7 +49,7 @@ class Counts:
     succeeded: int = 0
     failed: int = 0
     retried: int = 0
-    put_off: int = 0
+    delayed: int = 0
     recovered: int = 0
     cancelled: int = 0
     expired: int = 0
@@ -114,9 +114,9 @@ class CounterSet:
     def __init__(self) -> None:
         self._numbers = [0] * SIZE
 
-    def add(self, data: bytes, at: int = 0) -> None:
-        """Add the set at a position of a string; missing integers are zero."""
-        integers = _integers_of(data, at)
+    def add(self, data: bytes, number: int = 0) -> None:
+        """Add the set of this number in a string; missing integers are zero."""
+        integers = _integers_of(data, number)
         self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
     def subtract(self, others: Iterable[CounterSet]) -> None:
@@ -128,21 +128,21 @@ class CounterSet:
             ]
 
     def counts(self) -> Counts:
-        """Return the counts of events."""
-        return Counts(*self._numbers[: len(EVENTS)])
+        """Return the counts by outcome."""
+        return Counts(*self._numbers[:OUTCOMES])
 
     def wait_time(self) -> Histogram:
         """Return the histogram of wait times."""
-        return Histogram(tuple(self._numbers[len(EVENTS) : len(EVENTS) + BUCKETS]))
+        return Histogram(tuple(self._numbers[OUTCOMES : OUTCOMES + BUCKETS]))
 
     def run_time(self) -> Histogram:
         """Return the histogram of run times."""
-        return Histogram(tuple(self._numbers[len(EVENTS) + BUCKETS :]))
+        return Histogram(tuple(self._numbers[OUTCOMES + BUCKETS :]))
 
 
-def _integers_of(data: bytes, at: int = 0) -> tuple[int, ...]:
-    """Return the integers of the set at a position, as many as the string has."""
-    part = data[at * SIZE * 4 : (at + 1) * SIZE * 4]
+def _integers_of(data: bytes, number: int = 0) -> tuple[int, ...]:
+    """Return the integers of the set of this number, as many as the string has."""
+    part = data[number * SIZE * 4 : (number + 1) * SIZE * 4]
     return struct.unpack_from(f">{len(part) // 4}I", part)
 
 
@@ -189,7 +189,7 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
     for ago in range(count - 1, -1, -1):
         data = found.get(ago, b"")
         total.add(data)
-        counts = Counts(*_EVENTS.unpack(data[: _EVENTS.size].ljust(_EVENTS.size, b"\0"))) if data else Counts()
+        counts = Counts(*_OUTCOMES.unpack(data[: _OUTCOMES.size].ljust(_OUTCOMES.size, b"\0"))) if data else Counts()
         intervals.append(Interval(moment_of((latest - ago) * step_s * 1_000_000), counts))
     at = moment_of(now_us)
     wait_time, run_time = total.wait_time(), total.run_time()
@@ -197,14 +197,14 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
 
 
 def _tasks(by_task: Any) -> list[TaskMetrics]:
-    """Return the metrics by task name. A name has a different slot in each hour, so its sets are summed."""
-    slots = {hour: _names(names) for hour, names in _pairs(by_task[0])}
+    """Return the metrics by task name. A name has a different number in each hour, so its sets are summed."""
+    numbers = {hour: _names(names) for hour, names in _pairs(by_task[0])}
     found: dict[str, CounterSet] = {}
     rest = CounterSet()
     for hour, data in _pairs(by_task[1]):
         rest.add(data)
-        for slot, name in slots[hour].items():
-            found.setdefault(name, CounterSet()).add(data, slot)
+        for number, name in numbers[hour].items():
+            found.setdefault(name, CounterSet()).add(data, number)
     rest.subtract(found.values())
     found[""] = rest
     tasks = [TaskMetrics(name, each.counts(), each.wait_time(), each.run_time()) for name, each in found.items()]
@@ -213,7 +213,7 @@ def _tasks(by_task: Any) -> list[TaskMetrics]:
 
 
 def _names(flat: Sequence[bytes]) -> dict[int, str]:
-    return {int(slot): name.decode() for name, slot in _pairs(flat)}
+    return {int(number): name.decode() for name, number in _pairs(flat)}
 
 
 def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

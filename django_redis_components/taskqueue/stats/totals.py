@@ -15,7 +15,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
-from django_redis_components.taskqueue.stats.overview import MAX_QUEUES
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import READ_TOTALS
 
 

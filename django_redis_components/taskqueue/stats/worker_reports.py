@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_redis_components.core import conf
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import aware, moment_of
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
 #: Characters of a text in a worker's report, and the largest number.
@@ -17,9 +17,8 @@ MAX_TEXT, MAX_FIGURE = 200, 1e15
 SILENT_LEASES = 2 / 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerRun:
-    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds."""
+class WorkerRun(NamedTuple):
+    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds. A list in JSON."""
 
     id: str
     name: str
@@ -33,7 +32,7 @@ class WorkerCommand:
 
     Attributes:
         verb: quiet, resume, restart or stop.
-        outcome: done, or why it could not be executed: gone, stopping, leaving, quiet, not_quiet; "" while it waits.
+        outcome: done, or why it could not be executed: gone, stopping, restarting, quiet, not_quiet; "" while it waits.
         target: id of the process or of the supervisor.
     """
 
@@ -44,14 +43,13 @@ class WorkerCommand:
     target: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerInfo:
-    """A worker process, as of its last heartbeat.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReport:
+    """What a supervisor reports about a worker process with each heartbeat.
 
     Attributes:
-        heartbeat_age: seconds since the last heartbeat.
-        state: working, quiet (it fetches no more tasks), leaving (it is being replaced) or stopping.
-        supervisor: id of its supervisor, which several processes share.
+        threads, async_concurrency: tasks that it runs at once in threads, and on its event loop.
+        state: working, quiet (it fetches no more tasks), restarting (its successor takes over) or stopping.
         version: of the site's code; "" if unknown.
         poller: of the supervisor: active, standby or none.
         memory: resident bytes; None if the system does not state them.
@@ -62,17 +60,15 @@ class WorkerInfo:
         command: the latest command to it or to its supervisor that was executed.
     """
 
-    id: str
-    heartbeat_age: float
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    threads: int
-    busy: int
-    finished: int
-    started_at: datetime | None
+    host: str = ""
+    pid: int = 0
+    queues: tuple[str, ...] = ()
+    threads: int = 0
+    async_concurrency: int = 0
+    busy: int = 0
+    finished: int = 0
+    started_at: datetime | None = None
     state: str = "working"
-    supervisor: str = ""
     supervisor_pid: int = 0
     version: str = ""
     poller: str = "none"
@@ -83,6 +79,42 @@ class WorkerInfo:
     lost_threads: int = 0
     runs: tuple[WorkerRun, ...] = ()
     command: WorkerCommand | None = None
+
+    def encode(self) -> str:
+        """Return it as JSON, without what is as by default: about 400 bytes, and 140 for each running task."""
+        report = {
+            field.name: value
+            for field in dataclasses.fields(WorkerReport)
+            if (value := getattr(self, field.name)) != field.default or field.name == "queues"
+        }
+        if self.started_at is not None:
+            report["started_at"] = round(aware(self.started_at).timestamp(), 3)
+        if self.command is not None:
+            verb, author, at, outcome, target = dataclasses.astuple(self.command)
+            report["command"] = [verb, author, round(aware(at).timestamp() * 1_000), outcome, target]
+        return json.dumps(report, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, data: bytes) -> WorkerReport:
+        """Parse what `encode` returned. A report that another client wrote counts as empty."""
+        try:
+            return _parse(json.loads(data))
+        except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError, LookupError):
+            return cls()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo(WorkerReport):
+    """A worker process, as of its last heartbeat.
+
+    Attributes:
+        heartbeat_age: seconds since the last heartbeat.
+        supervisor: id of its supervisor, which several processes share.
+    """
+
+    id: str
+    heartbeat_age: float
+    supervisor: str = ""
 
     @property
     def is_alive(self) -> bool:
@@ -96,34 +128,35 @@ class WorkerInfo:
 
 
 def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
-    """Parse the report of a worker. One that another client wrote counts as empty."""
-    heartbeat_age = min(max(0.0, now_us / 1e6 - seen_ms / 1e3), MAX_FIGURE)
-    try:
-        return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))
-    except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError, LookupError):
-        return _worker_info(worker, heartbeat_age, {})
-
-
-def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> WorkerInfo:
-    started = report.get("started_at")
+    """Return a worker from its report and its latest heartbeat."""
+    stated = WorkerReport.parse(report or b"{}")
+    fields = {field.name: getattr(stated, field.name) for field in dataclasses.fields(WorkerReport)}
     return WorkerInfo(
         id=worker,
-        heartbeat_age=heartbeat_age,
-        host=str(report.get("host") or worker.partition(":")[0]),
+        heartbeat_age=min(max(0.0, now_us / 1e6 - seen_ms / 1e3), MAX_FIGURE),
+        supervisor=worker.rpartition(".")[0] or worker,
+        **(fields | {"host": stated.host or worker.partition(":")[0]}),
+    )
+
+
+def _parse(report: dict[str, Any]) -> WorkerReport:
+    started = report.get("started_at")
+    return WorkerReport(
+        host=str(report.get("host") or ""),
         pid=int(report.get("pid", 0)),
         queues=tuple(map(str, report.get("queues", ()))),
         threads=int(report.get("threads", 0)),
+        async_concurrency=int(report.get("async_concurrency", 0)),
         busy=int(report.get("busy", 0)),
         finished=int(report.get("finished", 0)),
         started_at=moment_of(round(started * 1_000_000)) if started else None,
         state=str(report.get("state") or "working"),
-        supervisor=worker.rpartition(".")[0] or worker,
         supervisor_pid=int(report.get("supervisor_pid", 0)),
         version=str(report.get("version") or "")[:MAX_TEXT],
         poller=str(report.get("poller") or "none"),
         memory=None if (memory := _figure(report.get("memory"))) is None else int(memory),
         per_minute=_figure(report.get("per_minute")),
-        round_trip=None if (trip_ms := _figure(report.get("round_trip_ms"))) is None else trip_ms / 1_000,
+        round_trip=_figure(report.get("round_trip")),
         leases=int(report.get("leases", 0)),
         lost_threads=int(report.get("lost_threads", 0)),
         runs=tuple(

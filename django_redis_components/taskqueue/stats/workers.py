@@ -10,7 +10,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.overview import MAX_WORKERS
+from django_redis_components.taskqueue.stats.queue_stats import MAX_WORKERS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import LIST_WORKERS, TASK_LEASES
 from django_redis_components.taskqueue.store.workers import RemoteCommand
@@ -98,10 +98,9 @@ def _waiting(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
     for entry in entries:
         try:
             command = RemoteCommand.parse(entry)
-            at = moment_of(int(command.at_ms * 1_000))
-        except (ValueError, OverflowError, OSError):  # another client wrote it
+        except ValueError:  # another client wrote it
             continue
-        found[command.target] = WorkerCommand(command.verb, command.author, at, "", command.target)
+        found[command.target] = WorkerCommand(command.verb, command.author, command.at, "", command.target)
     return found
 
 

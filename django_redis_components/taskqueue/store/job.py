@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES
 
 
 @dataclasses.dataclass(slots=True)
@@ -13,8 +15,8 @@ class Job:
     """A leased task, as `fetch` returned it.
 
     Attributes:
-        attempts: exceptions so far.
-        deliveries: workers that died with it so far.
+        attempts: attempts that it has used: runs that raised an exception.
+        runs: runs that have ended, whatever their outcome.
         enqueued_us: when it was accepted, in microseconds since the epoch.
         started_us: when it was first leased.
         leased_us: when this lease began.
@@ -28,7 +30,7 @@ class Job:
     body: bytes
     queue: str
     attempts: int
-    deliveries: int
+    runs: int
     enqueued_us: int
     started_us: int
     leased_us: int
@@ -38,7 +40,7 @@ class Job:
     @classmethod
     def parse(cls, row: Any, now_us: int) -> Job:
         """A job from one row of the reply that `fetch` gave at `now_us`."""
-        task_id, token, name, body, queue, attempts, deliveries, enqueued_us, started_us = row
+        task_id, token, name, body, queue, attempts, runs, enqueued_us, started_us = row
         return cls(
             task_id.decode(),
             token.decode(),
@@ -46,7 +48,7 @@ class Job:
             body,
             queue.decode(),
             int(attempts),
-            int(deliveries),
+            int(runs),
             int(enqueued_us),
             int(started_us),
             now_us,
@@ -58,11 +60,32 @@ class Job:
         return args, kwargs, rest[0] if rest else {}
 
 
-class Ack(NamedTuple):
-    """The outcome of a leased task. `outcome` is ok, fail, retry, reschedule, requeue, unregister or cancel.
+class ErrorIdentity(NamedTuple):
+    """What identical errors have in common (`stats.fingerprint`). Empty: the error is not counted.
 
-    `note` has what the record does not store: the microseconds that the body ran and, after a failure, the fingerprint
-    of the error and its description (`stats.fingerprint`), separated by spaces.
+    Attributes:
+        fingerprint: 16 hexadecimal digits.
+        description: JSON of class, location and text.
+    """
+
+    fingerprint: str
+    description: str
+
+
+#: The error of an ack without one.
+NO_ERROR = ErrorIdentity("", "")
+
+
+class Ack(NamedTuple):
+    """The outcome of a leased task.
+
+    Attributes:
+        outcome: an `Outcome`.
+        payload: JSON of the return value or of the error.
+        delay_ms: until the task is due again.
+        ttl_ms: how long the record is kept if the task has finished; and the error otherwise.
+        ran_us: how long the function ran; 0 if it did not run.
+        error: what is counted as one error; only sent if the outcome is failed or retried.
     """
 
     id: str
@@ -71,8 +94,15 @@ class Ack(NamedTuple):
     payload: bytes = b""
     delay_ms: int = 0
     ttl_ms: int = 0
-    note: str = ""
+    ran_us: int = 0
+    error: ErrorIdentity = NO_ERROR
 
-    def after(self, ran_us: int) -> Ack:
-        """Return a copy whose note starts with the microseconds that the body ran."""
-        return Ack(*self[:6], f"{ran_us} {self.note}" if self.note else str(ran_us))
+
+def ack_args(acks: Iterable[Ack]) -> list[Any]:
+    """Return the arguments of `fetch.lua` for acks. Those without an error have no empty arguments for it."""
+    args: list[Any] = []
+    for ack in acks:
+        args += ack[:7]
+        if ack.outcome in ERROR_OUTCOMES:
+            args += ack.error
+    return args

@@ -132,10 +132,10 @@ def _counted(messages: Sequence[TaskMessage]) -> list[Any]:
 def chunks(messages: Sequence[TaskMessage]) -> Iterator[Sequence[TaskMessage]]:
     """Split messages into parts of at most `CHUNK` messages and about `CHUNK_BYTES` bytes."""
     start = size = 0
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         size += message.size
-        if at + 1 - start >= CHUNK or size >= CHUNK_BYTES:
-            yield messages[start : at + 1]
-            start, size = at + 1, 0
+        if index + 1 - start >= CHUNK or size >= CHUNK_BYTES:
+            yield messages[start : index + 1]
+            start, size = index + 1, 0
     if start < len(messages):
         yield messages[start:]

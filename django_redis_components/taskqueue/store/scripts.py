@@ -20,7 +20,7 @@ ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
 FETCH = _script(
     "fetch/fetch",
-    args=("worker", "fetch_slot", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
+    args=("worker", "thread", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
 )
 ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
@@ -42,7 +42,8 @@ MAINTAIN = _script(
         "failed_limit",
         "lost_error",
         "max_deliveries",
-        "lost_group",
+        "lost_fingerprint",
+        "lost_description",
         "first",
     ),
 )
@@ -93,9 +94,9 @@ RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 
 REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))
-ENQUEUE_SLOT = _script(
-    "schedules/enqueue_slot",
-    args=("poller", "name", "slot_ms", "next_ms", "rest*"),
+ENQUEUE_DUE = _script(
+    "schedules/enqueue_due",
+    args=("poller", "name", "due_ms", "next_ms", "rest*"),
 )
 LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",))
 READ_CHANGES = _script("schedules/read_changes")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.units import to_ms
+from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
@@ -27,14 +28,14 @@ class RemoteCommand:
         op: its id.
         target: id of a worker process, or of the supervisor for all of its processes.
         author: who requested it.
-        at_ms: when, by the server's clock, in milliseconds since the epoch.
+        at: when, by the server's clock.
     """
 
     op: str
     verb: str
     target: str
     author: str
-    at_ms: int
+    at: datetime
 
     @classmethod
     def parse(cls, entry: bytes) -> RemoteCommand:
@@ -44,7 +45,10 @@ class RemoteCommand:
             ValueError: another client has written it.
         """
         _until_ms, at_ms, op, verb, target, author = entry.decode(errors="replace").split(" ", 5)
-        return cls(op, verb, target, author, int(at_ms))
+        try:
+            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000))
+        except (OverflowError, OSError) as exc:
+            raise ValueError(f"at_ms={at_ms}: expected milliseconds since the epoch.") from exc
 
 
 def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -> Flow[None]:
@@ -52,8 +56,8 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
 
     Args:
         target: id of the worker or of the supervisor.
-        verb: quiet (fetch nothing more), resume, restart (each process exits after its running tasks, and is replaced
-            at once) or stop (with the grace period).
+        verb: quiet (fetch nothing more), resume, restart (each process exits after its running tasks; its successor
+            starts at once) or stop (with the grace period).
         author: who requests it.
         op: id of the operation, new for each.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import signal
@@ -20,10 +19,12 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.stats.worker_reports import WorkerReport
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
@@ -84,7 +85,7 @@ class Child:
         heartbeat_at: when it was read, on the monotonic clock.
         started_at: when it was forked, on the monotonic clock.
         renewed_at: when its leases were last renewed, on the monotonic clock.
-        is_replaced: whether another process has been started in its place.
+        is_restarted: whether its successor has been started.
         final_acks: outcomes of the tasks because of which it must exit, by id.
         kill_at: when it is killed if it has not exited, on the monotonic clock.
         stop_by: when it is killed after a request to stop this process alone, on the monotonic clock.
@@ -114,12 +115,12 @@ class Child:
         self.threads = options.threads
         self._started_time = time.time()
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
-        self.is_replaced = False
+        self.is_restarted = False
         self.final_acks: dict[str, Ack] = {}
         self.kill_at = self.stop_by = float("inf")
         self.is_quiet = False
         self.reported_state = ""
-        self._recycle_reason = ""
+        self._restart_reason = ""
         self._throughput = Throughput()
         #: Cancelled tasks: token, and when the process is terminated if the task still runs.
         self._cancelled: dict[str, tuple[str, float]] = {}
@@ -144,7 +145,7 @@ class Child:
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
                 self.heartbeat = Heartbeat.parse(lines[-1])
                 self._forget_finished_tasks()
-                self._repeat_recycle()
+                self._repeat_restart()
 
     def is_fresh(self, lease_s: float) -> bool:
         """Return whether its last heartbeat is recent enough to renew its leases."""
@@ -176,20 +177,20 @@ class Child:
         self.is_quiet = True
         self.signal(QUIET)
 
-    def recycle(self, reason: str) -> None:
-        """Let the process fetch nothing more, and exit after its running tasks; the supervisor replaces it at once."""
-        self._recycle_reason = reason
-        send_command(self._command_fd, "recycle", reason)
+    def restart(self, reason: str) -> None:
+        """Let the process fetch nothing more, and exit after its running tasks; its successor starts at once."""
+        self._restart_reason = reason
+        send_command(self._command_fd, "restart", reason=reason)
 
     def stop(self, kill_at: float) -> None:
         """Let the process exit when its running tasks have finished, or after the grace period."""
         self.stop_by = kill_at
         self.signal(signal.SIGTERM)
 
-    def _repeat_recycle(self) -> None:
+    def _repeat_restart(self) -> None:
         """Send the command again if a full pipe has dropped it."""
-        if self._recycle_reason and not self.heartbeat.recycle_reason:
-            send_command(self._command_fd, "recycle", self._recycle_reason)
+        if self._restart_reason and not self.heartbeat.restart_reason:
+            send_command(self._command_fd, "restart", reason=self._restart_reason)
 
     def cancel(self, task_id: str, force_s: float) -> None:
         """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
@@ -240,39 +241,39 @@ class Child:
             self.kill_at = float("inf")
 
     def state(self) -> str:
-        """Return working, quiet, leaving (it is being replaced) or stopping."""
+        """Return working, quiet, restarting or stopping."""
         if self.stop_by != float("inf"):
             return "stopping"
-        if self.heartbeat.recycle_reason:
-            return "leaving"
+        if self.heartbeat.restart_reason:
+            return "restarting"
         return "quiet" if self.heartbeat.quiet else "working"
 
     def info(self, supervisor: Mapping[str, Any] = MappingProxyType({})) -> str:
-        """Return what the dashboard shows about it, as JSON: about 400 bytes, and 140 for each running task.
+        """Return its `WorkerReport` as JSON.
 
         Args:
             supervisor: what its supervisor adds; see `RemoteControl.facts`.
         """
         heartbeat, self.reported_state = self.heartbeat, self.state()
         since_s = max(0.0, time.monotonic() - heartbeat.sent_at) if heartbeat.sent_at else 0.0
-        facts = {
-            "host": socket.gethostname(),
-            "pid": self.pid,
-            "queues": self._options.queues,
-            "threads": self._options.threads,
-            "async_concurrency": self._options.async_concurrency,
-            "started_at": round(self._started_time, 3),
-            "busy": heartbeat.busy,
-            "finished": heartbeat.finished,
-            "per_minute": self._throughput.per_minute(heartbeat.finished),
-            "memory": resident_bytes(self.pid),
-            "leases": len(heartbeat.leases),
-            "runs": [[*run[:3], round(run.elapsed_s + since_s, 1)] for run in heartbeat.runs],
-            "state": self.reported_state,
-            **({"lost_threads": heartbeat.lost_threads} if heartbeat.lost_threads else {}),
+        report = WorkerReport(
+            host=socket.gethostname(),
+            pid=self.pid,
+            queues=self._options.queues,
+            threads=self._options.threads,
+            async_concurrency=self._options.async_concurrency,
+            started_at=moment_of(round(self._started_time * 1_000_000)),
+            busy=heartbeat.busy,
+            finished=heartbeat.finished,
+            per_minute=self._throughput.per_minute(heartbeat.finished),
+            memory=resident_bytes(self.pid),
+            leases=len(heartbeat.leases),
+            runs=tuple(run._replace(elapsed=round(run.elapsed + since_s, 1)) for run in heartbeat.runs),
+            state=self.reported_state,
+            lost_threads=heartbeat.lost_threads,
             **supervisor,
-        }
-        return json.dumps(facts, separators=(",", ":"))
+        )
+        return report.encode()
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process still exists."""
@@ -311,8 +312,8 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
     control = control or RemoteControl("")
     executed, started = control.executed(), time.perf_counter()
     calls = [
-        _renewal_of(home(using), child, lease_s, control, executed if at == 0 else None)
-        for at, child in enumerate(children)
+        _renewal_of(home(using), child, lease_s, control, executed if index == 0 else None)
+        for index, child in enumerate(children)
     ]
     replies = connections.client(using).execute_many(calls)
     control.round_trip_s = time.perf_counter() - started if children else None

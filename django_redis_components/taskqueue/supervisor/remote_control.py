@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand
 from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.measurements import code_version
 
@@ -40,7 +41,7 @@ class RemoteControl:
         self._waiting: list[RemoteCommand] = []
         self._executed: list[str] = []
         #: The latest command of each target, with its outcome.
-        self._latest: dict[str, list[Any]] = {}
+        self._latest: dict[str, WorkerCommand] = {}
 
     def executed(self) -> str:
         """Return the ids of the executed commands that Redis still lists, as `renew_leases.lua` takes them."""
@@ -75,18 +76,17 @@ class RemoteControl:
         logger.warning("Remote command of %s: %s %s: %s.", author, command.verb, command.target, outcome)
         self._executed.append(command.op)
         self._latest.pop(command.target, None)
-        self._latest[command.target] = [command.verb, author, command.at_ms, outcome, command.target]
+        self._latest[command.target] = WorkerCommand(command.verb, author, command.at, outcome, command.target)
         while len(self._latest) > MAX_REMEMBERED:
             del self._latest[next(iter(self._latest))]
 
     def facts(self, worker: str) -> dict[str, Any]:
-        """Return what the supervisor adds to the report of a worker process."""
+        """Return the fields that the supervisor adds to the `WorkerReport` of a worker process."""
         latest = [self._latest[target] for target in (worker, self.supervisor) if target in self._latest]
-        trip_s = self.round_trip_s
         return {
             "supervisor_pid": os.getpid(),
             "version": self.version,
             "poller": self.poller,
-            "round_trip_ms": None if trip_s is None else round(trip_s * 1_000, 2),
-            "command": max(latest, key=lambda command: command[2], default=None),
+            "round_trip": None if self.round_trip_s is None else round(self.round_trip_s, 5),
+            "command": max(latest, key=lambda command: command.at, default=None),
         }

@@ -45,7 +45,7 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
-#: Longest pause before a process that dies repeatedly is replaced, in seconds.
+#: Longest pause before a process that dies repeatedly is restarted, in seconds.
 MAX_RESTART_S = 30.0
 #: Seconds within which another SIGTERM is a copy of the first: `timeout` and process managers send one to the process,
 #: and again to its group.
@@ -236,12 +236,12 @@ class Supervisor:
         elif self._quiet:
             return "quiet"
         else:
-            for child in [child for child in self._children if not child.is_replaced]:
-                child.recycle(reason)
+            for child in [child for child in self._children if not child.is_restarted]:
+                child.restart(reason)
         return "done"
 
     def _execute_for(self, child: Child, verb: str, reason: str) -> str:
-        if child.state() in ("stopping", "leaving") and verb != "stop":
+        if child.state() in ("stopping", "restarting") and verb != "stop":
             return child.state()
         if verb == "stop":
             return self._stop_child(child)
@@ -252,18 +252,18 @@ class Supervisor:
         elif verb == "resume" and not child.is_quiet:
             return "not_quiet"
         else:
-            child.recycle(reason)
+            child.restart(reason)
         return "done"
 
     def _resume(self, reason: str) -> str:
-        """Replace the quiet processes: a process that has stopped its threads cannot start them again."""
-        quiet = [child for child in self._children if child.is_quiet and not child.is_replaced]
+        """Restart the quiet processes: a process that has stopped its threads cannot start them again."""
+        quiet = [child for child in self._children if child.is_quiet and not child.is_restarted]
         if not self._quiet and not quiet:
             return "not_quiet"
         for child in quiet:
-            child.recycle(reason)
-        if self._quiet:  # processes that have exited meanwhile were not replaced
-            present = sum(not child.is_replaced for child in self._children) + len(self._restart_at)
+            child.restart(reason)
+        if self._quiet:  # processes that have exited meanwhile were not restarted
+            present = sum(not child.is_restarted for child in self._children) + len(self._restart_at)
             self._restart_at += [time.monotonic()] * (self._count - present)
         self._quiet = self._has_forwarded_quiet = False
         return "done"
@@ -271,14 +271,14 @@ class Supervisor:
     def _stop_child(self, child: Child) -> str:
         if child.state() == "stopping":
             return "stopping"
-        if not child.is_replaced:  # no other process takes its place
-            child.is_replaced = True
+        if not child.is_restarted:  # no other process takes its place
+            child.is_restarted = True
             self._count -= 1
         child.stop(time.monotonic() + self._grace_s + KILL_AFTER_S)
         return "done"
 
-    def _should_replace(self) -> bool:
-        """Return whether processes that exit are replaced."""
+    def _should_restart(self) -> bool:
+        """Return whether processes that exit are restarted."""
         return self._stops == 0 and not self._quiet
 
     def _reap(self) -> None:
@@ -292,34 +292,34 @@ class Supervisor:
                 self._exit_code = 1 if self._stops else self._exit_code
                 child.signal(signal.SIGKILL)
             exit_text = child.poll_exit()
-            if child.heartbeat.recycle_reason and self._should_replace():
-                self._recycle(child, has_exited=exit_text is not None)
+            if child.heartbeat.restart_reason and self._should_restart():
+                self._restart(child, has_exited=exit_text is not None)
             if exit_text is not None:
                 self._children.remove(child)
                 self._clean_up(child, exit_text)
         self._orphans.reap([child.pid for child in self._children])
 
     def _clean_up(self, child: Child, exit_text: str) -> None:
-        """Settle the leases of an exited process, and plan its replacement."""
+        """Settle the leases of an exited process, and plan its restart."""
         self._terminator.return_prefetched(child)
         if child.final_acks:
             self._terminator.settle_terminated(child)
         elif exit_text != "exit code 0" or child.prefetched.running():  # a task may call os._exit(0)
             self._terminator.expire_leases(child)
         self._unregister(child)
-        is_done = child.is_replaced or (self._options.burst and exit_text == "exit code 0")
-        if self._should_replace() and not is_done:
+        is_done = child.is_restarted or (self._options.burst and exit_text == "exit code 0")
+        if self._should_restart() and not is_done:
             self._plan_restart(child, exit_text)
 
-    def _recycle(self, child: Child, *, has_exited: bool) -> None:
-        """Start a replacement at once, so that the last tasks of the process, even long ones, delay nothing.
+    def _restart(self, child: Child, *, has_exited: bool) -> None:
+        """Start a successor at once, so that the last tasks of the process, even long ones, delay nothing.
 
-        At most twice the number of processes exist at the same time; beyond that, the replacement starts when the
+        At most twice the number of processes exist at the same time; beyond that, the successor starts when the
         process has exited.
         """
-        if not child.is_replaced and (has_exited or len(self._children) < 2 * self._count):
-            child.is_replaced = True
-            logger.info("Replacing worker process %d: %s.", child.pid, child.heartbeat.recycle_reason)
+        if not child.is_restarted and (has_exited or len(self._children) < 2 * self._count):
+            child.is_restarted = True
+            logger.info("Restarting worker process %d: %s.", child.pid, child.heartbeat.restart_reason)
             self._restart_at.append(time.monotonic())
 
     def _plan_restart(self, child: Child, exit_text: str) -> None:
@@ -351,7 +351,7 @@ class Supervisor:
 
     def _requeue_unregistered(self) -> None:
         now = time.monotonic()
-        if self._should_replace() and now >= self._requeue_at:
+        if self._should_restart() and now >= self._requeue_at:
             self._requeue_at = now + REQUEUE_UNREGISTERED_S
             with contextlib.suppress(RedisError):  # the renewal of leases logs the outage, and this is repeated
                 requeue_unregistered(self._options.queues, self._using)

@@ -23,6 +23,7 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
@@ -136,7 +137,7 @@ class Terminator:
         if prefetched:
             fetcher = Fetcher(self._shard, self._shard.client(), child.worker_id, ())
             for task_id, token in reversed(prefetched):  # the first one is at the head again
-                fetcher.settle(Ack(task_id, token, "requeue"))
+                fetcher.settle(Ack(task_id, token, REQUEUED))
             logger.info(
                 "Returned %d tasks to their queues that process %d had not started.", len(prefetched), child.pid
             )
@@ -196,7 +197,7 @@ class Terminator:
             if examined < CHUNK:
                 break
         for _, task_id, token in sorted(leases, reverse=True):
-            fetcher.settle(Ack(task_id, token, "requeue"))
+            fetcher.settle(Ack(task_id, token, REQUEUED))
         _send_acks(fetcher)
 
 

@@ -16,15 +16,15 @@ from django_redis_components.taskqueue.guarded_logger import logger
 
 
 class EventLoop:
-    """A number of slots for coroutines, and the thread that runs them. The thread starts with the first coroutine.
+    """A number of permits for coroutines, and the thread that runs them. The thread starts with the first coroutine.
 
     Attributes:
         on_ended: called on the loop with the number of coroutines that have ended in a step of the loop.
     """
 
-    def __init__(self, slots: int) -> None:
-        self._free = slots
-        self.on_ended: Callable[[int], object] = bool
+    def __init__(self, permits: int) -> None:
+        self._free = permits
+        self.on_ended: Callable[[int], object] = lambda running: None
         self._is_closed = False
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -33,38 +33,38 @@ class EventLoop:
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
         self._new: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]] = deque()
         self._is_woken = False
-        #: Coroutines that have ended, and whose slot is not released yet.
+        #: Coroutines that have ended, and whose permit is not released yet.
         self._ended = 0
         self._thread = 0
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
 
-    def free_slots(self) -> int:
-        """Return the number of free slots."""
+    def free_permits(self) -> int:
+        """Return the number of free permits."""
         return self._free
 
-    def acquire_slot(self, timeout_s: float) -> bool:
-        """Acquire a slot, waiting for one if necessary; return False after the timeout."""
+    def acquire_permit(self, timeout_s: float) -> bool:
+        """Acquire a permit, waiting for one if necessary; return False after the timeout."""
         with self._changed:
             if self._free <= 0 and not self._wait(timeout_s):
                 return False
             self._free -= 1
             return True
 
-    def wait_for_slot(self, timeout_s: float) -> None:
-        """Wait until a slot is free, without acquiring it."""
+    def wait_for_permit(self, timeout_s: float) -> None:
+        """Wait until a permit is free, without acquiring it."""
         with self._changed:
             if self._wait(timeout_s):
                 self._changed.notify()
 
-    def release_slot(self) -> None:
-        """Release a slot."""
+    def release_permit(self) -> None:
+        """Release a permit."""
         with self._changed:
             self._free += 1
             self._changed.notify()
 
     def close(self) -> None:
-        """End all waits for a slot."""
+        """End all waits for a permit."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -82,11 +82,11 @@ class EventLoop:
                     self._start()
 
     def run(self, make: Callable[[], Coroutine[Any, Any, Any]], end: Callable[[asyncio.Task[Any]], object]) -> None:
-        """Run a coroutine in a new context. The caller has acquired a slot and called `start`.
+        """Run a coroutine in a new context. The caller has acquired a permit and called `start`.
 
         Args:
             end: called on the loop when the coroutine has ended, also if it was cancelled before its first step; then
-                the slot is released. It must not raise.
+                the permit is released. It must not raise.
         """
         self._new.append((make, end))
         if self._loop is not None and not self._is_woken:  # one wakeup, a write to a pipe, for all that wait

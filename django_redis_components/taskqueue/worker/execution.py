@@ -17,7 +17,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, failpoints, serialization
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import logs, registry, retry
 from django_redis_components.taskqueue.context import TaskContext, result_of_run
@@ -34,17 +34,17 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
+from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
-from django_redis_components.taskqueue.worker.run_events import KINDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Delay of a task that raised `TryLater` without one, in seconds.
-TRY_LATER_S = 1.0
+#: Delay of a run that raised `TaskDelayed` without one, in seconds.
+DELAY_S = 1.0
 
 
 class _RedisUnavailableError(BaseException):
@@ -86,8 +86,8 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     task = registry.tasks.get(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
-        logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
-        return Ack(job.id, job.token, "unregister")
+        logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
+        return Ack(job.id, job.token, Outcome.unregistered)
     if run is None:  # a worker's thread has a context for each job
         context = copy_context()
         context.run(decimal.setcontext, decimal.getcontext().copy())
@@ -175,7 +175,7 @@ class Execution:
         self.job.began = self._started_at
         if logger.isEnabledFor(logging.DEBUG):
             values, extra = (self.job.name, self.job.id), logs.facts(self.job)
-            logger.debug("Task %s[%s] starts (attempt %d).", *values, extra["attempt"], extra=extra)
+            logger.debug("Task %s[%s] starts (run %d).", *values, extra["run"], extra=extra)
         self.args, self.kwargs, options = self.job.message()
         if options:
             self._options = options
@@ -229,7 +229,7 @@ class Execution:
         ttl = self._task.options.result_ttl
         ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-        return Ack(job.id, job.token, "ok", payload, 0, ttl_ms, str(job.ran_us))
+        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, job.ran_us)
 
     def failure(self, exc: BaseException) -> Ack:
         """Return the outcome of a function that raised, or whose return value cannot be stored. It never raises."""
@@ -240,7 +240,7 @@ class Execution:
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             payload = serialization.encode(describe(exc))
-            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the middleware, which cannot change it; return it with the duration of the run."""
@@ -273,15 +273,15 @@ class Execution:
         self.context = RunContext(result, self.job, self.args, self.kwargs, options)
 
     def _after(self, ack: Ack) -> Ack:
-        if ack.outcome != "ok":
+        if ack.outcome != SUCCEEDED:
             self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-            return ack.after(self.job.ran_us)
+            return ack._replace(ran_us=self.job.ran_us)
         return ack
 
     def _report(self, ack: Ack, exc: BaseException | None) -> None:
         """Log the outcome and notify the middleware. Whatever they raise, the outcome has been decided."""
         try:
-            if ack.outcome != "ok" or logger.isEnabledFor(logging.INFO):
+            if ack.outcome != SUCCEEDED or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 is_logged = any(each.logs_failures for each in self._middleware)
                 run_log.log_outcome(self.job, ack, exc, allowed, is_logged=is_logged)
@@ -294,22 +294,22 @@ class Execution:
         except BaseException:
             logger.exception("The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
         if self.context is not None:
-            outcome = RunOutcome(KINDS[ack.outcome], exc, self.job.ran_us / 1e6, ack.payload)
+            outcome = RunOutcome(ack.outcome, exc, self.job.ran_us / 1e6, ack.payload)
             pipeline.notify_outcome(self._middleware, self.context, outcome)
 
     def _failure(self, exc: BaseException) -> Ack:
         job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
         if issubclass(kind, _RedisUnavailableError):
-            return Ack(job.id, job.token, "requeue")
+            return Ack(job.id, job.token, Outcome.requeued)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
-        if issubclass(kind, TryLater):
-            exc = cast(TryLater, exc)
+        if issubclass(kind, TaskDelayed):
+            exc = cast(TaskDelayed, exc)
             try:
-                delay_ms = to_ms(TRY_LATER_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
+                delay_ms = to_ms(DELAY_S if exc.delay_s is None else exc.delay_s, "delay", zero=True)
             except (TypeError, ValueError) as invalid:
                 return self._fail_or_retry(invalid)
-            return Ack(job.id, job.token, "reschedule", delay_ms=delay_ms)
+            return Ack(job.id, job.token, Outcome.delayed, delay_ms=delay_ms)
         if issubclass(kind, SoftTimeLimitExceeded) and not exc.args and self.limits is not None:
             exc.args = (f"The task ran longer than its soft time limit of {self.limits.soft_s:g} s.",)
         return self._fail_or_retry(exc)
@@ -323,9 +323,9 @@ class Execution:
         if job.attempts + 1 < allowed and _may_retry(type(exc)):
             delay_s = _delay_s(job, self._options.get("backoff", self._task.options.backoff), exc)
         if delay_s is None:
-            return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprint(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
         delay_ms = to_ms(delay_s, "backoff", zero=True)
-        return Ack(job.id, job.token, "retry", payload, delay_ms, ttl_ms, fingerprint(exc))
+        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(exc))
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:
@@ -335,14 +335,13 @@ def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> 
     )
     payload = serialization.encode(describe(exc))
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
-    outcome = "fail" if retry_ms is None else "retry"
-    ack = Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, fingerprint(exc))
-    return ack.after(round(hard_s * 1_000_000))
+    outcome = Outcome.failed if retry_ms is None else Outcome.retried
+    return Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, round(hard_s * 1_000_000), identify(exc))
 
 
 def cancelled(task_id: str, token: str) -> Ack:
     """Return the outcome of a run that was cancelled."""
-    return Ack(task_id, token, "cancel", ttl_ms=_result_ttl_ms(RESULT_TTL_S))
+    return Ack(task_id, token, Outcome.cancelled, ttl_ms=_result_ttl_ms(RESULT_TTL_S))
 
 
 def _parent_results(task: Any, options: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Fetch jobs and settle acks in one round trip, repeated safely after a lost reply.
 
-Each thread has a fetch slot with its own request numbers. A number is used until its request is answered: a request
+Each thread has its own request numbers. A number is used until its request is answered: a request
 whose reply was lost returns the same jobs again, so no lease is left without a worker.
 """
 
@@ -25,7 +25,8 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.states import REQUEUED
+from django_redis_components.taskqueue.store.job import Ack, Job, ack_args
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.rejected_acks import (
@@ -62,9 +63,9 @@ class QueueOrder:
             return self._queues
         with self._lock:
             self._credits = [credit + weight for credit, weight in zip(self._credits, self._weights, strict=True)]
-            ranked = sorted(range(len(self._queues)), key=lambda at: -self._credits[at])
+            ranked = sorted(range(len(self._queues)), key=lambda index: -self._credits[index])
             self._credits[ranked[0]] -= sum(self._weights)
-        return tuple(self._queues[at] for at in ranked)
+        return tuple(self._queues[index] for index in ranked)
 
 
 class Fetcher:
@@ -119,7 +120,7 @@ class Fetcher:
         #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
         self._leases: dict[tuple[str, str], None] = {}
         #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
-        self.on_unsent: Callable[[], object] = bool
+        self.on_unsent: Callable[[], object] = lambda: None
         self.replied_at: float | None = None
 
     @property
@@ -192,7 +193,7 @@ class Fetcher:
         due_s = self.seconds_to_due()
         return due_s is not None and due_s <= 0
 
-    def fetch(self, slot: str, want: int) -> list[Job]:
+    def fetch(self, thread: str, want: int) -> list[Job]:
         """Send the pending acks, and lease up to `want` jobs.
 
         Raises:
@@ -200,13 +201,13 @@ class Fetcher:
         """
         forks.exit_in_child(self._pid)
         if want:
-            self._fetching.add(slot)
+            self._fetching.add(thread)
         try:
-            return self._fetch(slot, want)
+            return self._fetch(thread, want)
         finally:
-            self._fetching.discard(slot)
+            self._fetching.discard(thread)
 
-    def _fetch(self, slot: str, want: int) -> list[Job]:
+    def _fetch(self, thread: str, want: int) -> list[Job]:
         acks = self._take_acks()
         if want and not acks and self._error is not None and self.has_unconfirmed_acks():
             raise self._error  # the outcome of another job could not be sent either
@@ -215,7 +216,7 @@ class Fetcher:
         try:
             if acks:
                 failpoints.reach("before_ack")
-            reply = self._request(slot, want, acks)
+            reply = self._request(thread, want, acks)
         except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
             if not acks or not is_error_reply(exc):
                 self._return_acks(self._postpone_suspects(acks, exc))
@@ -224,9 +225,9 @@ class Fetcher:
         finally:
             self._sending.discard(threading.get_ident())
         if reply is None:
-            return self._fetch(slot, want) if want else []
+            return self._fetch(thread, want) if want else []
         done, rows, due_ms, now_us = reply
-        self._requests[slot] = self._requests.get(slot, 0) + 1
+        self._requests[thread] = self._requests.get(thread, 0) + 1
         self.replied_at = time.monotonic()
         self._confirm(acks, done)
         if want:
@@ -243,19 +244,19 @@ class Fetcher:
             failpoints.reach("after_fetch")
         return jobs
 
-    def _request(self, slot: str, want: int, acks: Sequence[Ack]) -> Any:
+    def _request(self, thread: str, want: int, acks: Sequence[Ack]) -> Any:
         queues = self._order.next() if want else ()
         return self._client.execute(
             FETCH(
                 base=self._base,
                 worker=self._worker,
-                fetch_slot=slot,
-                request=self._requests.get(slot, 0),
+                thread=thread,
+                request=self._requests.get(thread, 0),
                 lease_ms=self._lease_ms,
                 want=want,
                 failed_limit=self._failed_limit,
                 queues=len(queues),
-                rest=[*queues, *[part for ack in acks for part in ack]],
+                rest=[*queues, *ack_args(acks)],
             )
         )
 
@@ -341,7 +342,7 @@ class Fetcher:
             self._error = None
         for ack, applied in zip(acks, done, strict=True):
             self._leases.pop((ack.id, ack.token), None)
-            if ack.outcome == "requeue":
+            if ack.outcome == REQUEUED:
                 if self._prefetched is not None:
                     self._prefetched.remove(ack.id, ack.token)
             elif not applied:

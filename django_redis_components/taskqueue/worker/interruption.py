@@ -296,7 +296,7 @@ class TimeLimitTimer:
 
     def __init__(self) -> None:
         #: Called, from any thread, when a run with a hard limit starts: the supervisor must know it at once.
-        self.on_hard_limit: Callable[[], object] = bool
+        self.on_hard_limit: Callable[[], object] = lambda: None
         self._soft: dict[ThreadRun, float] = {}
         self._hard: dict[Run, HardLimit] = {}
         self._changed = threading.Condition()

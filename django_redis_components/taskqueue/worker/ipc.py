@@ -17,15 +17,17 @@ import struct
 import threading
 from typing import NamedTuple
 
+from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
+
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
-SLOTS = 2_048
-#: Bytes of a slot: one of length, then number, task id and token. A longer entry is not noted.
-SLOT_BYTES = 256
-#: Threads of a process at most. One byte of each, after the slots, states whether it runs a task.
+MAX_ENTRIES = 2_048
+#: Bytes of an entry: one of length, then number, task id and token. A longer entry is not noted.
+ENTRY_BYTES = 256
+#: Threads of a process at most. One byte of each, after the entries, states whether it runs a task.
 MAX_THREADS = 1_000
-_THREADS_AT = SLOTS * SLOT_BYTES
+_THREADS_OFFSET = MAX_ENTRIES * ENTRY_BYTES
 #: The number of running coroutines, stored after that.
-_COUNT, _COUNT_AT = struct.Struct("=I"), _THREADS_AT + MAX_THREADS
+_COUNT, _COUNT_OFFSET = struct.Struct("=I"), _THREADS_OFFSET + MAX_THREADS
 
 
 class HardLimit(NamedTuple):
@@ -43,19 +45,6 @@ class HardLimit(NamedTuple):
     retry_ms: int | None
 
 
-class ReportedRun(NamedTuple):
-    """A running task, for the dashboard. A list in JSON.
-
-    Attributes:
-        elapsed_s: how long it has run, as of the heartbeat.
-    """
-
-    id: str
-    name: str
-    queue: str
-    elapsed_s: float
-
-
 @dataclasses.dataclass
 class Heartbeat:
     """The state of a worker process.
@@ -64,7 +53,7 @@ class Heartbeat:
         leases: token by task id.
         busy, finished: number of running and of finished tasks.
         quiet: it fetches nothing more.
-        recycle_reason: why it exits and must be replaced; empty otherwise.
+        restart_reason: why it exits and must be restarted; empty otherwise.
         no_reply_s: seconds without a reply from Redis while one was expected; None before the first reply.
         running: ids of the running tasks.
         hard_limits: hard time limits of these, by id.
@@ -77,12 +66,12 @@ class Heartbeat:
     busy: int = 0
     finished: int = 0
     quiet: bool = False
-    recycle_reason: str = ""
+    restart_reason: str = ""
     no_reply_s: float | None = None
     running: list[str] = dataclasses.field(default_factory=list)
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
-    runs: list[ReportedRun] = dataclasses.field(default_factory=list)
+    runs: list[WorkerRun] = dataclasses.field(default_factory=list)
     lost_threads: int = 0
 
     @classmethod
@@ -90,7 +79,7 @@ class Heartbeat:
         """Parse a line written by `encode`."""
         heartbeat = cls(**json.loads(line))
         heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
-        heartbeat.runs = [ReportedRun(*run) for run in heartbeat.runs]
+        heartbeat.runs = [WorkerRun(*run) for run in heartbeat.runs]
         return heartbeat
 
     def encode(self) -> bytes:
@@ -98,15 +87,26 @@ class Heartbeat:
         return json.dumps(vars(self)).encode() + b"\n"
 
 
-def send_command(fd: int, command: str, task_id: str = "", token: str = "") -> None:
-    """Send a command to a worker process. It is dropped if the pipe is full or closed.
+class ProcessCommand(NamedTuple):
+    """A command to a worker process. A list in JSON.
 
-    Args:
-        command: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
-            "recycle" (fetch nothing more, exit after the running tasks; `task_id` is the reason).
+    Attributes:
+        verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
+            "restart" (fetch nothing more, exit after the running tasks).
+        task_id, token: the run to cancel, or because of which to exit.
+        reason: of a restart.
     """
+
+    verb: str
+    task_id: str = ""
+    token: str = ""
+    reason: str = ""
+
+
+def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "") -> None:
+    """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps([command, task_id, token]).encode() + b"\n")
+        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason)).encode() + b"\n")
 
 
 class CommandReader:
@@ -122,10 +122,10 @@ class CommandReader:
         self._text += chunk
         return bool(chunk)
 
-    def take(self) -> list[tuple[str, str, str]]:
-        """Remove and return the commands: name, task id and token of each."""
+    def take(self) -> list[ProcessCommand]:
+        """Remove and return the commands."""
         *lines, self._text = self._text.split(b"\n")
-        return [tuple(json.loads(line)) for line in lines]
+        return [ProcessCommand(*json.loads(line)) for line in lines]
 
 
 class PrefetchedLeases:
@@ -138,9 +138,9 @@ class PrefetchedLeases:
     """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _COUNT_AT + _COUNT.size)
-        self._free = list(range(SLOTS))  # last freed, first used: few pages are touched
-        self._slots: dict[tuple[str, str], int] = {}
+        self._memory = mmap.mmap(-1, _COUNT_OFFSET + _COUNT.size)
+        self._free = list(range(MAX_ENTRIES))  # last freed, first used: few pages are touched
+        self._offsets: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count()
         self._coroutines = 0
         self._lock = threading.Lock()
@@ -149,22 +149,22 @@ class PrefetchedLeases:
         """Note a lease. `read` returns leases in the order in which they were added."""
         entry = f"{next(self._numbers)} {task_id} {token}".encode()
         size = len(entry)
-        if size >= SLOT_BYTES or not self._free:
+        if size >= ENTRY_BYTES or not self._free:
             return
         try:
-            at = self._free.pop() * SLOT_BYTES
+            offset = self._free.pop() * ENTRY_BYTES
         except IndexError:  # another thread has taken the last one
             return
-        self._memory[at + 1 : at + 1 + size] = entry
-        self._memory[at] = size
-        self._slots[task_id, token] = at
+        self._memory[offset + 1 : offset + 1 + size] = entry
+        self._memory[offset] = size
+        self._offsets[task_id, token] = offset
 
     def remove(self, task_id: str, token: str) -> None:
         """Remove a lease: its task starts, or the lease has ended."""
-        at = self._slots.pop((task_id, token), None)
-        if at is not None:
-            self._memory[at] = 0
-            self._free.append(at // SLOT_BYTES)
+        offset = self._offsets.pop((task_id, token), None)
+        if offset is not None:
+            self._memory[offset] = 0
+            self._free.append(offset // ENTRY_BYTES)
 
     def start_run(self, task_id: str, token: str, thread: int | None) -> None:
         """Note that a task starts. Threads need no lock for this: each has its own byte.
@@ -172,38 +172,38 @@ class PrefetchedLeases:
         Args:
             thread: number of the thread; None for a coroutine.
         """
-        at = self._slots.pop((task_id, token), None)
-        if at is not None:
-            self._memory[at] = 0
-            self._free.append(at // SLOT_BYTES)
+        offset = self._offsets.pop((task_id, token), None)
+        if offset is not None:
+            self._memory[offset] = 0
+            self._free.append(offset // ENTRY_BYTES)
         if thread is None:
             self._count_coroutines(1)
         else:
-            self._memory[_THREADS_AT + thread] = 1
+            self._memory[_THREADS_OFFSET + thread] = 1
 
     def end_run(self, thread: int | None) -> None:
         """Note that a task has finished."""
         if thread is None:
             self._count_coroutines(-1)
         else:
-            self._memory[_THREADS_AT + thread] = 0
+            self._memory[_THREADS_OFFSET + thread] = 0
 
     def _count_coroutines(self, change: int) -> None:
         with self._lock:
             self._coroutines += change
-            _COUNT.pack_into(self._memory, _COUNT_AT, self._coroutines)
+            _COUNT.pack_into(self._memory, _COUNT_OFFSET, self._coroutines)
 
     def running(self) -> int:
         """Return the number of running tasks, or of those that ran when the process died."""
-        coroutines: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
-        return coroutines + self._memory[_THREADS_AT : _THREADS_AT + MAX_THREADS].count(1)
+        coroutines: int = _COUNT.unpack_from(self._memory, _COUNT_OFFSET)[0]
+        return coroutines + self._memory[_THREADS_OFFSET : _THREADS_OFFSET + MAX_THREADS].count(1)
 
     def read(self) -> list[tuple[str, str]]:
         """Return task id and token of each lease, the oldest first."""
         found = []
-        for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
-            size = self._memory[at]
+        for offset in range(0, MAX_ENTRIES * ENTRY_BYTES, ENTRY_BYTES):
+            size = self._memory[offset]
             if size:
-                number, task_id, token = self._memory[at + 1 : at + 1 + size].decode().split(" ")
+                number, task_id, token = self._memory[offset + 1 : offset + 1 + size].decode().split(" ")
                 found.append((int(number), task_id, token))
         return [(task_id, token) for _, task_id, token in sorted(found)]

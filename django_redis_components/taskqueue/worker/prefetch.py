@@ -22,6 +22,7 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
@@ -108,17 +109,17 @@ class PrefetchAmount:
         else:
             self.paused_until = now + PAUSE_S
 
-    def beyond_free_threads(self, free_slots: int) -> int:
+    def beyond_free_threads(self, free_permits: int) -> int:
         """Return how many jobs a fetch may return beyond the free threads.
 
         Args:
-            free_slots: of the event loop.
+            free_permits: of the event loop.
         """
         if time.monotonic() <= self.paused_until:
             return 0
         if self.async_share <= 0.5:
             return min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
-        return min(MAX_PREFETCH, max(free_slots, int(PREFETCH_S / max(self._coroutine_s, 1e-6))))
+        return min(MAX_PREFETCH, max(free_permits, int(PREFETCH_S / max(self._coroutine_s, 1e-6))))
 
 
 class PrefetchBuffer:
@@ -168,7 +169,7 @@ class PrefetchBuffer:
         with contextlib.suppress(IndexError):
             while True:
                 job = self._jobs.pop()
-                self._fetcher.settle(Ack(job.id, job.token, "requeue"))
+                self._fetcher.settle(Ack(job.id, job.token, REQUEUED))
 
     def send_acks(self) -> None:
         """Send the pending acks; they stay pending if Redis does not reply."""
@@ -233,10 +234,12 @@ class JobSource:
         leader_lock: held by the thread that waits for the wakeup key.
     """
 
-    def __init__(self, fetcher: Fetcher, wakeups: WakeupListener, threads: int, free_slots: Callable[[], int]) -> None:
+    def __init__(
+        self, fetcher: Fetcher, wakeups: WakeupListener, threads: int, free_permits: Callable[[], int]
+    ) -> None:
         """
         Args:
-            free_slots: of the event loop.
+            free_permits: of the event loop.
         """
         self.amount = PrefetchAmount()
         self.buffer = PrefetchBuffer(fetcher, self.amount)
@@ -245,7 +248,7 @@ class JobSource:
         self._fetcher = fetcher
         self._wakeups = wakeups
         self._threads = threads
-        self._free_slots = free_slots
+        self._free_slots = free_permits
         self._idle = threading.Condition()
         self._stopping = False
 
@@ -257,13 +260,13 @@ class JobSource:
         self.buffer.return_jobs()
         self.buffer.wake()
 
-    def next(self, slot: str, *, wait: bool = True) -> Job | None:
+    def next(self, thread: str, *, wait: bool = True) -> Job | None:
         """Return the next job for a thread, waiting for one if necessary; None without one or after `stop`."""
-        job = self.buffer.pop() or self._wait_for_others() or self._fetch_or_wake(slot)
+        job = self.buffer.pop() or self._wait_for_others() or self._fetch_or_wake(thread)
         while job is None and wait and not self._stopping:
             if self.leader_lock.acquire(blocking=False):
                 try:
-                    job = self._lead(slot)
+                    job = self._lead(thread)
                     if job is not None and not self.waiting:  # no thread takes the lead, and reads the next wakeup
                         self._wakeups.abandon()
                 finally:
@@ -286,14 +289,14 @@ class JobSource:
         self._wait(self.leader_lock.locked)
         return self.buffer.pop()
 
-    def _lead(self, slot: str) -> Job | None:
+    def _lead(self, thread: str) -> Job | None:
         """Wait for a wakeup, the next due time or `MAX_WAIT_S`; then fetch."""
         due_s = self._fetcher.seconds_to_due()
         wait_s = MAX_WAIT_S if due_s is None else max(0.0, min(due_s, MAX_WAIT_S))
         until = time.monotonic() + wait_s
         if not self._wakeups.wait(wait_s) and not self._stopping and time.monotonic() < until:
             time.sleep(PREFETCH_S)  # the stop descriptor becomes readable before `stop` is called: do not spin
-        return self._fetch(slot)
+        return self._fetch(thread)
 
     def _abandon_wait(self) -> None:
         """Leave the next wakeup to another worker, unless a leader still waits: it does so itself."""
@@ -303,10 +306,10 @@ class JobSource:
             finally:
                 self.leader_lock.release()
 
-    def _fetch_or_wake(self, slot: str) -> Job | None:
+    def _fetch_or_wake(self, thread: str) -> Job | None:
         """Fetch; if the buffer is empty then, wake a waiting thread, which fetches for itself."""
         try:
-            return self._fetch(slot)
+            return self._fetch(thread)
         finally:
             if not self.buffer:
                 self._wake(1)
@@ -338,11 +341,11 @@ class JobSource:
         with self._idle:
             self._idle.notify(threads)
 
-    def _fetch(self, slot: str) -> Job | None:
+    def _fetch(self, thread: str) -> Job | None:
         """Return the first job of a fetch, and buffer the others."""
         if self._stopping:
             return None
-        jobs = self._fetcher.fetch(slot, self.want())
+        jobs = self._fetcher.fetch(thread, self.want())
         if len(jobs) > 1:
             self.buffer.put(jobs[1:])
             self._wake(len(jobs) - 1)

@@ -36,7 +36,7 @@ HEARTBEAT_S = 1.0
 LAST_CHECK_S = 0.05
 #: Exit code of a process that exits because one of its tasks must be terminated.
 TERMINATED = 3
-#: Share of a limit by which processes differ, so that they are not all replaced at the same time.
+#: Share of a limit by which processes differ, so that they are not all restarted at the same time.
 JITTER = 0.1
 #: Bytes in a MiB.
 MIB = 1 << 20
@@ -50,12 +50,12 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-class RecyclePolicy:
-    """When a process is replaced: after a number of tasks, or with too much memory.
+class RestartPolicy:
+    """When a process is restarted: after a number of tasks, or with too much memory.
 
     Attributes:
         max_tasks: tasks after which it fetches nothing more; somewhat below the option.
-        reason: why it must be replaced; empty until then.
+        reason: why it must be restarted; empty until then.
     """
 
     def __init__(self, max_tasks: int = 0, max_memory_mib: int = 0) -> None:
@@ -70,7 +70,7 @@ class RecyclePolicy:
         self.reason = ""
 
     def check(self, finished: int) -> str:
-        """Return the reason to replace the process after this number of tasks; empty without one."""
+        """Return the reason to restart the process after this number of tasks; empty without one."""
         if not self.reason:
             self.reason = self._find_reason(finished)
         return self.reason
@@ -170,7 +170,7 @@ class _StopRequests:
 
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
-        recycle_reason: why the supervisor replaces the process; empty until then.
+        restart_reason: why the supervisor restarts the process; empty until then.
         orphaned_at: when the supervisor has exited, on the monotonic clock; infinity until then.
     """
 
@@ -179,7 +179,7 @@ class _StopRequests:
         self.commands = CommandReader(command_fd)
         self.orphaned_at = float("inf")
         self.quiet = self._is_stop_fd_set = False
-        self.recycle_reason = ""
+        self.restart_reason = ""
         self.stop_fd, self._write_fd = os.pipe()
         self.wake_fd, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -204,9 +204,9 @@ class _StopRequests:
         self.quiet = True
         self.end_waits()
 
-    def recycle(self, reason: str) -> None:
+    def restart(self, reason: str) -> None:
         """Fetch nothing more, and exit after the running tasks, also if the process is quiet."""
-        self.recycle_reason, self.quiet = reason, False
+        self.restart_reason, self.quiet = reason, False
         self.end_waits()
 
     def end_waits(self) -> None:
@@ -232,13 +232,13 @@ class _StopRequests:
     def execute_commands(self, worker: Worker) -> set[str]:
         """Execute the supervisor's commands; return the running tasks because of which the process must exit."""
         fatal = set()
-        for command, task_id, token in self.commands.take():
-            if command == "cancel":
-                worker.cancel(task_id, token)
-            elif command == "terminate" and worker.is_running(task_id, token):
-                fatal.add(task_id)
-            elif command == "recycle":
-                self.recycle(task_id)
+        for command in self.commands.take():
+            if command.verb == "cancel":
+                worker.cancel(command.task_id, command.token)
+            elif command.verb == "terminate" and worker.is_running(command.task_id, command.token):
+                fatal.add(command.task_id)
+            elif command.verb == "restart":
+                self.restart(command.reason)
         return fatal
 
 
@@ -254,7 +254,7 @@ def _run(
     stops = _StopRequests(command_fd)
     os.set_blocking(heartbeat_fd, False)
     forks.close_in_children(heartbeat_fd)
-    policy = RecyclePolicy(options.max_tasks, options.max_memory_mib)
+    policy = RestartPolicy(options.max_tasks, options.max_memory_mib)
     worker = Worker(home(using), connections.client(using), worker_id, options, stops.stop_fd, prefetched)
     worker.set_max_tasks(policy.max_tasks, stops.end_waits)
     heartbeats = HeartbeatWriter(heartbeat_fd, worker)
@@ -266,17 +266,17 @@ def _run(
     while (worker.is_alive() or stops.quiet or worker.is_damaged()) and not stops.count:
         if worker.is_damaged():
             worker.settle_lost_runs()
-        policy.reason = policy.reason or stops.recycle_reason or worker.replace_reason
+        policy.reason = policy.reason or stops.restart_reason or worker.restart_reason
         if policy.check(worker.finished) or stops.quiet:
             worker.stop()
             stops.end_waits()
-        heartbeats.write(quiet=stops.quiet, recycle_reason=policy.reason)
+        heartbeats.write(quiet=stops.quiet, restart_reason=policy.reason)
         stops.sleep(min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
-    policy.reason = policy.reason or stops.recycle_reason or worker.replace_reason
+    policy.reason = policy.reason or stops.restart_reason or worker.restart_reason
     if not stops.count and policy.check(worker.finished):
-        heartbeats.write(recycle_reason=policy.reason)
+        heartbeats.write(restart_reason=policy.reason)
     worker.stop()
     return _finish_tasks(worker, stops, heartbeats, lease_s)
 
@@ -317,16 +317,16 @@ class HeartbeatWriter:
         self._fd = fd
         self._worker = worker
         self._lock = threading.Lock()
-        self._quiet, self._recycle_reason = False, ""
+        self._quiet, self._restart_reason = False, ""
         self._rest = b""
 
-    def write(self, *, quiet: bool = False, recycle_reason: str = "") -> None:
+    def write(self, *, quiet: bool = False, restart_reason: str = "") -> None:
         """Write a heartbeat, unless the pipe is full: then the supervisor is slow, and reads a later one."""
-        self._quiet, self._recycle_reason = quiet, recycle_reason
+        self._quiet, self._restart_reason = quiet, restart_reason
         self.repeat()
 
     def repeat(self) -> None:
-        """Write a heartbeat with the last `quiet` and `recycle_reason`."""
+        """Write a heartbeat with the last `quiet` and `restart_reason`."""
         worker = self._worker
         with self._lock:
             self._write_rest()
@@ -338,7 +338,7 @@ class HeartbeatWriter:
                 worker.busy(),
                 worker.finished,
                 self._quiet,
-                self._recycle_reason,
+                self._restart_reason,
                 worker.no_reply_s(),
                 worker.running(),
                 worker.timer.hard_limits(),

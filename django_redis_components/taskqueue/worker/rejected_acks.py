@@ -23,7 +23,8 @@ from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import OutcomeRefused
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome
+from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import Ack
 
 #: Bytes of a payload above which its size may be the reason for "out of memory".
@@ -122,9 +123,8 @@ def failure_for(ack: Ack, exc: RedisError) -> Ack:
     payload = serialization.encode(
         {"exception_class_path": f"{kind.__module__}.{kind.__qualname__}", "message": str(rejected), "traceback": ""}
     )
-    run_us = ack.note.partition(" ")[0]
-    note = f"{run_us} {fingerprint(rejected)}"
-    if ack.outcome in ("fail", "retry"):
-        return ack._replace(payload=payload, note=note)
+    error = identify(rejected)
+    if ack.outcome in ERROR_OUTCOMES:
+        return ack._replace(payload=payload, error=error)
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
-    return Ack(ack.id, ack.token, "fail", payload, ttl_ms=ttl_ms, note=note)
+    return Ack(ack.id, ack.token, Outcome.failed, payload, ttl_ms=ttl_ms, ran_us=ack.ran_us, error=error)

@@ -10,18 +10,8 @@ from typing import Any
 from django_redis_components.core import serialization
 from django_redis_components.core.live_events import RECORDER, LiveEvent
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.store.job import Ack, Job
-
-#: Kind of the event by the outcome of the ack.
-KINDS = {
-    "ok": "succeeded",
-    "fail": "failed",
-    "retry": "retried",
-    "reschedule": "postponed",
-    "requeue": "returned",
-    "unregister": "unregistered",
-    "cancel": "cancelled",
-}
+from django_redis_components.taskqueue.states import SUCCEEDED
+from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 
 
 def record_start(using: str, job: Job) -> None:
@@ -34,7 +24,7 @@ def record_start(using: str, job: Job) -> None:
 
 def record_outcome(using: str, job: Job, ack: Ack) -> None:
     """Record the outcome of a task."""
-    is_routine = ack.outcome == "ok"
+    is_routine = ack.outcome == SUCCEEDED
     if RECORDER.is_open or not is_routine:
         _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue))
     else:
@@ -49,15 +39,14 @@ def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str) -> No
 
 def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
     """Return the event of an outcome."""
-    ran_us, _, rest = ack.note.partition(" ")
-    error = _error(rest.partition(" ")[2])
+    error = _described(ack.error)
     return LiveEvent(
-        KINDS[ack.outcome],
+        ack.outcome,
         "task",
         name,
         ack.id,
         queue,
-        duration_s=int(ran_us) / 1e6 if ran_us else None,
+        duration_s=ack.ran_us / 1e6 if ack.ran_us else None,
         error=str(error.get("class", "")),
         message=str(error.get("text", "")),
     )
@@ -77,7 +66,7 @@ def _logged_errors() -> Iterator[None]:
         logger.exception("An event of a task cannot be recorded for the page Live.")
 
 
-def _error(description: str) -> dict[str, Any]:
-    """Return class, location and text of an error, from the description that `fingerprint` adds."""
-    found: dict[str, Any] = serialization.decode(description.encode()) if description else {}
-    return found
+def _described(error: ErrorIdentity) -> dict[str, Any]:
+    """Return class, location and text of an error."""
+    parts: dict[str, Any] = serialization.decode(error.description.encode()) if error.description else {}
+    return parts

@@ -10,6 +10,7 @@ from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import is_printable
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import log_success
+from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Ack, Job
 
 
@@ -21,26 +22,26 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
         allowed: attempts of the task at most.
         is_logged: whether middleware logs the failure with its traceback. One error is reported once.
     """
-    if ack.outcome == "ok":
+    if ack.outcome == Outcome.succeeded:
         log_success(job)
-    elif ack.outcome == "cancel":
-        extra = logs.facts(job, "cancelled")
+    elif ack.outcome == Outcome.cancelled:
+        extra = logs.facts(job, ack.outcome)
         logger.info("Task %s[%s] was cancelled after %.3f s.", job.name, job.id, extra["duration"], extra=extra)
-    elif ack.outcome == "reschedule":
-        message = "Task %s[%s] is postponed by %.3g s: %s"
+    elif ack.outcome == Outcome.delayed:
+        message = "Task %s[%s] is delayed by %.3g s: %s"
         reason = getattr(exc, "reason", "")
-        logger.info(message, job.name, job.id, ack.delay_ms / 1_000, reason, extra=logs.facts(job, "scheduled"))
-    elif ack.outcome == "requeue":
+        logger.info(message, job.name, job.id, ack.delay_ms / 1_000, reason, extra=logs.facts(job, ack.outcome))
+    elif ack.outcome == Outcome.requeued:
         message = "Task %s[%s] returns to its queue: the results of its parents could not be read (%s)."
-        logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, "ready"))
-    elif ack.outcome == "retry" and exc is not None:
+        logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, ack.outcome))
+    elif ack.outcome == Outcome.retried and exc is not None:
         _log_retry(job, ack, exc, allowed)
     elif exc is not None:
         _log_failure(job, ack, exc, allowed, is_logged=is_logged)
 
 
 def _log_retry(job: Job, ack: Ack, exc: BaseException, allowed: int) -> None:
-    extra = logs.facts(job, "retrying")
+    extra = logs.facts(job, ack.outcome)
     message = "Task %s[%s] raised %s (attempt %d of %d) after %.3f s; retrying in %.3g s."
     values = (job.name, job.id, safe_repr(exc), job.attempts + 1, allowed, extra["duration"], ack.delay_ms / 1_000)
     logger.warning(message, *values, extra=extra)

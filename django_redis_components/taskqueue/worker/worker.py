@@ -1,8 +1,8 @@
 """The threads of a worker process: each fetches jobs, runs them, and settles them.
 
 Module `prefetch` has the rules for where a thread gets its next job. A thread that gets a coroutine passes it to the
-event loop if the loop has a free slot. Otherwise the job returns to the head of its queue, where another worker may
-have a free slot, and the thread fetches again when a slot is free.
+event loop if the loop has a free permit. Otherwise the job returns to the head of its queue, where another worker may
+have a free permit, and the thread fetches again when a permit is free.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
+from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
@@ -41,14 +43,14 @@ from django_redis_components.taskqueue.worker.execution import (
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
-from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, ReportedRun
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
-#: Longest time that a thread waits for a free slot of the event loop before it looks for other jobs, in seconds.
-MAX_SLOT_WAIT_S = 1.0
+#: Longest time that a thread waits for a free permit of the event loop before it looks for other jobs, in seconds.
+MAX_PERMIT_WAIT_S = 1.0
 #: Age of a process, in seconds, after which it is replaced if its event loop cannot start.
 MIN_AGE_S = 5.0
 #: Default number of concurrent coroutines in one process.
@@ -64,7 +66,7 @@ class WorkerOptions:
         weights: one for each queue, or none: see `fetcher.QueueOrder`.
         threads: concurrent tasks in one process.
         burst: exit when there is nothing left to fetch.
-        max_tasks, max_memory_mib: see `process.RecyclePolicy`; 0 for no limit.
+        max_tasks, max_memory_mib: see `process.RestartPolicy`; 0 for no limit.
         async_concurrency: concurrent coroutines on its event loop, beside the threads.
     """
 
@@ -85,7 +87,7 @@ class Worker:
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
         finished: number of tasks that have run.
-        replace_reason: why its process must be replaced; empty until then.
+        restart_reason: why its process must be restarted; empty until then.
     """
 
     def __init__(
@@ -109,12 +111,12 @@ class Worker:
         wakeups = WakeupListener(client, [shard.wakeup(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        #: Slots of the threads that have ended as they should.
-        self._ended_slots: set[str] = set()
+        #: Names of the threads that have ended as they should.
+        self._ended_threads: set[str] = set()
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
-        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_slots)
+        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
         self._freed_at = 0.0
@@ -123,16 +125,16 @@ class Worker:
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
-        self._replaces_interrupted = conf.settings().taskqueue.replace_interrupted
+        self._restarts_interrupted = conf.settings().taskqueue.restart_interrupted
         self._started_at = time.monotonic()
         self.finished = 0
-        self.replace_reason = ""
+        self.restart_reason = ""
 
     def start(self) -> None:
         """Start the threads."""
-        slots = [str(number) for number in range(self._options.threads)]
+        names = [str(number) for number in range(self._options.threads)]
         self._threads = [
-            threading.Thread(target=self._run_thread, args=(slot,), name=f"task-{slot}", daemon=True) for slot in slots
+            threading.Thread(target=self._run_thread, args=(name,), name=f"task-{name}", daemon=True) for name in names
         ]
         for thread in self._threads:
             thread.start()
@@ -168,27 +170,27 @@ class Worker:
 
     def lost_threads(self) -> int:
         """Return the number of threads that have died: they have ended, but not because the worker stops."""
-        dead = [slot for slot, thread in enumerate(self._threads) if not thread.is_alive()]
-        return sum(str(slot) not in self._ended_slots for slot in dead)
+        dead = [number for number, thread in enumerate(self._threads) if not thread.is_alive()]
+        return sum(str(number) not in self._ended_threads for number in dead)
 
     def is_damaged(self) -> bool:
         """Return whether a thread, or that of the event loop, has died: its runs cannot end."""
         return self._loop.has_died() or self.lost_threads() > 0
 
     def settle_lost_runs(self) -> None:
-        """Fail the runs whose thread has died, so that their leases are not renewed, and replace the process."""
+        """Fail the runs whose thread has died, so that their leases are not renewed, and restart the process."""
         alive = {thread.ident for thread in self._threads if thread.is_alive()}
         for run in list(self._running.values()):
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
                 self._finish(failure_of(run.job, exc))
-        self.replace_process("one of its threads has died")
+        self.request_restart("one of its threads has died")
 
-    def replace_process(self, reason: str) -> None:
-        """Have the process replaced: it fetches nothing more, and exits after the running tasks."""
-        if not self.replace_reason:
-            self.replace_reason = reason
+    def request_restart(self, reason: str) -> None:
+        """Have the process restarted: it fetches nothing more, and exits after the running tasks."""
+        if not self.restart_reason:
+            self.restart_reason = reason
         self._on_limit()
 
     def stop(self) -> None:
@@ -201,12 +203,12 @@ class Worker:
         """Return the ids of the running tasks."""
         return [task_id for task_id, _ in list(self._running)]
 
-    def longest_runs(self) -> list[ReportedRun]:
+    def longest_runs(self) -> list[WorkerRun]:
         """Return the tasks that have run longest, `MAX_RUNS` at most."""
         now = time.perf_counter()
         jobs = [run.job for run in list(self._running.values())[:MAX_RUNS]]
         return [
-            ReportedRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
+            WorkerRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
             for job in jobs
         ]
 
@@ -236,7 +238,7 @@ class Worker:
             running = {lease: run.job for lease, run in list(self._running.items()) if lease not in returned}
             returned.update(running)
             for job in [job for job in running.values() if job.id not in keep]:
-                self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+                self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
             with slot_wait_limit(MAX_RETURN_S):
                 self.job_source.buffer.send_acks()
             done = not self.fetcher.pending_requests() and self.fetcher.leases.keys() <= set(keep)
@@ -244,21 +246,21 @@ class Worker:
                 return
             time.sleep(PREFETCH_S)
 
-    def _run_thread(self, slot: str) -> None:
-        self._run_jobs(slot)
+    def _run_thread(self, name: str) -> None:
+        self._run_jobs(name)
         self.job_source.buffer.send_acks()
-        self._ended_slots.add(slot)
+        self._ended_threads.add(name)
 
-    def _run_jobs(self, slot: str) -> None:
+    def _run_jobs(self, name: str) -> None:
         """Run jobs until the worker is stopped, or has finished in burst mode."""
-        burst, thread = self._options.burst, int(slot)
+        burst, thread = self._options.burst, int(name)
         while not self._stopping:
             had_leases = burst and self.fetcher.has_leases()
             try:
                 job = self.job_source.buffer.pop()
                 if job is None:
                     with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
-                        job = self.job_source.next(slot, wait=not burst)
+                        job = self.job_source.next(name, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
                 self._pause()
@@ -294,7 +296,7 @@ class Worker:
     def _run_or_return(self, job: Job, thread: int) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
-            self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+            self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
@@ -311,8 +313,8 @@ class Worker:
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
         self._finish(ack, thread)
-        if run.interrupted and self._replaces_interrupted:
-            self.replace_process(f"a task was interrupted ({job.name})")
+        if run.interrupted and self._restarts_interrupted:
+            self.request_restart(f"a task was interrupted ({job.name})")
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -328,7 +330,7 @@ class Worker:
         self.fetcher.mark_finished(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
-        if RECORDER.is_open or ack.outcome != "ok":
+        if RECORDER.is_open or ack.outcome != SUCCEEDED:
             record_outcome(self._using, run.job, ack)
         else:
             RECORDER.leave_out()
@@ -337,29 +339,29 @@ class Worker:
             self._on_limit()
 
     def _run_on_loop(self, job: Job) -> None:
-        """Run the job on the event loop, or return it to its queue if no slot becomes free soon."""
+        """Run the job on the event loop, or return it to its queue if no permit becomes free soon."""
         self.job_source.amount.record_coroutine()
-        if not self._loop.acquire_slot(MAX_BUFFERED_S):
+        if not self._loop.acquire_permit(MAX_BUFFERED_S):
             self._return(job)
-            self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
+            self._loop.wait_for_permit(MAX_PERMIT_WAIT_S)
             return
         is_on_loop = False
         try:
             is_on_loop = self._start_on_loop(job)
         finally:
             if not is_on_loop:
-                self._loop.release_slot()
+                self._loop.release_permit()
 
     def _start_on_loop(self, job: Job) -> bool:
-        """Start the job, for which there is a slot; return whether it runs on the event loop."""
+        """Start the job, for which there is a permit; return whether it runs on the event loop."""
         try:
             self._loop.start()
         except (OSError, RuntimeError) as exc:
             self._return(job)
             logger.error("The event loop cannot start (%s).", exc)
-            # A new process that cannot start it either would be replaced for ever.
+            # A new process that cannot start it either would be restarted for ever.
             if self.finished or time.monotonic() - self._started_at > MIN_AGE_S:
-                self.replace_process("its event loop cannot start")
+                self.request_restart("its event loop cannot start")
             self._pause()
             return False
         self.fetcher.mark_started(job, None)
@@ -377,7 +379,7 @@ class Worker:
         return True
 
     def _return(self, job: Job) -> None:
-        self.fetcher.settle(Ack(job.id, job.token, "requeue"))
+        self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
         self.job_source.buffer.wake()
 
     def _end_on_loop(self, execution: Execution, task: asyncio.Task[Ack]) -> None:

@@ -24,11 +24,11 @@ def _no_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
 def sent(store: Store) -> Any:
     """The result of the task that the only schedule has sent at its last slot."""
     [schedule] = declared.registered()
-    slot_ms = schedule.slots.latest(0, int(server_ms(store))) or 0
+    due_ms = schedule.recurrence.latest(0, int(server_ms(store))) or 0
     poller = poller_of(schedule)
-    announced(poller, store, schedule.name, last_ms=slot_ms - 1)
+    announced(poller, store, schedule.name, last_ms=due_ms - 1)
     next_round(poller)
-    return task_backends["default"].get_result(schedule.task_id(slot_ms))
+    return task_backends["default"].get_result(schedule.task_id(due_ms))
 
 
 def test_a_task_of_the_framework_may_have_a_schedule(redis_server: Store) -> None:

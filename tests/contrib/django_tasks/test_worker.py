@@ -188,7 +188,7 @@ def test_context_has_the_previous_attempts(store: Store) -> None:
 
 def test_context_counts_trimmed_worker_ids(redis_server: Store) -> None:
     result = look.using(max_attempts=500, backoff=0).enqueue(failures=401)
-    redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"a": 400, "w": "+399,host:1"})
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"a": 400, "k": 400, "w": "+399,host:1"})
 
     work_off(worker="host:2")
 
@@ -230,7 +230,7 @@ def let_a_worker_die(worker: str, store: Store) -> None:
     poller.close()
 
 
-def test_unreadable_earlier_attempts_are_counted(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_earlier_runs_are_counted(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     fail.using(max_attempts=3, backoff=0).enqueue()
     work_once("host:1")
     started = []
@@ -243,8 +243,8 @@ def test_unreadable_earlier_attempts_are_counted(redis_server: Store, caplog: py
 
     signals.task_started.disconnect(receive)
     assert started == [["unknown", "host:2"]]
-    assert ack.outcome == "retry"
-    assert f"The earlier attempts of task {job.id} of {job.name} cannot be read (There is no task" in caplog.text
+    assert ack.outcome == "retried"
+    assert f"The earlier runs of task {job.id} of {job.name} cannot be read (There is no task" in caplog.text
 
 
 def test_the_signals_follow_the_life_of_a_task(redis_server: Store, received: Any) -> None:

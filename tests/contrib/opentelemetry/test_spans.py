@@ -77,6 +77,7 @@ def test_run_is_in_the_trace_of_the_code_that_enqueued_it(redis_server: Store, t
         "messaging.message.id": result.id,
         "redis_components.task.name": add.name,
         "redis_components.task.attempt": 1,
+        "redis_components.task.run": 1,
     }
     assert created.attributes["messaging.operation.type"] == "create"
     assert run.status.status_code is StatusCode.UNSET
@@ -97,13 +98,13 @@ def test_each_retry_is_a_span_with_a_link_and_its_error(redis_server: Store, tra
         assert run.attributes["error.type"] == event.attributes["exception.type"]
 
 
-def test_a_postponed_run_is_no_error(redis_server: Store, traces: Traces) -> None:
+def test_a_delayed_run_is_no_error(redis_server: Store, traces: Traces) -> None:
     come_back.enqueue(60)
     work_off()
 
     [run] = traces.named("process default")
     assert (run.status.status_code, run.events) == (StatusCode.UNSET, ())
-    assert run.attributes["redis_components.task.outcome"] == "put_off"
+    assert run.attributes["redis_components.task.outcome"] == "delayed"
 
 
 def test_many_tasks_a_flow_and_asynchronous_code_are_traced(redis_server: Store, traces: Traces) -> None:

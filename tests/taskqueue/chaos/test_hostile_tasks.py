@@ -28,7 +28,7 @@ from tools.localserver import free_port
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "4"))
 THREADS = 4
-#: What health may say in between: a process is being replaced.
+#: What health may say in between: a process is being restarted.
 KNOWN_PROBLEMS = ("threads of process", "processes run", "has not fetched yet", "no process has fetched yet")
 
 SAMPLES: list[Callable[[], TaskResult[Any]]] = [

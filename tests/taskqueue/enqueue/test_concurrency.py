@@ -47,7 +47,7 @@ def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
 
 
 def give_back(fetcher: Fetcher, job: Job) -> None:
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
 
 def waiting(store: Store, queue: str = "default") -> int:
@@ -92,7 +92,7 @@ def test_limited_tasks_run_in_order(store: Store, want: int) -> None:
 
     assert ran == list(range(20))
     assert waiting(store) == 0
-    assert not [key for key in store.keys() if b":slots:" in key]  # noqa: SIM118 - a Store is no dict
+    assert not [key for key in store.keys() if b":holders:" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_task_waiting_for_a_slot_does_not_block_the_next(store: Store) -> None:
@@ -234,7 +234,7 @@ def test_outcome_of_an_expired_lease_frees_no_slot(store: Store) -> None:
     recover()
     assert take(new_fetcher(worker="lives")) == [0]
 
-    settle_now(late, Ack(job.id, job.token, "ok", b"0", ttl_ms=60_000))
+    settle_now(late, Ack(job.id, job.token, "succeeded", b"0", ttl_ms=60_000))
 
     assert take(new_fetcher(worker="third")) == []
 
@@ -249,7 +249,7 @@ def test_returned_task_runs_before_waiting_ones(store: Store) -> None:
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
 
 
-def test_task_postponed_by_a_lock_frees_its_slot(store: Store) -> None:
+def test_task_delayed_by_a_lock_frees_its_slot(store: Store) -> None:
     limited = come_back.using(concurrency=1)
     first, second = limited.enqueue(0.01), limited.enqueue(0.01)
 
@@ -358,7 +358,7 @@ def test_restored_task_keeps_its_priority(store: Store) -> None:
 
 def test_deleted_trash_includes_waiting_tasks(store: Store) -> None:
     from django_redis_components.core.protocol import run
-    from django_redis_components.taskqueue.store import queues as control
+    from django_redis_components.taskqueue.store import control
 
     send(one, *range(3))
     take(new_fetcher())

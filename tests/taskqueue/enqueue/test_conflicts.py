@@ -1,4 +1,4 @@
-"""`on_conflict="delay"` of locks and semaphores inside a task postpones it without using an attempt."""
+"""`on_conflict="delay"` of locks and semaphores inside a task delays it without using an attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.locks import Lock, lock
 from django_redis_components.semaphores import Semaphore, semaphore
 from django_redis_components.taskqueue import task
@@ -27,11 +27,11 @@ async def one_of(number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("put_off", "guard"),
+    ("delayed", "guard"),
     [(alone, lambda: Lock("conflict:7")), (one_of, lambda: Semaphore("conflicts", 1, blocking=False))],
 )
-def test_task_that_finds_the_lock_held_is_postponed_and_uses_no_attempt(store: Store, put_off: Any, guard: Any) -> None:
-    result = put_off.enqueue(7)
+def test_task_that_finds_the_lock_held_is_delayed_and_uses_no_attempt(store: Store, delayed: Any, guard: Any) -> None:
+    result = delayed.enqueue(7)
 
     with guard():
         work_off()
@@ -45,5 +45,5 @@ def test_task_that_finds_the_lock_held_is_postponed_and_uses_no_attempt(store: S
 
 
 def test_delay_outside_a_task_raises(redis_server: Store) -> None:
-    with Lock("conflict:7"), pytest.raises(TryLater, match="outside a task it is an error"):
+    with Lock("conflict:7"), pytest.raises(TaskDelayed, match="outside a task it is an error"):
         alone(7)

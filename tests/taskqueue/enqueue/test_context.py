@@ -73,7 +73,7 @@ def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatc
 
     work_until_finished(result)
 
-    assert [each.attempt for each in contexts] == [1, 2, 3]
+    assert [(each.attempt, each.run) for each in contexts] == [(1, 1), (2, 2), (3, 3)]
     assert [each.task_result.attempts for each in contexts] == [1, 2, 3]
     assert [len(each.task_result.errors) for each in contexts] == [0, 1, 2]
     assert {each.task_result.id for each in contexts} == {result.id}
@@ -210,7 +210,7 @@ def test_save_metadata_raises_after_the_run(redis_server: Store) -> None:
 
 
 def ok(job: Job) -> Ack:
-    return Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000)
+    return Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000)
 
 
 def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:

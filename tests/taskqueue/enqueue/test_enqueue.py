@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import TaskResultStatus, get_queue, group
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import messages
-from django_redis_components.taskqueue.store.tasks import new_ids
+from django_redis_components.taskqueue.store.task_records import new_ids
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
 from tests.taskqueue.tasks import add, add_async, note, recorded

@@ -216,9 +216,9 @@ def test_recovered_task_does_not_expire(store: Store) -> None:
     assert recorded == ["again"]
 
 
-@pytest.mark.parametrize("outcome", ["requeue", "reschedule"])
-def test_returned_or_postponed_task_expires(store: Store, outcome: str) -> None:
-    sender, argument = (note, "late") if outcome == "requeue" else (come_back, 60)
+@pytest.mark.parametrize("outcome", ["requeued", "delayed"])
+def test_returned_or_delayed_task_expires(store: Store, outcome: str) -> None:
+    sender, argument = (note, "late") if outcome == "requeued" else (come_back, 60)
     result = sender.using(expires=60).enqueue(argument)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)

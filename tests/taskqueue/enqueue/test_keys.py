@@ -14,7 +14,7 @@ from django_redis_components.taskqueue import Schedules, TaskResult, chain, get_
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.workers import command_worker
 from tests.support import Store, eventually
@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
     "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
-    "last_fetch:<worker>:<slot>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
+    "last_fetch:<worker>:<thread>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
     "contact": (r"contact", None),
     "paused": (r"paused", None),
@@ -77,12 +77,13 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "added_schedules": (r"added_schedules", None),
     "schedules_version": (r"schedules_version", None),
     "reply:<op>": (r"reply:\w+", 60),
+    "unfinished_flows": (r"unfinished_flows", None),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
     "q:<queue>:limited": (r"q:\w+:limited", None),
     "q:<queue>:reserved": (r"q:\w+:reserved", None),
-    "slots:c:<key>": (r"slots:c:[\w.]+", None),
-    "slot_waiters:c:<key>": (r"slot_waiters:c:[\w.]+", 30 * 86_400),
+    "holders:c:<key>": (r"holders:c:[\w.]+", None),
+    "concurrency_waiters:c:<key>": (r"concurrency_waiters:c:[\w.]+", 30 * 86_400),
     "rate:r:<key>": (r"rate:r:[\w.]+", 60),
     "limit:<limit>": (r"limit:[cr]:[\w.]+", 30 * 86_400),
     "sequence": (r"sequence", None),
@@ -108,7 +109,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         given_back = note.using(queue_name=queue, max_deliveries=1).enqueue("back")
         worker = new_fetcher(queue, worker=f"giver:{queue}")
         [job] = worker.fetch("0", 1)
-        settle_now(worker, Ack(job.id, job.token, "requeue"))
+        settle_now(worker, Ack(job.id, job.token, "requeued"))
         new_fetcher(queue, worker=f"dies:{queue}").fetch("0", 1)
         end_lease(store, given_back.id, queue=queue)
         recover()
@@ -120,7 +121,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(4)])
         worker = new_fetcher(queue, worker=f"runs:{queue}")
         running, back = worker.fetch("0", 2)
-        settle_now(worker, Ack(back.id, back.token, "requeue"))
+        settle_now(worker, Ack(back.id, back.token, "requeued"))
         renew(f"runs:{queue}", {running.id: running.token}, LEASE_S * 1_000)
         TaskResult(note, note.name, running.id, home(), {}).cancel()
         note.using(queue_name=queue, run_after=60).enqueue("later")
@@ -212,7 +213,7 @@ def test_finished_tasks_leave_only_results(store: Store, settings: Any) -> None:
         "t:<id>",
         "wakeup:q:<queue>, :poller",
         "queues, workers, idle_queues",
-        "last_fetch:<worker>:<slot>",
+        "last_fetch:<worker>:<thread>",
         "sequence",
         "q:<queue>:minute:<minute>",
         "q:<queue>:task_names:<hour>",

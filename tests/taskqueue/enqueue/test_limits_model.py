@@ -81,7 +81,7 @@ class Site:
     def settle(self) -> None:
         for _ in range(min(len(self.held), 3)):
             fetcher, job = self.held.pop(self.chance.randrange(len(self.held)))
-            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "requeue")
+            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "requeued")
             settle_now(fetcher, ack)
 
     def die(self) -> None:
@@ -129,7 +129,7 @@ class Site:
                 if limit_field:
                     running.setdefault(limit_field.decode().partition("/")[2], set()).add(task_id)
         for group, limit in SLOTS.items():
-            holders = set(self.store.raw.zrange(base_key(self.store, "slots", f"c:{group}"), 0, -1))
+            holders = set(self.store.raw.zrange(base_key(self.store, "holders", f"c:{group}"), 0, -1))
             assert holders == running.get(group, set())
             assert len(holders) <= limit
 
@@ -181,5 +181,5 @@ def test_random_operations_never_exceed_limits_and_every_task_finishes(store: St
         states[result.state] += 1
     assert set(states) <= {"successful", "failed", "cancelled"}
     assert_rates_were_kept(site.starts)
-    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.slots}:", f":{Part.tombstones}")
+    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.holders}:", f":{Part.tombstones}")
     assert not [key for key in store.keys() if any(part in key.decode() for part in left)]  # noqa: SIM118

@@ -62,7 +62,7 @@ def test_slot_of_a_lost_task_is_released(store: Store) -> None:
     [job] = fetcher.fetch("0", 3)
 
     delete(store, results[0])
-    settle_now(fetcher, Ack(job.id, job.token, "ok", b"0", ttl_ms=1_000))
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"0", ttl_ms=1_000))
     work_off()
     assert recorded == []
     recover()

@@ -12,8 +12,7 @@ from redis.exceptions import ConnectionError, OutOfMemoryError, RedisError
 
 from django_redis_components.taskqueue import PartiallyEnqueued, TaskResultDoesNotExist, get_queue, signals
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store import messages
-from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store import messages, task_records
 from tests.support import Proxy, Store, run_async
 from tests.taskqueue.support import queue_key, work_off
 from tests.taskqueue.tasks import note, recorded
@@ -134,14 +133,14 @@ def test_refused_first_part_raises_the_error_of_redis(
 def test_refused_later_part_is_not_accepted(
     own_server: Store, parts_of_3: None, send: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls_for = store.calls_for
+    calls_for = task_records.calls_for
 
     def full_after_the_first(shard: Shard, sent: Any) -> Iterator[Any]:
         for number, call in enumerate(calls_for(shard, sent)):
             own_server.raw.config_set("maxmemory", number and 1)
             yield call
 
-    monkeypatch.setattr(store, "calls_for", full_after_the_first)
+    monkeypatch.setattr(task_records, "calls_for", full_after_the_first)
 
     with pytest.raises(PartiallyEnqueued) as raised:
         send(note, "abcdefg")

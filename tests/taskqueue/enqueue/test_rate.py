@@ -389,7 +389,7 @@ def test_lower_rate_applies_from_the_next_start(store: Store) -> None:
     assert first.id
 
 
-def test_task_postponed_by_a_lock_respects_its_rate(store: Store) -> None:
+def test_task_delayed_by_a_lock_respects_its_rate(store: Store) -> None:
     first, second = alone.enqueue(1), alone.enqueue(1)
 
     with Lock("rate:1"):
@@ -456,7 +456,7 @@ def test_task_waiting_for_a_slot_is_not_overtaken_by_a_newer_one(store: Store) -
     [first] = fetcher.fetch("0", 9)
     an_hour_passes(store)
     assert take(fetcher) == []
-    settle_now(fetcher, Ack(first.id, first.token, "ok", b"0", ttl_ms=60_000))
+    settle_now(fetcher, Ack(first.id, first.token, "succeeded", b"0", ttl_ms=60_000))
 
     send(limited, "young")
 

@@ -81,14 +81,14 @@ def test_timeline_has_delayed_and_unregistered_runs(store: Store) -> None:
     with mock.patch.object(registry, "tasks", {}):
         work_off(worker="old:2")
 
-    assert outcomes(result) == [("put_off", "host:1"), ("unregistered", "old:2")]
+    assert outcomes(result) == [("delayed", "host:1"), ("unregistered", "old:2")]
 
 
 def test_returned_lease_is_not_a_run(store: Store) -> None:
     result = note.enqueue("back")
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
-    settle_now(worker, Ack(job.id, job.token, "requeue"))
+    settle_now(worker, Ack(job.id, job.token, "requeued"))
 
     assert outcomes(result) == []
 
@@ -106,7 +106,7 @@ def test_last_runs_are_kept(store: Store) -> None:
     result = fail_thrice.using(max_attempts=1_000, backoff=0).enqueue()
     for number in range(120):
         for job in new_fetcher(worker=f"host:{number}").fetch("0", 1):
-            settle_now(new_fetcher(worker=f"host:{number}"), Ack(job.id, job.token, "retry", b"{}", 0, 60_000, "7"))
+            settle_now(new_fetcher(worker=f"host:{number}"), Ack(job.id, job.token, "retried", b"{}", 0, 60_000, 7))
 
     found = outcomes(result)
 

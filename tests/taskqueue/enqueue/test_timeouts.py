@@ -229,10 +229,10 @@ def test_callable_backoff_is_not_called_for_a_terminated_process(redis_server: S
 
 
 def test_outcome_of_a_terminated_process_has_its_reason() -> None:
-    assert timed_out("id", "token", 40.0, None).outcome == "fail"
+    assert timed_out("id", "token", 40.0, None).outcome == "failed"
     ack = timed_out("id", "token", 2.5, 300)
 
-    assert (ack.outcome, ack.delay_ms) == ("retry", 300)
+    assert (ack.outcome, ack.delay_ms) == ("retried", 300)
     assert b"longer than its hard time limit of 2.5 s, and its process was terminated." in ack.payload
     assert TimeLimitExceeded.__name__.encode() in ack.payload
 

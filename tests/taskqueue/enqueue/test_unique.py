@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import (
     registry,
 )
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Proxy, Store, eventually, run_async, run_together
@@ -197,7 +197,7 @@ def test_key_is_released_when_the_task_finishes(store: Store) -> None:
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     assert once.enqueue(1) == first, "it runs"
-    settle_now(fetcher, Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000))
 
     assert new_one(once.enqueue(1), first)
 
@@ -217,7 +217,7 @@ def test_key_is_kept_between_retries(store: Store) -> None:
     assert new_one(sender.enqueue(), first)
 
 
-def test_key_is_kept_while_the_task_is_postponed(store: Store) -> None:
+def test_key_is_kept_while_the_task_is_delayed(store: Store) -> None:
     sender = come_back.using(unique=True)
     first = sender.enqueue(60)
     work_off()
@@ -232,7 +232,7 @@ def test_until_started_releases_the_key_when_a_worker_leases_the_task(store: Sto
 
     second = until_started.enqueue(1)
     assert new_one(second, first)
-    settle_now(fetcher, Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000))
 
     assert until_started.enqueue(1) == second, "the first one's end is not the second one's"
 
@@ -249,7 +249,7 @@ def test_until_started_takes_the_key_again_when_the_task_is_returned(store: Stor
     first = until_started.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
     assert until_started.enqueue(1) == first
 
@@ -259,7 +259,7 @@ def test_until_started_leaves_the_key_to_a_newer_task(store: Store) -> None:
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     second = until_started.enqueue(1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
     assert until_started.enqueue(1) == second
     new_fetcher(worker="here:2").fetch("0", 1)
@@ -468,7 +468,7 @@ def test_unique_mode_of_each_call_applies(store: Store) -> None:
     assert once.enqueue(1) == timed
     started = until_started.enqueue(1)
     assert new_one(started, timed), "it has started"
-    settle_now(fetcher, Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000))
 
     assert once.enqueue(1) == started
     work_off()

@@ -21,8 +21,8 @@ from django_redis_components.taskqueue import (
     registry,
 )
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
@@ -301,7 +301,7 @@ def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_ser
 
     assert states(flow) == ["successful", "running", "running", "cancelled"]
     assert redis_server.raw.hexists(base_key(redis_server, "t", ends.id), "o")
-    settle_now(worker, Ack(ends.id, ends.token, "cancel", ttl_ms=600_000, note="0"), execute(goes_on))
+    settle_now(worker, Ack(ends.id, ends.token, "cancelled", ttl_ms=600_000), execute(goes_on))
     assert states(flow) == ["successful", "cancelled", "successful", "cancelled"]
     assert worker.fetch("0", 1) == []
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"

@@ -105,7 +105,7 @@ def test_late_parts_of_an_expired_flow_start_no_task(redis_server: Store) -> Non
 def test_repeated_outcome_counts_once(store: Store) -> None:
     flow = group(note.s("a"), note.s("b")).then(note.si("all")).enqueue()
     first, second = new_fetcher(worker="w").fetch("0", 2)
-    ack = Ack(first.id, first.token, "ok", b"1", ttl_ms=60_000)
+    ack = Ack(first.id, first.token, "succeeded", b"1", ttl_ms=60_000)
 
     assert connections.client().execute(fetch_call(ack, ack))[0] == [1, 2]
     assert connections.client().execute(fetch_call(ack))[0] == [2]
@@ -121,7 +121,7 @@ def test_outcome_of_an_expired_lease_starts_no_follower(store: Store) -> None:
     end_lease(store, late.id)
     recover()
 
-    settle_now(new_fetcher(worker="late:1"), Ack(late.id, late.token, "ok", b'"too late"', ttl_ms=60_000))
+    settle_now(new_fetcher(worker="late:1"), Ack(late.id, late.token, "succeeded", b'"too late"', ttl_ms=60_000))
 
     assert states(flow) == ["ready", "waiting"]
     work_off()
@@ -192,7 +192,7 @@ def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_re
         ack = execute(job)
     settle_now(worker, ack)
 
-    assert ack.outcome == "requeue"
+    assert ack.outcome == "requeued"
     assert "returns to its queue: the results of its parents could not be read" in caplog.text
     assert states(flow) == ["successful", "ready"]
     assert flow.last.attempts == 0
@@ -276,6 +276,37 @@ def test_on_error_task_of_a_group_runs_when_a_member_was_evicted(redis_server: S
     assert [error["task_id"] for error in recorded] == [flow.results[0].id]
     assert unfinished(redis_server, flow) == 0
     assert redis_server.raw.ttl(base_key(redis_server, "t", flow.results[1].id)) > 0
+
+
+@pytest.mark.parametrize("finishes_first", [False, True])
+def test_group_whose_last_member_was_evicted_expires(store: Store, finishes_first: bool) -> None:
+    flow = group(add.s(1, 2), add.s(3, 4)).enqueue()
+    assert store.raw.zrange(base_key(store, "unfinished_flows"), 0, -1) == [flow.id.encode()]
+    if finishes_first:
+        worker = new_fetcher()
+        settle_now(worker, *[execute(job) for job in worker.fetch("0", 1)])
+    lose(store, flow.results[1])
+    work_off()
+
+    recover()
+
+    assert unfinished(store, flow) == 0
+    assert store.raw.ttl(base_key(store, "flow", flow.id)) > 0
+    assert store.raw.ttl(base_key(store, "t", flow.results[0].id)) > 0
+    assert store.raw.exists(base_key(store, "unfinished_flows")) == 0
+
+
+def test_finished_and_evicted_flows_leave_the_index_of_unfinished_ones(store: Store) -> None:
+    gone = group(add.using(run_after=60).s(1, 2)).enqueue()
+    store.raw.delete(base_key(store, "flow", gone.id))
+    failing = group(fail.s(), add.s(1, 2)).enqueue()
+    work_off()
+
+    recover()
+    assert store.raw.zcard(base_key(store, "unfinished_flows")) == 0
+    assert get_queue("default").retry_failed() == 1
+
+    assert store.raw.zrange(base_key(store, "unfinished_flows"), 0, -1) == [failing.id.encode()]
 
 
 def test_task_fails_when_its_flow_was_evicted(redis_server: Store) -> None:

@@ -11,11 +11,12 @@ import pytest
 from django_redis_components.core import serialization
 from django_redis_components.core.exception_text import BARE_HEADER, safe_repr
 from django_redis_components.taskqueue.failure import describe
-from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.stats.fingerprint import identify
+from django_redis_components.taskqueue.store.job import ErrorIdentity
 from tests.taskqueue.hostile.errors import KINDS, AttributesError, EndlessError, NamelessError, make
 
 
-def described(kind: str) -> tuple[dict[str, str], str, str]:
+def described(kind: str) -> tuple[dict[str, str], ErrorIdentity, str]:
     """What the worker stores and logs about an exception that was raised, in a thread as a worker's."""
     found: list[Any] = []
 
@@ -23,7 +24,7 @@ def described(kind: str) -> tuple[dict[str, str], str, str]:
         try:
             raise make(kind)
         except BaseException as exc:  # noqa: BLE001 - any is described
-            found.append((describe(exc), fingerprint(exc), safe_repr(exc)))
+            found.append((describe(exc), identify(exc), safe_repr(exc)))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -39,7 +40,7 @@ def test_any_exception_is_described(kind: str) -> None:
     assert error["exception_class_path"].rpartition(".")[2] in error["traceback"]
     assert "in run" in error["traceback"] or kind == "slots"
     assert len(serialization.encode(error)) < 50_000
-    assert json.loads(group.partition(" ")[2])["class"]
+    assert json.loads(group.description)["class"]
     assert len(text) <= 1_000
 
 

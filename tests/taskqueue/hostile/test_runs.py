@@ -197,8 +197,8 @@ def test_coroutine_returns_to_its_queue_if_the_event_loop_cannot_start(
         with running_worker(*QUEUES) as worker:
             assert good.enqueue(0).get(60) == 0
             result = good_async.enqueue(1)
-            eventually(lambda: worker.replace_reason)
-        assert worker.replace_reason == "its event loop cannot start"
+            eventually(lambda: worker.restart_reason)
+        assert worker.restart_reason == "its event loop cannot start"
         assert "The event loop cannot start ([Errno 24] Too many open files)." in caplog.text
         result.refresh()
         assert (result.state, result.attempts) == ("ready", 0)
@@ -263,4 +263,4 @@ def test_run_whose_thread_has_died_fails_and_the_process_is_replaced(
         eventually(lambda: (result.refresh(), result.is_finished)[1])
 
     assert (result.state, result.errors[0].message) == ("failed", "The thread of this run has died.")
-    assert worker.replace_reason == "one of its threads has died"
+    assert worker.restart_reason == "one of its threads has died"

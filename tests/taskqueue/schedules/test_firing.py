@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_DUE, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.schedulers import (
     HOUR,
@@ -55,9 +55,9 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     assert deadly == []
 
 
-def fire(schedule: Schedule, slot_ms: int, poller: str) -> tuple[int, int]:
-    rest = schedule.message(slot_ms).arguments
-    call = ENQUEUE_SLOT(base=home().base, poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
+def fire(schedule: Schedule, due_ms: int, poller: str) -> tuple[int, int]:
+    rest = schedule.message(due_ms).arguments
+    call = ENQUEUE_DUE(base=home().base, poller=poller, name=schedule.name, due_ms=due_ms, next_ms=0, rest=rest)
     code, last_ms = connections.client().execute(call)
     return code, last_ms
 
@@ -68,8 +68,8 @@ def is_close(seconds: float, ms: float) -> bool:
 
 
 def test_slot_enqueues_its_task_when_due(store: Store) -> None:
-    slot_ms = int(server_ms(store)) + 1_500
-    schedule = at(slot_ms, slot_ms + HOUR)
+    due_ms = int(server_ms(store)) + 1_500
+    schedule = at(due_ms, due_ms + HOUR)
     poller = poller_of(schedule)
 
     next_round(poller)
@@ -82,26 +82,26 @@ def test_slot_enqueues_its_task_when_due(store: Store) -> None:
         return waiting(store) != []
 
     eventually(is_enqueued)
-    assert waiting(store) == [schedule.task_id(slot_ms)]
-    result = note.get_result(schedule.task_id(slot_ms))
+    assert waiting(store) == [schedule.task_id(due_ms)]
+    result = note.get_result(schedule.task_id(due_ms))
     assert result.enqueued_at is not None
-    assert slot_ms <= result.enqueued_at.timestamp() * 1_000
+    assert due_ms <= result.enqueued_at.timestamp() * 1_000
     work_off()
     assert recorded == ["s"]
-    assert (state(store)["last"], state(store)["next"]) == (str(slot_ms), str(slot_ms + HOUR))
+    assert (state(store)["last"], state(store)["next"]) == (str(due_ms), str(due_ms + HOUR))
     assert state(store)["id"] == result.id
 
 
 def test_schedule_continues_after_the_clock_was_set_back(store: Store) -> None:
     now_ms = int(server_ms(store))
-    slot_ms = now_ms + 300
-    schedule = at(slot_ms, now_ms + HOUR, now_ms + 2 * HOUR, now_ms + 3 * HOUR)
+    due_ms = now_ms + 3_000  # after the first round, also on a slow machine
+    schedule = at(due_ms, now_ms + HOUR, now_ms + 2 * HOUR, now_ms + 3 * HOUR)
     poller = poller_of(schedule)
     announced(poller, store, last_ms=now_ms + 2 * HOUR)
 
-    eventually(lambda: (next_round(poller), waiting(store))[1] == [schedule.task_id(slot_ms)])
+    eventually(lambda: (next_round(poller), waiting(store))[1] == [schedule.task_id(due_ms)])
 
-    assert state(store)["last"] == str(slot_ms)
+    assert state(store)["last"] == str(due_ms)
 
 
 @pytest.mark.parametrize("ahead_ms", [50, 7_200_000], ids=["a correction", "two hours"])
@@ -118,10 +118,10 @@ def test_slot_is_not_enqueued_again_after_the_clock_was_set_back(store: Store, a
 
 
 def test_scheduled_task_has_its_options_and_arguments(store: Store) -> None:
-    slot_ms = int(server_ms(store)) - 10
+    due_ms = int(server_ms(store)) - 10
     urgent = echo.using(queue_name="urgent", priority=7, max_attempts=4, max_deliveries=9)
-    poller = poller_of(at(slot_ms, task=urgent, args=(1, "ü"), kwargs={"b": [None]}))
-    announced(poller, store, last_ms=slot_ms - 1)
+    poller = poller_of(at(due_ms, task=urgent, args=(1, "ü"), kwargs={"b": [None]}))
+    announced(poller, store, last_ms=due_ms - 1)
 
     next_round(poller)
 
@@ -134,7 +134,7 @@ def test_scheduled_task_has_its_options_and_arguments(store: Store) -> None:
 def test_enqueue_slot_takes_the_arguments_of_enqueue_in_order() -> None:
     expected = ("id", "queue", "due", "priority", "unique", "expires", "fields*")
 
-    assert ENQUEUE.args == expected, "enqueue_slot.lua reads them by position: change it too"
+    assert ENQUEUE.args == expected, "enqueue_due.lua reads them by position: change it too"
 
 
 @pytest.mark.contract
@@ -151,27 +151,27 @@ def test_pending_unique_task_is_not_enqueued_again(store: Store) -> None:
 
 
 def test_jitter_delays_the_task(store: Store) -> None:
-    slot_ms = int(server_ms(store)) - 10
-    schedule = at(slot_ms, jitter_ms=HOUR)
+    due_ms = int(server_ms(store)) - 10
+    schedule = at(due_ms, jitter_ms=HOUR)
     poller = poller_of(schedule)
-    announced(poller, store, last_ms=slot_ms - 1)
+    announced(poller, store, last_ms=due_ms - 1)
 
     next_round(poller)
 
-    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
-    assert task_id.decode() == schedule.task_id(slot_ms)
-    assert str(math.ceil(due_ms)) == schedule.message(slot_ms).due
+    [(task_id, starts_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
+    assert task_id.decode() == schedule.task_id(due_ms)
+    assert str(math.ceil(starts_ms)) == schedule.message(due_ms).due
 
 
-def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_due_times_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each poller dawdles between asking whether it is active and sending; another may have overtaken it then."""
     dawdling = random.Random(1)
     dawdle = {"before_fire": lambda: time.sleep(dawdling.uniform(0, 0.03))}
     monkeypatch.setattr(failpoints, "hook", lambda name: dawdle.get(name, lambda: None)())
     start_ms = int(server_ms(redis_server)) + 100
-    slots = [start_ms + 40 * number for number in range(20)]
+    times = [start_ms + 40 * number for number in range(20)]
     forgetful = note.using(result_ttl=0.001)  # no record is left to recognize a repeated task
-    schedules = [at(*slots, name=f"s{n}", task=forgetful, args=(n,), misfire="all", max_age_ms=HOUR) for n in range(3)]
+    schedules = [at(*times, name=f"s{n}", task=forgetful, args=(n,), misfire="all", max_age_ms=HOUR) for n in range(3)]
     first = poller_of(*schedules)
     announced(first, redis_server, "s0", "s1", "s2", last_ms=start_ms - 1)
     first.close()
@@ -205,12 +205,12 @@ def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypa
 
 
 def test_standby_poller_enqueues_nothing(store: Store) -> None:
-    slot_ms = int(server_ms(store)) - 10
-    schedule = at(slot_ms)
+    due_ms = int(server_ms(store)) - 10
+    schedule = at(due_ms)
     poller = poller_of(schedule)
-    announced(poller, store, last_ms=slot_ms - 1)
+    announced(poller, store, last_ms=due_ms - 1)
 
-    assert fire(schedule, slot_ms, "other:1") == (-2, slot_ms - 1)
+    assert fire(schedule, due_ms, "other:1") == (-2, due_ms - 1)
     call = REGISTER_SCHEDULES(base=home().base, poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
     assert connections.client().execute(call) == []
 
@@ -219,41 +219,41 @@ def test_standby_poller_enqueues_nothing(store: Store) -> None:
 
 
 def test_server_clock_decides_what_is_due(store: Store) -> None:
-    slot_ms = int(server_ms(store)) + HOUR
-    schedule = at(slot_ms)
+    due_ms = int(server_ms(store)) + HOUR
+    schedule = at(due_ms)
     poller = poller_of(schedule)
     next_round(poller)
 
-    code, _ = fire(schedule, slot_ms, poller.id)
+    code, _ = fire(schedule, due_ms, poller.id)
 
     assert (code, waiting(store)) == (-1, [])
 
 
 @pytest.mark.contract
 def test_poller_with_a_fast_clock_asks_again(store: Store) -> None:
-    slot_ms = int(server_ms(store)) + HOUR
-    poller = poller_of(at(slot_ms))
+    due_ms = int(server_ms(store)) + HOUR
+    poller = poller_of(at(due_ms))
     next_round(poller)
 
-    scheduler_of(poller).run_due((slot_ms + 5) * 1_000, 0)
+    scheduler_of(poller).run_due((due_ms + 5) * 1_000, 0)
     assert waiting(store) == []
 
     now_ms = int(server_ms(store))
-    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000, 0), slot_ms - now_ms)
+    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000, 0), due_ms - now_ms)
 
 
 @pytest.mark.contract
 def test_slot_is_not_enqueued_again_after_its_record_was_deleted(store: Store) -> None:
-    slot_ms = int(server_ms(store)) - 10
-    schedule = at(slot_ms)
+    due_ms = int(server_ms(store)) - 10
+    schedule = at(due_ms)
     poller = poller_of(schedule)
-    announced(poller, store, last_ms=slot_ms - 1)
+    announced(poller, store, last_ms=due_ms - 1)
     next_round(poller)
     work_off()
-    store.raw.delete(base_key(store, "t", schedule.task_id(slot_ms)))
+    store.raw.delete(base_key(store, "t", schedule.task_id(due_ms)))
 
-    assert fire(schedule, slot_ms, poller.id) == (1, slot_ms)
-    assert fire(schedule, slot_ms - 1, poller.id) == (0, slot_ms)
+    assert fire(schedule, due_ms, poller.id) == (1, due_ms)
+    assert fire(schedule, due_ms - 1, poller.id) == (0, due_ms)
     scheduler_of(poller).invalidate()
     next_round(poller)
 
@@ -351,10 +351,10 @@ def test_misfire_policy_applies_after_a_time_without_pollers(
     redis_server: Store, caplog: pytest.LogCaptureFixture, options: dict[str, Any], ages_s: list[int]
 ) -> None:
     now_ms = int(server_ms(redis_server))
-    slots = [now_ms - age_s * 1_000 for age_s in (60, 50, 40, 30, 20, 10)]
-    schedule = at(*slots, now_ms + HOUR, **options)
+    times = [now_ms - age_s * 1_000 for age_s in (60, 50, 40, 30, 20, 10)]
+    schedule = at(*times, now_ms + HOUR, **options)
     poller = poller_of(schedule)
-    announced(poller, redis_server, last_ms=slots[0])
+    announced(poller, redis_server, last_ms=times[0])
 
     next_round(poller)
     next_round(poller)
@@ -376,7 +376,7 @@ def test_new_schedule_starts_with_the_next_slot(store: Store) -> None:
     assert state(store)["info"] == {"task": note.name, "queue": "default", "misfire": "all", "enabled": True}
 
 
-def test_changed_schedule_enqueues_no_missed_slots(store: Store) -> None:
+def test_changed_schedule_enqueues_no_missed_due_times(store: Store) -> None:
     now_ms = int(server_ms(store))
     announced(poller := poller_of(at(now_ms + HOUR, text="old")), store, last_ms=now_ms - HOUR)
     take_place_from(store, poller)
@@ -388,7 +388,7 @@ def test_changed_schedule_enqueues_no_missed_slots(store: Store) -> None:
     assert (state(store)["times"], int(state(store)["last"]) >= now_ms) == ("new", True)
 
 
-def test_disabled_schedule_enqueues_nothing_and_has_no_missed_slots(store: Store) -> None:
+def test_disabled_schedule_enqueues_nothing_and_has_no_missed_due_times(store: Store) -> None:
     now_ms = int(server_ms(store))
     off = poller_of(at(now_ms - 20, now_ms + HOUR, enabled=False))
     announced(off, store, last_ms=now_ms - 1_000)
@@ -408,12 +408,12 @@ def test_disabled_schedule_enqueues_nothing_and_has_no_missed_slots(store: Store
 def test_schedule_that_is_switched_on_starts_with_the_next_slot(store: Store, misfire: Misfire) -> None:
     """The last registration of the disabled schedule was up to a minute ago, or longer after a time without pollers."""
     now_ms = int(server_ms(store))
-    slots = [now_ms - age_s * 1_000 for age_s in (3_000, 50, 40, 30, 20, 10)]
-    off = poller_of(at(*slots, now_ms + HOUR, enabled=False, misfire=misfire))
+    times = [now_ms - age_s * 1_000 for age_s in (3_000, 50, 40, 30, 20, 10)]
+    off = poller_of(at(*times, now_ms + HOUR, enabled=False, misfire=misfire))
     announced(off, store, last_ms=now_ms - HOUR)
     take_place_from(store, off)
 
-    on = poller_of(at(*slots, now_ms + HOUR, misfire=misfire))
+    on = poller_of(at(*times, now_ms + HOUR, misfire=misfire))
     next_round(on)
 
     assert waiting(store) == []
@@ -455,8 +455,8 @@ def test_last_schedule_is_deleted_too(store: Store) -> None:
 
 def test_two_versions_of_the_code_enqueue_a_slot_once(store: Store) -> None:
     now_ms = int(server_ms(store))
-    slots = (now_ms - 30, now_ms - 20, now_ms - 10)
-    both, added = at(*slots, task=note.using(result_ttl=0.001)), at(*slots, name="new", args=("new",))
+    times = (now_ms - 30, now_ms - 20, now_ms - 10)
+    both, added = at(*times, task=note.using(result_ttl=0.001)), at(*times, name="new", args=("new",))
     old, new = poller_of(both), poller_of(both, added)
     announced(old, store, last_ms=now_ms - 1_000)
     next_round(old)
@@ -472,15 +472,15 @@ def test_two_versions_of_the_code_enqueue_a_slot_once(store: Store) -> None:
     assert store.raw.zcard(base_key(store, "schedules")) == 2
 
 
-def test_poller_that_becomes_active_again_reads_the_last_slots(store: Store) -> None:
-    slot_ms = int(server_ms(store)) + 100
-    old, new = poller_of(at(slot_ms, text="old")), poller_of(at(text="new"))
+def test_poller_that_becomes_active_again_reads_the_last_due_times(store: Store) -> None:
+    due_ms = int(server_ms(store)) + 100
+    old, new = poller_of(at(due_ms, text="old")), poller_of(at(text="new"))
     next_round(old)
     take_place_from(store, old)
     next_round(new)
     next_round(old)
     assert (old.is_active, new.is_active) == (False, True)
-    eventually(lambda: server_ms(store) > slot_ms)
+    eventually(lambda: server_ms(store) > due_ms)
     take_place_from(store, new)
 
     next_round(old)
@@ -546,7 +546,7 @@ def test_poller_replaced_before_registration_enqueues_nothing(store: Store) -> N
     assert waiting(store) == []
 
 
-def test_schedule_without_further_slots_does_not_wake_the_poller(store: Store) -> None:
+def test_schedule_without_further_due_times_does_not_wake_the_poller(store: Store) -> None:
     poller = poller_of(at(1_000))
 
     next_round(poller)

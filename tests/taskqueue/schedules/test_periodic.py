@@ -43,7 +43,12 @@ def test_schedule_decorator_returns_the_task() -> None:
 
     assert every(300)(made) is made
     schedule = the_only()
-    assert (schedule.task, schedule.slots, schedule.args, schedule.kwargs) == (made, FixedInterval(300_000), (), {})
+    assert (schedule.task, schedule.recurrence, schedule.args, schedule.kwargs) == (
+        made,
+        FixedInterval(300_000),
+        (),
+        {},
+    )
     assert (schedule.misfire, schedule.max_age_ms, schedule.jitter_ms, schedule.enabled) == ("once", None, 0, True)
     assert schedule.name == f"{made.name} every 300 s"
 

@@ -14,7 +14,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store
 from tests.taskqueue.support import (
@@ -49,7 +49,15 @@ def settle_with(*fingerprints_: str) -> list[str]:
     worker = new_fetcher(worker=f"here:{results[0].id}")
     jobs = worker.fetch("0", len(results))
     acks = [
-        Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note=f'5 {each} {{"class":"E","location":"p","text":"t"}}')
+        Ack(
+            job.id,
+            job.token,
+            "failed",
+            b"{}",
+            ttl_ms=60_000,
+            ran_us=5,
+            error=ErrorIdentity(each, '{"class":"E","location":"p","text":"t"}'),
+        )
         for job, each in zip(jobs, fingerprints_, strict=True)
     ]
     settle_now(worker, *acks)
@@ -255,19 +263,22 @@ def test_variable_parts_of_a_text_are_removed(text: str, expected: str) -> None:
 
 
 def test_a_fingerprint_is_stable_across_processes_and_contains_its_parts() -> None:
-    one, two = fingerprints.fingerprint(failing("no 1")), fingerprints.fingerprint(failing("no 2"))
+    one, two = fingerprints.identify(failing("no 1")), fingerprints.identify(failing("no 2"))
 
     assert one == two
-    printed, _, about = one.partition(" ")
-    assert len(printed) == 16
-    assert json.loads(about) == {"class": "builtins.LookupError", "location": f"{__name__}.failing", "text": "no #"}
+    assert len(one.fingerprint) == 16
+    assert json.loads(one.description) == {
+        "class": "builtins.LookupError",
+        "location": f"{__name__}.failing",
+        "text": "no #",
+    }
 
 
 def test_the_place_is_the_innermost_frame_of_project_code() -> None:
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
 
-    assert json.loads(fingerprints.fingerprint(caught.value).partition(" ")[2])["location"] == (
+    assert json.loads(fingerprints.identify(caught.value).description)["location"] == (
         f"{__name__}.test_the_place_is_the_innermost_frame_of_project_code"
     )
 

@@ -11,7 +11,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, chain, get_queue, group
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.explain import Explanation, explain
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from tests.dashboard.support import settle_tasks, write_worker
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, park_many
@@ -85,7 +85,7 @@ def test_queue_that_nobody_serves_or_that_is_paused(redis_server: Store) -> None
 
 def test_scheduled_and_retried_tasks_have_a_due_time(redis_server: Store, worker: None) -> None:
     later, retried = note.using(run_after=600).enqueue("later"), note.enqueue("x")
-    settle_tasks("retry", delay_ms=60_000)
+    settle_tasks("retried", delay_ms=60_000)
 
     due, retry = why(later).reasons[0], why(retried).reasons[0]
 
@@ -102,9 +102,9 @@ def test_full_limit_names_the_tasks_that_hold_it(redis_server: Store, worker: No
     last = why(results[2])
 
     reason = last.reasons[0]
-    assert (reason.code, reason.count, reason.name) == ("slots", 1, note.name)
+    assert (reason.code, reason.count, reason.name) == ("concurrency", 1, note.name)
     assert [(task.id, task.name, task.state) for task in reason.tasks] == [(results[0].id, note.name, "running")]
-    assert (why(results[0]).reasons, why(results[0]).fact("has_slot")) == ([], 1)
+    assert (why(results[0]).reasons, why(results[0]).fact("is_holder")) == ([], 1)
 
 
 def test_rate_limit_gives_the_start_and_the_number_of_tasks_before(redis_server: Store, worker: None) -> None:
@@ -130,7 +130,7 @@ def test_member_of_a_flow_waits_for_its_parents(redis_server: Store, worker: Non
     assert codes(flow.on_error_result) == ["on_error"]
     assert [task.id for task in why(flow.results[0]).followers] == [last.id]
 
-    settle_tasks("ok", 1)
+    settle_tasks("succeeded", 1)
 
     assert [task.id for task in why(last).reasons[0].tasks] == [flow.results[1].id]
 

@@ -14,10 +14,10 @@ from django_redis_components.core.protocol import Command, arun, run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.stats.due import read_due
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.stats.overview import QueueDepth
+from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
 from django_redis_components.taskqueue.stats.totals import read_totals
 from tests.support import Store, run_async
 from tests.taskqueue.stats.support import QUEUES, stir
@@ -37,8 +37,8 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import add, fail, note
 
 
-def overview() -> stats.TaskQueueOverview:
-    return run(connections.client(), stats.read_overview(home()))
+def overview() -> queue_stats.TaskQueueOverview:
+    return run(connections.client(), queue_stats.read_overview(home()))
 
 
 def raw_depth(store: Store, queue: str) -> dict[str, int]:
@@ -100,7 +100,9 @@ def test_async_methods_return_the_same_depths(store: Store) -> None:
     add.enqueue(1, 2)
 
     async def read() -> Any:
-        return await get_queue("default").adepths(), await arun(connections.aclient(), stats.read_overview(home()))
+        return await get_queue("default").adepths(), await arun(
+            connections.aclient(), queue_stats.read_overview(home())
+        )
 
     depth, found = run_async(read)
 
@@ -177,7 +179,7 @@ def test_overview_takes_two_round_trips(redis_server: Store) -> None:
             trips.append(len(requests))
             return connections.client().execute_many(requests)
 
-    run(Counting(), stats.read_overview(home()))  # type: ignore[arg-type]
+    run(Counting(), queue_stats.read_overview(home()))  # type: ignore[arg-type]
 
     assert trips == [4, 1]
 
@@ -203,8 +205,8 @@ def test_eviction_policy_is_none_without_permission_for_info(own_server: Store, 
 
 
 def test_eviction_policy_is_none_when_the_reply_lacks_it() -> None:
-    assert stats.eviction_policy_of(b"# Memory\r\nused_memory:1\r\n") is None
-    assert stats.eviction_policy_of(redis.exceptions.ResponseError("NOPERM")) is None
+    assert queue_stats.eviction_policy_of(b"# Memory\r\nused_memory:1\r\n") is None
+    assert queue_stats.eviction_policy_of(redis.exceptions.ResponseError("NOPERM")) is None
 
 
 @pytest.mark.contract
@@ -224,7 +226,7 @@ def test_overview_returns_all_of_many_queues(redis_server: Store, settings: Any)
     get_queue("q449").pause()
 
     assert {depth.name for depth in overview().queues} == set(names)
-    assert len(overview().queues) == len(run(connections.client(), stats.read_depths(home()))) == 450
+    assert len(overview().queues) == len(run(connections.client(), queue_stats.read_depths(home()))) == 450
     assert len(run(connections.client(), read_totals(home()))) == 450
 
 
@@ -286,7 +288,7 @@ def test_configured_queues_are_listed_before_their_first_task(store: Store, sett
     seen = [(row.name, row.ready) for row in overview().queues]
 
     assert sorted(seen) == [("default", 0), ("high", 1), ("low", 1)]
-    assert seen == [(row.name, row.ready) for row in run(connections.client(), stats.read_depths(home()))]
+    assert seen == [(row.name, row.ready) for row in run(connections.client(), queue_stats.read_depths(home()))]
 
 
 def test_reading_statistics_writes_nothing(store: Store) -> None:

@@ -27,7 +27,7 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
     fetcher = new_fetcher(queue, worker="fails:them")
     error = arguments.encode(describe(LookupError("out of order")))
     while jobs := fetcher.fetch("0", 250):
-        settle_now(fetcher, *[Ack(job.id, job.token, "fail", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
+        settle_now(fetcher, *[Ack(job.id, job.token, "failed", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
     return results
 
 
@@ -53,7 +53,7 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
     front = note.using(queue_name=queue).enqueue("front")
     fetcher = new_fetcher(queue, worker="gives:back")
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
     due = note.using(queue_name=queue, run_after=60).enqueue("due")
     fall_due(store, due, queue=queue)
     urgent = note.using(queue_name=queue, priority=5).enqueue("urgent")

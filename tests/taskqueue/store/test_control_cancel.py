@@ -60,7 +60,7 @@ def front(_: Store) -> TaskResult:
     result = note.enqueue("front")
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
     return result
 
 

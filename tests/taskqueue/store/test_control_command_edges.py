@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.management.queue_commands import QueueCommands
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.store.tasks import new_id
+from django_redis_components.taskqueue.store.task_records import new_id
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store
 from tests.support.processes import ROOT, child_environment

@@ -12,7 +12,7 @@ from django_redis_components.core.scripts import LuaScript
 from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.queue import Queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control, task_control
 from tests.support import Proxy, Store
 from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import base_key, work_off
@@ -90,7 +90,7 @@ def ops(store: Store) -> set[bytes]:
 
 def test_repeated_cancel_is_applied_once(queue: Queue, proxy: Proxy) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(3)])
-    lose_reply(proxy, control.CANCEL)
+    lose_reply(proxy, task_control.CANCEL)
 
     assert far(results[1]).cancel() is True
 
@@ -103,7 +103,7 @@ def test_repeated_reschedule_counts_from_the_first_request(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
-    lose_reply(proxy, control.RESCHEDULE)
+    lose_reply(proxy, task_control.RESCHEDULE)
     due: list[bytes] = []
     monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: look() and 0.0)
 
@@ -121,7 +121,7 @@ def test_repeated_reschedule_succeeds_when_the_task_has_started(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
-    lose_reply(proxy, control.RESCHEDULE)
+    lose_reply(proxy, task_control.RESCHEDULE)
     monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: work_off() and 0.0)
 
     far(result).run_now()

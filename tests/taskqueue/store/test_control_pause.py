@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import prefetch
 from tests.conftest import components_settings
@@ -59,7 +59,8 @@ def maintain() -> list[Any]:
         contact="",
         lost_error=b"{}",
         max_deliveries=3,
-        lost_group="0 {}",
+        lost_fingerprint="0",
+        lost_description="{}",
         first=0,
         **settings,
     )
@@ -118,7 +119,7 @@ def test_queue_paused_before_its_first_task_is_listed(store: Store) -> None:
 
     get_queue("new").pause("not yet")
 
-    shown = run(connections.client(), stats.read_overview(home())).queues
+    shown = run(connections.client(), queue_stats.read_overview(home())).queues
     assert [(each.name, each.paused is not None) for each in shown] == [("default", True), ("new", True)]
 
 

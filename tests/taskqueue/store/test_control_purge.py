@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import NotScheduled, Purge, TaskResult, TaskResultDoesNotExist, get_queue, poller
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.store.support import fill
@@ -285,7 +285,7 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
     get_queue("default").purge()
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
     note.enqueue("stays")
 
     TaskResult(note, note.name, job.id, home(), {}).cancel()

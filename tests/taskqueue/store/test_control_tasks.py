@@ -19,7 +19,7 @@ def fill_ready(store: Store) -> list[str]:
     fronts = [note.enqueue("front") for _ in range(2)]
     fetcher = new_fetcher(worker="gives:back")
     jobs = fetcher.fetch("0", 2)
-    settle_now(fetcher, *[Ack(job.id, job.token, "requeue") for job in reversed(jobs)])
+    settle_now(fetcher, *[Ack(job.id, job.token, "requeued") for job in reversed(jobs)])
     dues = [note.using(run_after=60).enqueue("due") for _ in range(2)]
     for number, each in enumerate(dues):
         fall_due(store, each, ms_ago=2_000 - number * 1_000)

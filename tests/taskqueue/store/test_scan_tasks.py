@@ -10,7 +10,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, read_tasks, scan_tasks
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, fill, ids, park_many

@@ -80,11 +80,11 @@ def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
 
 
 def test_process_with_a_dead_thread_is_unhealthy_until_it_is_replaced(process: Process) -> None:
-    child = process.report(no_reply_s=0.0, lost_threads=1, recycle_reason="one of its threads has died")
+    child = process.report(no_reply_s=0.0, lost_threads=1, restart_reason="one of its threads has died")
 
     assert _problem_of([child], 1, LEASE_S, was_healthy=True) == f"0 of 1 threads of process {child.pid} are alive"
     assert json.loads(child.info())["lost_threads"] == 1
-    child.is_replaced = True
+    child.is_restarted = True
     assert _problem_of([child], 0, LEASE_S, was_healthy=True) == ""
 
 
@@ -118,7 +118,7 @@ def test_worker_is_unhealthy_while_a_process_is_missing(process: Process) -> Non
     child = process.report(no_reply_s=0.0)
     assert _problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
 
-    process.report(no_reply_s=0.0, recycle_reason="5 tasks run")
+    process.report(no_reply_s=0.0, restart_reason="5 tasks run")
 
     assert _problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
 

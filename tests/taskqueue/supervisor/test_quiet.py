@@ -11,7 +11,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import queue_stats
 from tests.support import Store, eventually
 from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_worker, taskqueue_settings
@@ -24,7 +24,7 @@ def _short_lease(redis_server: Store, settings: Any) -> None:
 
 
 def states() -> list[str]:
-    return [worker.state for worker in run(connections.client(), stats.read_overview(home())).workers]
+    return [worker.state for worker in run(connections.client(), queue_stats.read_overview(home())).workers]
 
 
 def test_quiet_worker_finishes_running_tasks_and_fetches_none(redis_server: Store, children: Children) -> None:
@@ -99,7 +99,9 @@ def test_quiet_burst_worker_waits_for_sigterm(redis_server: Store, children: Chi
     held.release()
 
     assert running.get(60) == "a"
-    eventually(lambda: [each.busy for each in run(connections.client(), stats.read_overview(home())).workers] == [0])
+    eventually(
+        lambda: [each.busy for each in run(connections.client(), queue_stats.read_overview(home())).workers] == [0]
+    )
     assert worker.returncode is None
     worker.terminate()
     assert worker.wait() == 0

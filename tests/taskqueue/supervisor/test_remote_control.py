@@ -8,11 +8,12 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import WorkerPage, find_workers, read_workers
-from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.workers import VERBS, RemoteCommand, command_worker
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from tests.dashboard.support import now_ms, write_worker
@@ -101,9 +102,9 @@ def test_one_process_is_restarted_after_its_task_and_another_is_stopped(
 
     send(old.id, "restart")
 
-    leaving, *_ = eventually(lambda: [each for each in page().workers if each.state == "leaving"])
-    assert leaving.id == old.id
-    assert [run.name for run in leaving.runs] == ["tests.taskqueue.tasks.hold"]
+    restarting, *_ = eventually(lambda: [each for each in page().workers if each.state == "restarting"])
+    assert restarting.id == old.id
+    assert [run.name for run in restarting.runs] == ["tests.taskqueue.tasks.hold"]
     eventually(lambda: len(page().workers) == 3)
     held.release()
     assert running.get(60) == "a"
@@ -181,7 +182,7 @@ def test_command_is_executed_once_although_its_reply_is_lost(redis_server: Store
     executed = control.executed()
     control.receive(beat(control, executed=executed), executed)
     assert (control.take(), control.executed(), page().waiting) == ([], "", {})
-    assert control.facts("here:1.a")["command"][0] == "quiet"
+    assert control.facts("here:1.a")["command"].verb == "quiet"
     assert control.facts("here:1.b")["command"] is None
 
 
@@ -230,7 +231,7 @@ def test_commands_to_unknown_lost_and_deaf_workers_are_refused(redis_server: Sto
 def test_command_keeps_the_words_of_its_author() -> None:
     command = RemoteCommand.parse(b"2 1 op stop here:1 Ada \xff Lovelace")
 
-    assert (command.author, command.at_ms) == ("Ada � Lovelace", 1)
+    assert (command.author, command.at) == ("Ada � Lovelace", moment_of(1_000))
     with pytest.raises(ValueError, match="values to unpack"):
         RemoteCommand.parse(b"stop")
 

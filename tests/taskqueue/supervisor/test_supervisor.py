@@ -15,7 +15,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Task, TaskFailed, get_queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
 from django_redis_components.taskqueue.supervisor.supervisor import COPY_S
@@ -53,7 +53,7 @@ def short_lease(_long_lease: None, settings: Any) -> None:
 
 
 def workers() -> list[WorkerInfo]:
-    return run(connections.client(), stats.read_overview(home())).workers
+    return run(connections.client(), queue_stats.read_overview(home())).workers
 
 
 def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: Children) -> None:
@@ -91,12 +91,12 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     held.release()
     assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
-    eventually(lambda: run(connections.client(), stats.read_overview(home())).poller)
+    eventually(lambda: run(connections.client(), queue_stats.read_overview(home())).poller)
 
     worker.terminate()
     assert worker.wait() == 0
 
-    overview = run(connections.client(), stats.read_overview(home()))
+    overview = run(connections.client(), queue_stats.read_overview(home()))
     assert (overview.workers, overview.poller) == ([], None)
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
     assert redis_server.raw.exists(*(queue_key(redis_server, "workers", queue) for queue in info.queues)) == 0
@@ -413,7 +413,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children, short_lea
 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
     held.release()
-    worker.wait_for(f"The outcome (ok) of task {result.id} was discarded: its lease had expired.")
+    worker.wait_for(f"The outcome (succeeded) of task {result.id} was discarded: its lease had expired.")
     assert result.get(60) == "a"
     assert result.attempts == 2
 

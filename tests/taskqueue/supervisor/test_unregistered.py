@@ -132,7 +132,7 @@ def test_requeue_ends_although_another_worker_unregisters_the_tasks_again(
             assert calls < 10, "it repeats while the other worker returns the tasks as unregistered"
             old = new_fetcher(worker="old:1")
             jobs = old.fetch(f"slot{calls}", 3)
-            settle_now(old, *[Ack(job.id, job.token, "unregister") for job in jobs])
+            settle_now(old, *[Ack(job.id, job.token, "unregistered") for job in jobs])
         return reply
 
     monkeypatch.setattr(type(client), "execute", execute)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.job import Ack, ack_args
 from django_redis_components.taskqueue.store.scripts import FETCH
 
 
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:
-    rest = ["default", *[part for ack in acks for part in ack]]
+    rest = ["default", *ack_args(acks)]
     return FETCH(
         base=home().base,
         worker=worker,
-        fetch_slot="acks",
+        thread="acks",
         request=0,
         lease_ms=1_000,
         want=0,

@@ -87,7 +87,7 @@ def test_repeated_cancel_can_only_shorten_the_grace(store: Store) -> None:
     assert asked_to_end(fetcher)[result.id] == 0
 
 
-@pytest.mark.parametrize("outcome", ["retry", "reschedule", "requeue", "unregister"])
+@pytest.mark.parametrize("outcome", ["retried", "delayed", "requeued", "unregistered"])
 def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
@@ -98,15 +98,15 @@ def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: 
     other = TaskResult(note, note.name, result.id, home(), {})
     other.cancel()
 
-    settle_now(fetcher, Ack(job.id, job.token, outcome, ERROR if outcome == "retry" else b"", 50, 60_000))
+    settle_now(fetcher, Ack(job.id, job.token, outcome, ERROR if outcome == "retried" else b"", 50, 60_000))
 
     waiting.join(60)
     assert "was cancelled" in failures[0]
     other.refresh()
-    assert (other.state, other.status, other.worker_ids) == ("cancelled", "FAILED", [WORKER] * (outcome == "retry"))
+    assert (other.state, other.status, other.worker_ids) == ("cancelled", "FAILED", [WORKER] * (outcome == "retried"))
     assert other.finished_at is not None
     assert 590 < store.raw.ttl(base_key(store, "t", result.id)) <= 600
-    assert store.raw.llen(base_key(store, "t", result.id, "errors")) == (outcome == "retry")
+    assert store.raw.llen(base_key(store, "t", result.id, "errors")) == (outcome == "retried")
     depth = get_queue("default").depths()
     assert (depth.ready, depth.scheduled, depth.running, depth.unregistered) == (0, 0, 0, 0)
 
@@ -117,7 +117,7 @@ def _failure(result: TaskResult) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("outcome", "state"), [("ok", "successful"), ("fail", "failed")])
+@pytest.mark.parametrize(("outcome", "state"), [("succeeded", "successful"), ("failed", "failed")])
 def test_task_that_finishes_before_the_cancellation_keeps_its_outcome(store: Store, outcome: str, state: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
@@ -151,7 +151,7 @@ def test_outcome_of_a_cancelled_run_is_applied_once(store: Store) -> None:
     settle_now(fetcher, cancelled(job.id, job.token))
     result.refresh()
     finished_at = result.finished_at
-    settle_now(fetcher, cancelled(job.id, job.token), Ack(job.id, job.token, "ok", b"1", ttl_ms=1_000))
+    settle_now(fetcher, cancelled(job.id, job.token), Ack(job.id, job.token, "succeeded", b"1", ttl_ms=1_000))
 
     result.refresh()
     assert (result.state, result.finished_at, result.worker_ids) == ("cancelled", finished_at, [WORKER])
@@ -162,12 +162,12 @@ def test_retry_clears_the_request_to_cancel(store: Store) -> None:
     result = fail.using(max_attempts=5, backoff=0).enqueue()
     fetcher, job = leased(result)
     result.cancel()
-    settle_now(fetcher, Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000))
+    settle_now(fetcher, Ack(job.id, job.token, "failed", b"{}", ttl_ms=60_000))
 
     assert get_queue("default").retry_failed([result.id]) == 1
     fetcher, job = leased(result, "next:1")
     assert asked_to_end(fetcher) == {}
-    settle_now(fetcher, Ack(job.id, job.token, "retry", b"{}", 3_600_000, 60_000))
+    settle_now(fetcher, Ack(job.id, job.token, "retried", b"{}", 3_600_000, 60_000))
 
     result.refresh()
     assert result.state == "retrying"
@@ -261,7 +261,7 @@ def test_task_may_raise_cancelled_itself(redis_server: Store) -> None:
     work_off()
 
     result.refresh()
-    assert (result.state, result.attempts) == ("cancelled", 1)
+    assert (result.state, result.attempts, result.runs) == ("cancelled", 0, 1)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -130,7 +130,7 @@ def test_stopping_worker_waits_for_its_coroutines(redis_server: Store, monkeypat
 
 
 def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "MAX_SLOT_WAIT_S", 300.0)
+    monkeypatch.setattr(worker_module, "MAX_PERMIT_WAIT_S", 300.0)
     held = Held(redis_server, "0")
     with running_worker(threads=2, async_concurrency=1) as worker:
         hold_async.enqueue("0")
@@ -174,7 +174,7 @@ def test_mixed_functions_and_coroutines_run_once_each(store: Store) -> None:
     assert {result.attempts for result in results} == {1}
 
 
-def test_coroutines_are_fetched_up_to_the_free_slots(redis_server: Store) -> None:
+def test_coroutines_are_fetched_up_to_the_free_permits(redis_server: Store) -> None:
     with running_worker(threads=1, async_concurrency=40) as worker:
         assert worker.job_source.want() == 1
         for number in range(10):

@@ -31,7 +31,7 @@ def die_with(store: Store, count: int, worker: str) -> list[str]:
 
 
 def done(fetcher: Fetcher, *jobs: Job) -> None:
-    settle_now(fetcher, *[Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000) for job in jobs])
+    settle_now(fetcher, *[Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000) for job in jobs])
 
 
 def test_recovered_task_is_fetched_alone(store: Store) -> None:
@@ -53,7 +53,7 @@ def test_recovered_task_is_not_fetched_after_others(store: Store) -> None:
     giver = new_fetcher(worker="gives")
     jobs = [job for slot in range(3) for job in giver.fetch(str(slot), 1)]
     assert [job.id for job in jobs] == [suspect.id, handed_back.id, another.id]
-    settle_now(giver, *[Ack(job.id, job.token, "requeue") for job in reversed(jobs[:2])])
+    settle_now(giver, *[Ack(job.id, job.token, "requeued") for job in reversed(jobs[:2])])
     store.raw.lpush(queue_key(store, "requeued"), store.raw.rpop(queue_key(store, "requeued")))
     fetcher = new_fetcher("high", "default")
 
@@ -207,7 +207,7 @@ def test_returned_task_has_no_start(store: Store) -> None:
     [job] = fetcher.fetch("0", 1)
     result.refresh()
     assert result.started_at is not None
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
     result.refresh()
 
@@ -223,7 +223,7 @@ def test_returned_task_keeps_its_earlier_start(store: Store) -> None:
     [job] = fetcher.fetch("0", 1)
     result.refresh()
     assert result.last_attempted_at > before[1], "it is another moment"
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
     result.refresh()
 
@@ -232,17 +232,17 @@ def test_returned_task_keeps_its_earlier_start(store: Store) -> None:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("outcome", ["retry", "reschedule", "unregister"])
+@pytest.mark.parametrize("outcome", ["retried", "delayed", "unregistered"])
 def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str) -> None:
     result = note.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, note="5"))
+    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, ran_us=5))
     requeue_unregistered(["default"], "default")
     result.refresh()
     attempted_at = result.last_attempted_at
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
     result.refresh()
 
@@ -258,7 +258,7 @@ def test_supervisor_returns_only_the_lease_with_its_token(store: Store) -> None:
     recover()
     [again] = new_fetcher(worker="lives").fetch("0", 1)
 
-    settle_now(Fetcher(home(), connections.client(), "dead", ()), Ack(job.id, job.token, "requeue"))
+    settle_now(Fetcher(home(), connections.client(), "dead", ()), Ack(job.id, job.token, "requeued"))
 
     assert store.raw.hget(base_key(store, "t", result.id), "L") == again.token.encode()
     assert store.raw.zcard(queue_key(store, "running")) == 1

@@ -202,7 +202,7 @@ def test_failures_are_logged_with_their_attempt(redis_server: Store, caplog: pyt
 
 
 @pytest.mark.parametrize(("delay_s", "least_s", "most_s"), [(0.02, 0.019, 10), (None, 0.99, 11), (30, 29.9, 50)])
-def test_postponed_task_uses_no_attempt(store: Store, delay_s: float | None, least_s: float, most_s: float) -> None:
+def test_delayed_task_uses_no_attempt(store: Store, delay_s: float | None, least_s: float, most_s: float) -> None:
     result = come_back.enqueue(delay_s)
 
     work_off(worker="host:1")
@@ -218,7 +218,7 @@ def test_postponed_task_uses_no_attempt(store: Store, delay_s: float | None, lea
     assert (result.state, result.return_value, result.worker_ids) == ("successful", "came back", ["host:2"])
 
 
-def test_invalid_delay_of_a_postponed_task_fails_it(redis_server: Store) -> None:
+def test_invalid_delay_of_a_delayed_task_fails_it(redis_server: Store) -> None:
     result = come_back.enqueue(-5)
 
     work_off()

@@ -76,7 +76,7 @@ def test_many_acks_are_sent_in_parts(redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(MAX_ACKS + 3)])
     fetcher = new_fetcher()
     for job in fetcher.fetch("0", MAX_ACKS + 3):
-        fetcher.settle(Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+        fetcher.settle(Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000))
 
     left = []
     while fetcher.pending_acks():
@@ -95,7 +95,7 @@ def test_concurrent_acks_of_threads_are_all_sent(redis_server: Store, restless: 
 
     def settle(number: int) -> None:
         for job in shares[number]:
-            fetcher.settle(Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+            fetcher.settle(Ack(job.id, job.token, "succeeded", b"1", ttl_ms=60_000))
             fetcher.fetch("acks", 0)
 
     run_together(6, settle)
@@ -109,7 +109,7 @@ def test_lease_of_a_returned_task_that_another_thread_fetches_is_kept(proxy: Pro
     fetcher = new_fetcher(using="proxied", worker="w")
     open_two_connections(proxy, fetcher)
     [job] = fetcher.fetch("0", 1)
-    fetcher.settle(Ack(job.id, job.token, "requeue"))
+    fetcher.settle(Ack(job.id, job.token, "requeued"))
     proxy.hold()
     first = in_thread(fetcher.fetch, "acks", 0)
     eventually(lambda: get_queue("default").depths().ready == 1)
@@ -238,7 +238,7 @@ def test_returned_task_notifies_the_queue(store: Store) -> None:
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     quiet(store)
-    fetcher.settle(Ack(job.id, job.token, "requeue"))
+    fetcher.settle(Ack(job.id, job.token, "requeued"))
 
     fetcher.fetch("acks", 0)
 

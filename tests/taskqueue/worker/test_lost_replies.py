@@ -161,9 +161,9 @@ def test_repeated_ack_is_applied_once(
 def test_reply_states_whether_each_ack_was_applied(store: Store) -> None:
     add.enqueue(2, 3)
     [job] = new_fetcher(worker="w").fetch("0", 1)
-    mine = Ack(job.id, job.token, "ok", b"5", ttl_ms=10_000)
-    foreign = Ack(job.id, "w/0/99", "ok", b"6", ttl_ms=10_000)
-    unknown = Ack("nobody", job.token, "ok", b"7", ttl_ms=10_000)
+    mine = Ack(job.id, job.token, "succeeded", b"5", ttl_ms=10_000)
+    foreign = Ack(job.id, "w/0/99", "succeeded", b"6", ttl_ms=10_000)
+    unknown = Ack("nobody", job.token, "succeeded", b"7", ttl_ms=10_000)
 
     answers = [connections.client().execute(fetch_call(ack))[0] for ack in (foreign, mine, mine, foreign, unknown)]
 

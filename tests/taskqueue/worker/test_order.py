@@ -39,7 +39,7 @@ def give_back(result: TaskResult, queue: str = "default") -> None:
     fetcher = new_fetcher(queue, worker="giver")
     [job] = fetcher.fetch("0", 1)
     assert job.id == result.id
-    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
 
 
 @pytest.mark.parametrize("want", [1, 2, 100])
@@ -121,7 +121,7 @@ def test_tasks_retried_at_the_same_moment_keep_their_order(redis_server: Store) 
     fetcher = new_fetcher(worker="retrier")
     jobs = fetcher.fetch("0", 50)
 
-    settle_now(fetcher, *[Ack(job.id, job.token, "retry", b"{}", 60_000, 60_000) for job in jobs])
+    settle_now(fetcher, *[Ack(job.id, job.token, "retried", b"{}", 60_000, 60_000) for job in jobs])
 
     assert scheduled_order(redis_server) == [result.id for result in results]
 

@@ -79,7 +79,7 @@ def new_amount_of_coroutines() -> PrefetchAmount:
     return amount
 
 
-def test_coroutines_are_prefetched_for_the_free_slots() -> None:
+def test_coroutines_are_prefetched_for_the_free_permits() -> None:
     assert new_amount_of_coroutines().beyond_free_threads(7) == 7
 
 

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import Terminator
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.ipc import SLOTS, PrefetchedLeases
+from django_redis_components.taskqueue.worker.ipc import MAX_ENTRIES, PrefetchedLeases
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import base_key, end_lease, recover, settle_now, work_off
 from tests.taskqueue.tasks import note
@@ -45,14 +45,14 @@ def test_leases_of_one_task_are_separate() -> None:
 def test_lease_without_a_slot_counts_as_started() -> None:
     notes = PrefetchedLeases()
     notes.add("t" * 300, "w/0/1")
-    for number in range(SLOTS + 5):
+    for number in range(MAX_ENTRIES + 5):
         notes.add(f"task{number}", "w/0/1")
 
-    assert len(notes.read()) == SLOTS
-    notes.remove(f"task{SLOTS + 1}", "w/0/1")
+    assert len(notes.read()) == MAX_ENTRIES
+    notes.remove(f"task{MAX_ENTRIES + 1}", "w/0/1")
     notes.remove("task0", "w/0/1")
     notes.add("task", "w/0/2")
-    assert len(notes.read()) == SLOTS
+    assert len(notes.read()) == MAX_ENTRIES
 
 
 def test_threads_add_and_remove_leases_concurrently() -> None:
@@ -93,7 +93,7 @@ def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
     fetcher.mark_started(jobs[1], 0)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[2:]]
-    settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeue"))
+    settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeued"))
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
 
 

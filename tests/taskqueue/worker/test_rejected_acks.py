@@ -63,7 +63,7 @@ def states(jobs: list[Job]) -> list[str]:
 
 
 def ok(job: Job, payload: bytes = b"1") -> Ack:
-    return Ack(job.id, job.token, "ok", payload, ttl_ms=60_000, note="5")
+    return Ack(job.id, job.token, "succeeded", payload, ttl_ms=60_000, ran_us=5)
 
 
 def test_result_above_the_limit_is_a_failure_that_names_the_sizes(redis_server: Store, settings: Any) -> None:
@@ -172,7 +172,9 @@ def test_rejected_ack_does_not_block_others(full_server: Store, caplog: pytest.L
     [error] = result.errors
     assert result.state == "failed"
     assert error.exception_class is OutcomeRefused
-    assert "Redis rejected the outcome (ok) of this run, 900,000 bytes: command not allowed when" in error.message
+    assert (
+        "Redis rejected the outcome (succeeded) of this run, 900,000 bytes: command not allowed when" in error.message
+    )
     assert fetcher.seconds_to_retry() is None
     assert "a failure is sent instead" in caplog.text
 
@@ -251,7 +253,7 @@ def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: p
     fetcher, jobs = leased(3)
     redis_server.raw.set(base_key(redis_server, "t", jobs[1].id, "errors"), "text")
     for job in jobs:
-        fetcher.settle(Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note="5"))
+        fetcher.settle(Ack(job.id, job.token, "failed", b"{}", ttl_ms=60_000, ran_us=5))
 
     fetcher.fetch("acks", 0)
     eventually(lambda: (fetcher.retry_rejected(), fetcher.leases == {})[1])
@@ -262,7 +264,7 @@ def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: p
 
 
 def test_due_ack_is_taken_by_one_of_two_threads() -> None:
-    acks, ack = RejectedAcks(), Ack("id", "token", "ok")
+    acks, ack = RejectedAcks(), Ack("id", "token", "succeeded")
     others: list[Ack] = []
     compared: list[object] = []
 
@@ -296,4 +298,4 @@ def test_due_ack_is_taken_by_one_of_two_threads() -> None:
     ids=str,
 )
 def test_error_reply_is_attributed_to_the_ack_that_caused_it(error: Exception, size: int, expected: bool) -> None:
-    assert is_caused_by(Ack("id", "token", "ok", b"x" * size), error) is expected
+    assert is_caused_by(Ack("id", "token", "succeeded", b"x" * size), error) is expected

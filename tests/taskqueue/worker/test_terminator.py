@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import CHECKS_S, CancelListener, Terminator
-from django_redis_components.taskqueue.worker.ipc import CommandReader, send_command
+from django_redis_components.taskqueue.worker.ipc import CommandReader, ProcessCommand, send_command
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.support import Held, base_key, new_fetcher, queue_key, recover, running_worker
@@ -53,10 +53,10 @@ def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
 
     [(ack, why)] = process.child.overdue(time.monotonic())
 
-    assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "fail", "has reached its hard time limit of 2 s")
+    assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "failed", "has reached its hard time limit of 2 s")
     assert min(process.child.deadlines()) == PAST
     process.child.terminate(ack, FUTURE)
-    assert commands(process) == [["terminate", "a", "t1"]]
+    assert commands(process) == [["terminate", "a", "t1", ""]]
     assert process.child.overdue(time.monotonic()) == [], "once is enough"
     assert min(process.child.deadlines()) == FUTURE
 
@@ -80,9 +80,9 @@ def test_cancelled_task_is_interrupted_and_its_process_terminated_after_the_grac
     process.child.cancel("a", 0.0)
     process.child.cancel("a", 1_000.0)
 
-    assert commands(process) == [["cancel", "a", "t1"]] * 3
+    assert commands(process) == [["cancel", "a", "t1", ""]] * 3
     [(ack, why)] = process.child.overdue(time.monotonic())
-    assert (ack.id, ack.outcome, why) == ("a", "cancel", "was cancelled and still runs")
+    assert (ack.id, ack.outcome, why) == ("a", "cancelled", "was cancelled and still runs")
 
 
 def test_process_of_a_task_that_does_not_run_is_not_terminated(process: Process) -> None:
@@ -141,7 +141,7 @@ def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Pr
     other.fetch("0", 300)
     terminator = Terminator(("default", "empty"), "default")
 
-    terminator.settle_terminated(condemned(process, Ack(jobs[0].id, jobs[0].token, "fail", b"{}", ttl_ms=60_000)))
+    terminator.settle_terminated(condemned(process, Ack(jobs[0].id, jobs[0].token, "failed", b"{}", ttl_ms=60_000)))
 
     depth = get_queue("default").depths()
     assert (depth.running, depth.ready, depth.failed) == (300, 899, 1)
@@ -177,7 +177,7 @@ def test_unsent_outcomes_are_sent_after_an_outage(
     proxy.stop_accepting()
     proxy.cut()
 
-    terminator.settle_terminated(condemned(process, Ack(job.id, job.token, "cancel", ttl_ms=60_000)))
+    terminator.settle_terminated(condemned(process, Ack(job.id, job.token, "cancelled", ttl_ms=60_000)))
 
     assert "Cannot settle the leases of worker sup.ch yet" in caplog.text
     assert terminator.next_at([]) < time.monotonic() + 1
@@ -213,10 +213,10 @@ def test_partial_commands_are_not_read() -> None:
     send_command(write_fd, "heartbeat")
     os.write(write_fd, b'["terminate", "b"')
     assert reader.read()
-    assert reader.take() == [("cancel", "a", "t1"), ("heartbeat", "", "")]
+    assert reader.take() == [ProcessCommand("cancel", "a", "t1"), ProcessCommand("heartbeat")]
     os.write(write_fd, b', "t2"]\n')
     assert reader.read()
-    assert reader.take() == [("terminate", "b", "t2")]
+    assert reader.take() == [ProcessCommand("terminate", "b", "t2")]
     os.close(write_fd)
 
     assert not reader.read()

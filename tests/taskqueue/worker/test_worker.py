@@ -399,13 +399,13 @@ def test_burst_worker_runs_a_task_whose_return_to_the_queue_was_under_way(
             returning.set()
             assert go_on.wait(60)
 
-    def has_no_slot(*_: object) -> bool:
+    def has_no_permit(*_: object) -> bool:
         monkeypatch.undo()
         monkeypatch.setattr(failpoints, "hook", pause)
-        monkeypatch.setattr(EventLoop, "wait_for_slot", lambda *_: returning.wait(60))
+        monkeypatch.setattr(EventLoop, "wait_for_permit", lambda *_: returning.wait(60))
         return False
 
-    monkeypatch.setattr(EventLoop, "acquire_slot", has_no_slot)
+    monkeypatch.setattr(EventLoop, "acquire_permit", has_no_permit)
     note_async.enqueue("returned")
 
     with running_worker(threads=1, burst=True) as worker:

@@ -6,7 +6,8 @@
 -- ARGV[3] force_ms  how long a running task has to stop by itself; empty: running tasks are left alone
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* zsets, :ready, :requeued lists, :reserved hash,
 --         :tombstones, :purged_at_us strings, base:queues zset, base:paused hash, base:limit:*, :rate:* strings,
---         base:slots:*, :slot_waiters:*, :wakeup:* zsets, base:unique:<digest>, :sequence strings, base:flow:<flow> hash
+--         base:holders:*, :concurrency_waiters:*, :unfinished_flows, :wakeup:* zsets, base:unique:<digest>, :sequence strings,
+--         base:flow:<flow> hash
 -- Returns 2: it runs, and was asked to stop
 -- Returns 1: cancelled, now or before
 -- Returns 0: it has finished
@@ -44,7 +45,7 @@ if state == S.running then
   notify(ctx, "s:" .. string.match(lease, "^[^/]*"):gsub("%.[^.]*$", ""))
   return 2
 end
-if state == S.successful or state == S.failed or state == S.expired then
+if is_final(state) then
   return 0
 end
 local removed = limit_queue().leave(ctx, id, queue)
@@ -60,6 +61,6 @@ if removed == 0 and state ~= S.waiting and state ~= S.unregistered then
   end
 end
 finish_cancelled(ctx, id, ttl_ms)
-counters().count(ctx, queue, name, "cancelled")
+counters().count(ctx, queue, name, O.cancelled)
 flush(ctx)
 return 1

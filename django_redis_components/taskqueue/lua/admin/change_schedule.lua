@@ -22,7 +22,7 @@ local op = ARGV[4]
 
 -- Most schedules that are added at run time.
 local MAX_ADDED = 1000
--- A last slot that refuses all others.
+-- A last due time that refuses all others.
 local NEVER_MS = "9007199254740991"
 local ctx = new_context(base)
 local paused, added = base_key(ctx, K.paused_schedules), base_key(ctx, K.added_schedules)
@@ -37,7 +37,7 @@ function VERBS.pause()
   return redis.call("HSETNX", paused, name, string.format("%.0f %s", ctx.now_ms, text))
 end
 
--- Slots that passed meanwhile are not sent; those from now on are, also before the poller has registered it again.
+-- Recurrence that passed meanwhile are not sent; those from now on are, also before the poller has registered it again.
 function VERBS.resume()
   local was_paused = redis.call("HDEL", paused, name)
   local last_ms = tonumber(redis.call("HGET", key, "last") or nil)
@@ -58,7 +58,7 @@ function VERBS.add()
   return 1
 end
 
--- A poller that has not read of it yet must not send another slot.
+-- A poller that has not read of it yet must not send another due time.
 function VERBS.remove()
   if redis.call("HDEL", added, name) == 0 then
     return 0

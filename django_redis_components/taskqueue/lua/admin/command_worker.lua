@@ -28,9 +28,9 @@ local ctx = new_context(base)
 -- Return the latest heartbeat of any worker of a supervisor in ms; nil without any.
 local function latest_heartbeat(supervisor)
   local found = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
-  for at = 1, #found, 2 do
-    if string.match(found[at], "^(.*)%.[^.]*$") == supervisor then
-      return found[at + 1]
+  for index = 1, #found, 2 do
+    if string.match(found[index], "^(.*)%.[^.]*$") == supervisor then
+      return found[index + 1]
     end
   end
 end

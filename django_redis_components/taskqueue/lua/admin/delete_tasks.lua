@@ -11,7 +11,7 @@
 -- ARGV[7..] ids  of tasks
 -- DERIVED base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:reply:<op>,
 --         :unique:<digest>, :sequence strings, base:flow:<flow>, :paused hashes, base:queues, :wakeup:*, :trash_index,
---         :trash:<trash>:<state> zsets
+--         :trash:<trash>:<state>, :unfinished_flows zsets
 -- Returns {n, m}: n deleted, m looked at
 -- Cost: O(m log n)
 local base = KEYS[1]

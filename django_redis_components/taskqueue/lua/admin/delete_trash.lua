@@ -5,7 +5,7 @@
 -- ARGV[2] limit  maximum number of tasks
 -- DERIVED base:trash_index zset, base:trash:<trash>:* lists and zsets, base:t:<id> hash, :errors, :done lists,
 --         base:unique:<digest>, :sequence strings, base:flow:<flow>, :paused hashes, base:q:<queue>:* lists, zsets, hashes
---         and strings, base:queues, :wakeup:* zsets
+--         and strings, base:queues, :unfinished_flows, :wakeup:* zsets
 -- Returns {n, left}: n tasks deleted; left 1 when another call finds more, else 0
 -- Cost: O(limit log n)
 local base = KEYS[1]

@@ -36,10 +36,10 @@ local function add(command, part, first, last)
 end
 
 local due = redis.call("ZCOUNT", part_key(P.scheduled), "-inf", ctx.now_ms)
--- Entries of tasks that wait for a slot ("c:…") come before those that wait for a rate ("r:…").
-local limited, for_slots = redis.call("ZCARD", part_key(P.limited)), 0
+-- Entries of tasks that wait for concurrency ("c:…") come before those that wait for a rate ("r:…").
+local limited, for_concurrency = redis.call("ZCARD", part_key(P.limited)), 0
 if limited > 0 then
-  for_slots = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
+  for_concurrency = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
 end
 if state == S.ready then
   local urgent = redis.call("ZCOUNT", part_key(P.priority), "-inf", "(0")
@@ -48,10 +48,10 @@ if state == S.ready then
   add("ZRANGE", P.priority, 0, urgent - 1)
   add("LRANGE", P.ready, 0, redis.call("LLEN", part_key(P.ready)) - 1)
   add("ZRANGE", P.priority, urgent, redis.call("ZCARD", part_key(P.priority)) - 1)
-  add("ZRANGE", P.limited, 0, for_slots - 1)
+  add("ZRANGE", P.limited, 0, for_concurrency - 1)
 elseif state == S.scheduled then
   add("ZRANGE", P.scheduled, due, redis.call("ZCARD", part_key(P.scheduled)) - 1)
-  add("ZRANGE", P.limited, for_slots, limited - 1)
+  add("ZRANGE", P.limited, for_concurrency, limited - 1)
 else
   add("ZRANGE", state, 0, redis.call("ZCARD", part_key(state)) - 1)
 end

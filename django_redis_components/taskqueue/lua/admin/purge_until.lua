@@ -10,8 +10,8 @@
 -- ARGV[7] limit  maximum number of tasks
 -- ARGV[8] op  id of the operation, new for each
 -- DERIVED base:q:<queue>:* lists, zsets, hashes and strings, base:trash:<trash>:* lists and zsets, base:trash_index,
---         :wakeup:* zsets, base:t:<id>, :paused hashes, base:reply:<op>, :limit:*, :rate:* strings, base:slots:*,
---         :slot_waiters:* zsets
+--         :wakeup:* zsets, base:t:<id>, :paused hashes, base:reply:<op>, :limit:*, :rate:* strings, base:holders:*,
+--         :concurrency_waiters:* zsets
 -- Returns {n, part, skip}: n tasks moved; the arguments of the next call, part 0 when all were looked at
 -- Cost: O(limit log n); in the requeued list O(limit * skip)
 local base = KEYS[1]
@@ -73,10 +73,10 @@ end
 
 local function move_requeued()
   local ids, selected = redis.call("LRANGE", from, skip, skip + limit - 1), {}
-  for at, id in ipairs(ids) do
+  for index, id in ipairs(ids) do
     if (entered_us(ctx, id) or 0) <= until_us then
       selected[#selected + 1] = id
-      redis.call("LSET", from, skip + at - 1, "")
+      redis.call("LSET", from, skip + index - 1, "")
     end
   end
   redis.call("LREM", from, 0, "")
@@ -98,8 +98,8 @@ local is_selected = {
 
 local function move_scored()
   local members, moved = redis.call("ZRANGE", from, skip, skip + limit - 1, "WITHSCORES"), 0
-  for at = 1, #members, 2 do
-    local member, score = members[at], members[at + 1]
+  for index = 1, #members, 2 do
+    local member, score = members[index], members[index + 1]
     local id = string.match(member, "[^\t]+$")
     if is_selected[name](id, score) then
       redis.call("ZREM", from, member)

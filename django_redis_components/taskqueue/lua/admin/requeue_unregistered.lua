@@ -18,8 +18,8 @@ local up_to_ms = ARGV[3]
 
 local ctx = new_context(base)
 local is_registered = {}
-for at = 4, #ARGV do
-  is_registered[ARGV[at]] = true
+for index = 4, #ARGV do
+  is_registered[ARGV[index]] = true
 end
 -- Tasks that a worker without their names puts here meanwhile are left to the next round, or this one might never end.
 if up_to_ms == "" then

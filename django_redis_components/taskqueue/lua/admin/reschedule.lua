@@ -5,7 +5,7 @@
 -- ARGV[2] due  empty: at once; "+ms": milliseconds from now; else milliseconds since the epoch
 -- ARGV[3] op  id of the operation, new for each
 -- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :retrying, :limited zsets, :requeued list, :reserved hash, base:wakeup:* zset,
---         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets
+--         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets
 -- Returns {1}: rescheduled
 -- Returns {0}: the task is not scheduled: it is ready, runs or has finished
 -- Returns {-1}: the task does not exist

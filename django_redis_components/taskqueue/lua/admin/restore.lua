@@ -42,7 +42,7 @@ local function cancel_duplicate(id, waiters, task_name)
   redis.call("HSET", task_key(ctx, id), F.state, S.cancelled, F.finished_at_us, ctx.now_us)
   redis.call("PEXPIRE", task_key(ctx, id), T.cancelled_ms)
   results().notify_waiters(ctx, id, waiters)
-  counters().count(ctx, queue, task_name, "cancelled")
+  counters().count(ctx, queue, task_name, O.cancelled)
 end
 
 local function restore(id, part, score, priority, state)

@@ -8,7 +8,8 @@
 -- ARGV[5] skip  how many of the oldest are passed over: those that an earlier call looked at and that stayed
 -- ARGV[6..] ids  of tasks
 -- DERIVED base:q:<queue>:failed, :priority, :waiting zsets, :ready list, base:t:<id> hash, :errors list, base:wakeup:*,
---         :queues zsets, base:paused hash, base:sequence, :reply:<op>, :unique:<digest> strings, base:flow:<flow> hash
+--         :queues, :unfinished_flows zsets, base:paused hash, base:sequence, :reply:<op>, :unique:<digest> strings,
+--         base:flow:<flow> hash
 -- Returns {n, m, k}: n retried, m looked at, k stayed, since another task has their unique key
 -- Cost: O(m log n)
 local base = KEYS[1]
@@ -39,6 +40,7 @@ local function revive_followers(flow_ref)
   end
   if redis.call("HINCRBY", key, FLOW.unfinished, 1) == 1 then
     redis.call("PERSIST", key)
+    redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, string.match(flow_ref, "^(.+)/"))
     flows.each_successful(ctx, key, "PERSIST")
   end
   local revived = { number }

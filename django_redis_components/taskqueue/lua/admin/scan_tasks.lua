@@ -65,7 +65,7 @@ local function length(part)
 end
 
 local due = redis.call("ZCOUNT", part_key(P.scheduled), "-inf", ctx.now_ms)
-local for_slots = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
+local for_concurrency = redis.call("ZLEXCOUNT", part_key(P.limited), "[c", "(d")
 if state == S.ready then
   local urgent = redis.call("ZCOUNT", part_key(P.priority), "-inf", "(0")
   add_segment(P.requeued, 0, length(P.requeued))
@@ -73,10 +73,10 @@ if state == S.ready then
   add_segment(P.priority, 0, urgent)
   add_segment(P.ready, 0, length(P.ready))
   add_segment(P.priority, urgent, length(P.priority))
-  add_segment(P.limited, 0, for_slots)
+  add_segment(P.limited, 0, for_concurrency)
 elseif state == S.scheduled then
   add_segment(P.scheduled, due, length(P.scheduled))
-  add_segment(P.limited, for_slots, length(P.limited))
+  add_segment(P.limited, for_concurrency, length(P.limited))
 elseif state == S.retrying then
   add_segment(P.retrying, redis.call("ZCOUNT", part_key(P.retrying), "-inf", ctx.now_ms), length(P.retrying))
 else
@@ -110,8 +110,8 @@ local function start_position()
   if not part then
     return 0
   end
-  for at, segment in ipairs(segments) do
-    local is_last = not (segments[at + 1] and segments[at + 2] and segments[at + 2].part == part)
+  for position, segment in ipairs(segments) do
+    local is_last = not (segments[position + 1] and segments[position + 2] and segments[position + 2].part == part)
     if segment.part == part then
       local rank, is_found = rank_of(part, place, member)
       if rank < segment.first + segment.count or is_last then
@@ -143,13 +143,13 @@ local function items_at(first, last)
       else
         step, found = 2, redis.call("ZRANGE", part_key(segment.part), from, to, "WITHSCORES")
       end
-      for at = 1, #found, step do
-        items[#items + 1] = { part = segment.part, member = found[at], score = step == 2 and found[at + 1] }
+      for position = 1, #found, step do
+        items[#items + 1] = { part = segment.part, member = found[position], score = step == 2 and found[position + 1] }
       end
     end
   end
-  for at = 1, is_reversed and math.floor(#items / 2) or 0 do
-    items[at], items[#items + 1 - at] = items[#items + 1 - at], items[at]
+  for position = 1, is_reversed and math.floor(#items / 2) or 0 do
+    items[position], items[#items + 1 - position] = items[#items + 1 - position], items[position]
   end
   return items
 end
@@ -206,8 +206,8 @@ local function wants_more()
   return scanned < budget and start + scanned < total and searched < MAX_SEARCHED and (mode == "names" or #rows < limit)
 end
 while wants_more() do
-  local at = start + scanned
-  for _, item in ipairs(items_at(at, math.min(at + 99, at + budget - scanned - 1, total - 1))) do
+  local position = start + scanned
+  for _, item in ipairs(items_at(position, math.min(position + 99, position + budget - scanned - 1, total - 1))) do
     if not wants_more() then
       break
     end

@@ -11,16 +11,16 @@ local base = KEYS[1]
 
 local ctx = new_context(base)
 local accepted, ready = {}, {}
-local at = 1
-while at <= #ARGV do
-  local last = at + ARGV[at]
-  local accepted_us, queue = accept_task(ctx, ctx.now_us + #accepted, ARGV, at + 1, last)
+local index = 1
+while index <= #ARGV do
+  local last = index + ARGV[index]
+  local accepted_us, queue = accept_task(ctx, ctx.now_us + #accepted, ARGV, index + 1, last)
   accepted[#accepted + 1] = accepted_us
   if queue then
     ready[queue] = ready[queue] or {}
-    table.insert(ready[queue], ARGV[at + 1])
+    table.insert(ready[queue], ARGV[index + 1])
   end
-  at = last + 1
+  index = last + 1
 end
 for queue, ids in pairs(ready) do
   push_ready(ctx, queue, #ids, unpack(ids))

@@ -31,9 +31,9 @@ end
 
 -- Tasks of a repeated call have their records; one command shows that none exists.
 local ids, records = {}, {}
-for at = 3, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[at]
-  records[#records + 1] = task_key(ctx, ARGV[at])
+for index = 3, #ARGV, 2 do
+  ids[#ids + 1] = ARGV[index]
+  records[#records + 1] = task_key(ctx, ARGV[index])
 end
 local is_repeated = redis.call("EXISTS", unpack(records)) > 0
 

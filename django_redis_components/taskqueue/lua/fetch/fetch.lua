@@ -1,25 +1,26 @@
 -- Settle finished tasks, then take up to `want` tasks from the queues in strict order and lease them.
--- Precondition: no other thread of the worker uses the fetch slot, and `request` grows with each of its new calls.
+-- Precondition: no other thread of the worker has this name, and `request` grows with each of its new calls.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] worker  id
--- ARGV[2] fetch_slot  of the caller's thread
+-- ARGV[2] thread  name of the caller's thread
 -- ARGV[3] request  number; the same number again repeats a call whose reply was lost
 -- ARGV[4] lease_ms  duration of a lease without renewal
 -- ARGV[5] want  maximum number of tasks
 -- ARGV[6] failed_limit  how many failed tasks a queue keeps
 -- ARGV[7] queues  how many queue names follow
--- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, note
+-- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, ran_us; after these, if
+--         the outcome is failed or retried: fingerprint, description
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
---         base:last_fetch:<worker>:<fetch_slot> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
---         base:slots:*, :slot_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
---         base:flow:<flow> hash
+--         base:last_fetch:<worker>:<thread> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
+--         base:holders:*, :concurrency_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
+--         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {acks, tasks, next_due_ms, now_us}: acks 1 applied, 2 applied before, 0 lease expired; each task
---         {id, token, name, body, queue, attempts, deliveries, enqueued_us, first_leased_us}; next_due_ms is 0 when no
+--         {id, token, name, body, queue, attempts, runs, enqueued_us, first_leased_us}; next_due_ms is 0 when no
 --         task is scheduled, and now when the call skipped so many tasks that it stopped early
 -- Cost: O(acks + want) times O(log n)
 local base = KEYS[1]
 local worker = ARGV[1]
-local fetch_slot = ARGV[2]
+local thread = ARGV[2]
 local request = ARGV[3]
 local lease_ms = tonumber(ARGV[4])
 local want = tonumber(ARGV[5])
@@ -36,7 +37,7 @@ local now_ms = math.floor(now_us / 1000)
 -- slow at formatting such numbers.
 local ctx = {
   base = base, now_us = now_us, now_ms = now_ms, now_text = string.format("%.0f", now_us),
-  worker = worker, token = worker .. "/" .. fetch_slot .. "/" .. request, failed_limit = failed_limit,
+  worker = worker, token = worker .. "/" .. thread .. "/" .. request, failed_limit = failed_limit,
   lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
 }
 
@@ -64,17 +65,17 @@ if want == 0 then
   return { acks, {}, 0, now_us }
 end
 
-local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. fetch_slot)
+local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. thread)
 local stored = redis.call("GET", last_fetch)
 if stored and string.match(stored, "^%S+") == request then
   -- The reply gets the tasks of the request that are still leased by it.
   for id in string.gmatch(string.match(stored, "^%S+(.*)"), "%S+") do
-    local lease, state, name, body, queue, attempts, deliveries, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
-      task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.deliveries, F.enqueued_at_us,
+    local lease, state, name, body, queue, attempts, runs, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
+      task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.runs, F.enqueued_at_us,
       F.first_leased_at_us))
     if lease == ctx.token and state == S.running then
       ctx.tasks[#ctx.tasks + 1] =
-        { id, ctx.token, name, body, queue, attempts or 0, deliveries or 0, enqueued_us, first_leased_us }
+        { id, ctx.token, name, body, queue, attempts or 0, runs or 0, enqueued_us, first_leased_us }
     end
   end
   flush(ctx)
@@ -86,10 +87,10 @@ local others = queues > 0 and count_others(ctx, ARGV[8], base_key(ctx, K.paused)
 local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 others = has_pauses and others - 1 or others
 local next_due_ms = 0
-for at = 8, 7 + queues do
-  local due_ms = has_pauses and paused_until(ctx, ARGV[at])
+for index = 8, 7 + queues do
+  local due_ms = has_pauses and paused_until(ctx, ARGV[index])
   if not due_ms then
-    due_ms = leave_rest(ARGV[at], lease_from(ctx, ARGV[at], at == 8 and others or count_others(ctx, ARGV[at])))
+    due_ms = leave_rest(ARGV[index], lease_from(ctx, ARGV[index], index == 8 and others or count_others(ctx, ARGV[index])))
   end
   if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
     next_due_ms = due_ms
@@ -100,8 +101,8 @@ if ctx.skipped >= MAX_SKIPPED then
 end
 if #ctx.tasks > 0 then
   local ids = {}
-  for at, task in ipairs(ctx.tasks) do
-    ids[at] = task[1]
+  for index, task in ipairs(ctx.tasks) do
+    ids[index] = task[1]
   end
   redis.call("SET", last_fetch, request .. " " .. table.concat(ids, " "), "PX", lease_ms)
 end

@@ -6,12 +6,13 @@
 -- Returns -1: the task does not exist
 -- Cost: O(1)
 local record = KEYS[1]
+-- @include states
 
 local queue, state = unpack(redis.call("HMGET", record, F.queue, F.state))
 if not queue then
   return -1
 end
-if state == S.successful or state == S.failed or state == S.cancelled or state == S.expired then
+if is_final(state) then
   return 1
 end
 redis.call("HINCRBY", record, F.waiters, 1)

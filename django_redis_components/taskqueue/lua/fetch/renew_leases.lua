@@ -31,8 +31,8 @@ for _, queue in ipairs(cjson.decode(info).queues or {}) do
   redis.call("PEXPIRE", serving, T.worker_ms)
 end
 local expired, cancellations = {}, {}
-for at = 6, #ARGV, 2 do
-  local id, token = ARGV[at], ARGV[at + 1]
+for index = 6, #ARGV, 2 do
+  local id, token = ARGV[index], ARGV[index + 1]
   local lease, state, queue, cancel_request = unpack(redis.call("HMGET", task_key(ctx, id),
     F.lease, F.state, F.queue, F.cancel_request))
   if lease == token and state == S.running then

@@ -10,7 +10,7 @@
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
 -- ARGV[8..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
---         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
+--         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns 0: earlier parts have expired, and no task was started
 -- Cost: O(tasks) times O(log n)
@@ -53,11 +53,11 @@ local function accept_node(number, followers, open_parents, args, first_arg, las
   end
 end
 
-local at = 8
-while at <= #ARGV do
-  local number, followers, open_parents, count = unpack(ARGV, at, at + 3)
-  accept_node(number, followers, tonumber(open_parents), ARGV, at + 4, at + 3 + count)
-  at = at + 4 + count
+local index = 8
+while index <= #ARGV do
+  local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
+  accept_node(number, followers, tonumber(open_parents), ARGV, index + 4, index + 3 + count)
+  index = index + 4 + count
 end
 redis.call("PEXPIRE", key, T.partial_flow_ms)
 if not last then
@@ -74,6 +74,7 @@ end
 redis.call("HSET", key, FLOW.enqueued_at_us, ctx.now_us, FLOW.tasks, tasks, FLOW.unfinished, tasks,
   FLOW.ttl_ms, ttl_ms, FLOW.failed_ttl_ms, failed_ttl_ms, FLOW.result_of, result_of)
 redis.call("PERSIST", key)
+redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
 if on_error ~= "" then
   redis.call("HSET", key, FLOW.on_error, on_error)
 end

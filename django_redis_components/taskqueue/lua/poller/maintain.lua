@@ -11,12 +11,13 @@
 -- ARGV[7] failed_limit  how many failed tasks a queue keeps
 -- ARGV[8] lost_error  JSON of the error of a task that lost too many workers
 -- ARGV[9] max_deliveries  for tasks that do not state it
--- ARGV[10] lost_group  fingerprint of that error, and JSON that describes it
--- ARGV[11] first  rank of the first queue of this call; a round starts with 0
+-- ARGV[10] lost_fingerprint  of that error
+-- ARGV[11] lost_description  JSON of class, location and text of that error
+-- ARGV[12] first  rank of the first queue of this call; a round starts with 0
 -- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
---         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
---         base:flow:<flow> hash
+--         base:limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets, base:unique:<digest>, :sequence strings,
+--         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the
 --         milliseconds of the other poller's lease, and now_us 0; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
@@ -32,8 +33,9 @@ local keep_ms = tonumber(ARGV[6])
 local failed_limit = ARGV[7]
 local lost_error = ARGV[8]
 local max_deliveries = tonumber(ARGV[9])
-local lost_group = ARGV[10]
-local first = tonumber(ARGV[11])
+local lost_fingerprint = ARGV[10]
+local lost_description = ARGV[11]
+local first = tonumber(ARGV[12])
 -- @include placement
 -- @include times
 -- @include flush
@@ -43,9 +45,9 @@ local first = tonumber(ARGV[11])
 -- @lazy flow: fail_followers
 -- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
--- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
+-- @lazy limit_queue: remove_holder
 -- @lazy termination: finish_cancelled
--- @lazy pruning: prune_index, prune_waiting, forget_empty_queue, roll_up, prune_workers
+-- @lazy pruning: prune_index, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, prune_workers
 -- @include contact
 
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
@@ -101,9 +103,8 @@ local function fail_lost(id, queue, name)
   local waiters, claim, flow_ref = unpack(redis.call("HMGET", record, F.waiters, F.unique_claim, F.flow_ref))
   redis.call("HSET", record, F.state, S.failed, F.finished_at_us, ctx.now_us)
   results().add_error(ctx, id, lost_error, keep_ms)
-  counters().count(ctx, queue, name, "failed")
-  local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
-  error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
+  counters().count(ctx, queue, name, O.failed)
+  error_stats().record_error(ctx, queue, id, lost_fingerprint, lost_description, true, keep_ms)
   failed_index().keep_failed(ctx, id, queue, keep_ms, failed_limit)
   results().notify_waiters(ctx, id, waiters)
   if claim then
@@ -126,24 +127,25 @@ local function recover(id, queue)
     return
   end
   if concurrency then
-    limit_queue().free_slot(ctx, id, queue, concurrency)
+    limit_queue().remove_holder(ctx, id, queue, concurrency)
   end
   local deaths, dead_worker = tonumber(deliveries or 0) + 1, string.match(lease, "^[^/]+")
   redis.call("HSET", record, F.deliveries, deaths, F.worker_ids, results().append_worker(worker_ids, dead_worker),
-    F.history, counters().append_run(ctx, history, "recovered", leased_us, dead_worker))
-  counters().count(ctx, queue, name, "recovered")
+    F.history, counters().append_run(ctx, history, O.recovered, leased_us, dead_worker))
+  counters().count(ctx, queue, name, O.recovered)
+  redis.call("HINCRBY", record, F.runs, 1)
   redis.call("HDEL", record, F.lease)
   if cancel_request then
     termination().finish_cancelled(ctx, id, string.match(cancel_request, "%d+$"))
-    counters().count(ctx, queue, name, "cancelled")
-    add_recovered(id, queue, "cancelled")
+    counters().count(ctx, queue, name, O.cancelled)
+    add_recovered(id, queue, O.cancelled)
   elseif deaths >= tonumber(own_max or max_deliveries) then
     fail_lost(id, queue, name)
-    add_recovered(id, queue, "failed")
+    add_recovered(id, queue, O.failed)
   else
     requeue(ctx, id, queue, P.requeued, "LPUSH")
     notify_queue(ctx, queue)
-    add_recovered(id, queue, "requeued")
+    add_recovered(id, queue, O.requeued)
   end
 end
 
@@ -151,27 +153,8 @@ end
 local function recover_expired(queue, from_ms, to_ms)
   local left = MAX_RECOVERED - #recovered / 3
   local expired = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.running), from_ms, to_ms, "LIMIT", 0, left)
-  for at = #expired, 1, -1 do
-    recover(expired[at], queue)
-  end
-end
-
--- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
--- some of those that wait, and serve the first of their limit.
-local function serve_limited(queue)
-  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
-  for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, SAMPLES)) do
-    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
-    if not limits then
-      redis.call("ZREM", limited, entry)
-    elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
-      if entry == limits.slot_entry then
-        waiting.free_lost_slot(ctx, limits.slots)
-        waiting.offer_slot(ctx, limits.slots, limits.max_running, queue)
-      elseif not waiting.reserved_by_other(ctx, limits) then
-        waiting.pass_reservation(ctx, limits)
-      end
-    end
+  for index = #expired, 1, -1 do
+    recover(expired[index], queue)
   end
 end
 
@@ -183,7 +166,7 @@ local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.retrying, 0)
   pruning().prune_workers(ctx, queue_key(ctx, queue, P.workers))
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
-    serve_limited(queue)
+    pruning().serve_limited(ctx, queue, SAMPLES)
   end
   pruning().prune_waiting(ctx, queue, SAMPLES, keep_ms)
   return pruning().forget_empty_queue(ctx, queue)
@@ -243,6 +226,7 @@ end
 if prune then
   pruning().roll_up(ctx, queues, first)
   pruning().prune_workers(ctx, base_key(ctx, K.workers))
+  pruning().prune_flows(ctx, SAMPLES)
 end
 flush(ctx)
 local next = #queues == 500 and first + 500 - forgotten or 0

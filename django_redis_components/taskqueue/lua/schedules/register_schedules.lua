@@ -1,12 +1,12 @@
--- Register the schedules, and return up to which slot each was handled; delete those that no poller registers any more.
+-- Register the schedules, and return up to which due time each was handled; delete those that no poller registers any more.
 -- Precondition: none; only the active poller's call has an effect.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
 -- ARGV[2] keep_ms  how long a schedule that no poller registers is kept
--- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next slot (ms, 0 for none), info (JSON)
+-- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next due time (ms, 0 for none), info (JSON)
 -- DERIVED base:poller string, base:schedules zset, base:schedule:<name> hash
--- Returns the last handled slot of each, in ms; for a new one, one whose times have changed, one that is not enabled or
---         was not at the registration before, or one whose last slots repeat since the clock was set back: now. Empty:
+-- Returns the last handled due time of each, in ms; for a new one, one whose times have changed, one that is not enabled or
+--         was not at the registration before, or one whose last due times repeat since the clock was set back: now. Empty:
 --         another poller is active
 -- Cost: O(schedules) times O(log n); at most 100 are deleted in one call
 local base = KEYS[1]
@@ -18,33 +18,33 @@ local ctx = new_context(base)
 if redis.call("GET", base_key(ctx, K.poller)) ~= poller then
   return {}
 end
--- The clock may be behind the last slot by so much without being taken for set back, in milliseconds.
+-- The clock may be behind the last due time by so much without being taken for set back, in milliseconds.
 local MAX_STEP_BACK_MS = 60000
 local index = base_key(ctx, K.schedules)
 
-local function register(name, enabled, times, next_slot, info)
+local function register(name, enabled, times, next_due, info)
   local key = base_key(ctx, K.schedule, name)
   local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
-  local last_ms, next_ms = tonumber(last or 0), tonumber(next_slot)
-  -- The server's clock was set back by more than a slot: the schedule would be silent until the clock catches up. A slot
-  -- that is the next one anyway, as that of a daily schedule, is not sent twice.
+  local last_ms, next_ms = tonumber(last or 0), tonumber(next_due)
+  -- The server's clock was set back by more than the time between two due times: the schedule would be silent until it
+  -- catches up. A due time that is the next one anyway, as that of a daily schedule, is not sent twice.
   if last_ms > ctx.now_ms + MAX_STEP_BACK_MS and next_ms > 0 and next_ms < last_ms then
     last_ms = ctx.now_ms
   end
   if last_times ~= times or enabled == "0" or was_enabled == "0" then
     last_ms = math.max(last_ms, ctx.now_ms)
   end
-  redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_slot, "info", info)
+  redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_due, "info", info)
   redis.call("ZADD", index, ctx.now_ms, name)
   return last_ms
 end
 
-local last_slots = {}
-for at = 3, #ARGV, 5 do
-  last_slots[#last_slots + 1] = register(unpack(ARGV, at, at + 4))
+local last_times = {}
+for position = 3, #ARGV, 5 do
+  last_times[#last_times + 1] = register(unpack(ARGV, position, position + 4))
 end
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", index, "-inf", ctx.now_ms - keep_ms, "LIMIT", 0, 100)) do
   redis.call("DEL", base_key(ctx, K.schedule, name))
   redis.call("ZREM", index, name)
 end
-return last_slots
+return last_times

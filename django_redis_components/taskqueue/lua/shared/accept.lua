@@ -22,9 +22,9 @@ local function accept_task(ctx, at_us, args, first, last)
     end
   end
   redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, unpack(args, first + 6, last))
-  for at = first + 6, last, 2 do
-    if args[at] == F.concurrency or args[at] == F.rate then
-      task_options().store_limits(ctx, args, at, last)
+  for index = first + 6, last, 2 do
+    if args[index] == F.concurrency or args[index] == F.rate then
+      task_options().store_limits(ctx, args, index, last)
       break
     end
   end

@@ -28,7 +28,7 @@ local function admit(ctx, id, queue, name, body, state, expiry, claim, is_limite
     if is_limited then
       limit_queue().leave(ctx, id, queue)
     end
-    counters().count(ctx, queue, name, "expired")
+    counters().count(ctx, queue, name, O.expired)
     termination().finish_expired(ctx, id, expiry)
     return false
   end

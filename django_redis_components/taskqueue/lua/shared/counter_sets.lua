@@ -10,7 +10,7 @@ local function read_numbers(key)
 end
 
 local function add_numbers(sum, numbers)
-  for at, number in ipairs(numbers) do
-    sum[at] = (sum[at] or 0) + number
+  for index, number in ipairs(numbers) do
+    sum[index] = (sum[index] or 0) + number
   end
 end

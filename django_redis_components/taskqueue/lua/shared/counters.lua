@@ -1,10 +1,11 @@
--- Counters and histograms. A call collects its events in ctx.counters by queue and task name; `write_counters` writes
--- them in two commands for each queue and name. Positions of the 32-bit counters, see metrics.py: 8 events, 48 buckets of
+-- Counters and histograms. A call collects outcomes in ctx.counters by queue and task name; `write_counters` writes
+-- them in two commands for each queue and name. Positions of the 32-bit counters, see metrics.py: 8 outcomes, 48 buckets of
 -- waiting, 48 of running.
 -- @include context
 
-local EVENTS = {
-  succeeded = 0, failed = 1, retried = 2, put_off = 3, recovered = 4, cancelled = 5, expired = 6, unregistered = 7,
+local COUNTERS = {
+  [O.succeeded] = C.succeeded, [O.failed] = C.failed, [O.retried] = C.retried, [O.delayed] = C.delayed,
+  [O.recovered] = C.recovered, [O.cancelled] = C.cancelled, [O.expired] = C.expired, [O.unregistered] = C.unregistered,
 }
 
 -- Under 1 ms, then two buckets for each doubling; the last one is unbounded.
@@ -12,8 +13,8 @@ local function bucket(us)
   return us < 1000 and 0 or math.min(47, 1 + math.floor(math.log(us / 1000) * 2.885390081777927))
 end
 
--- Count one event of a task; waited_us and ran_us are nil if it did not run.
-local function count(ctx, queue, name, event, waited_us, ran_us)
+-- Count one outcome of a task; waited_us and ran_us are nil if it did not run.
+local function count(ctx, queue, name, outcome, waited_us, ran_us)
   ctx.counters = ctx.counters or {}
   local names = ctx.counters[queue]
   if not names then
@@ -25,13 +26,13 @@ local function count(ctx, queue, name, event, waited_us, ran_us)
     counts = {}
     names[name] = counts
   end
-  local at = EVENTS[event]
-  counts[at] = (counts[at] or 0) + 1
+  local index = COUNTERS[outcome]
+  counts[index] = (counts[index] or 0) + 1
   if ran_us then
-    at = 8 + bucket(waited_us)
-    counts[at] = (counts[at] or 0) + 1
-    at = 56 + bucket(ran_us)
-    counts[at] = (counts[at] or 0) + 1
+    index = 8 + bucket(waited_us)
+    counts[index] = (counts[index] or 0) + 1
+    index = 56 + bucket(ran_us)
+    counts[index] = (counts[index] or 0) + 1
   end
 end
 
@@ -57,9 +58,9 @@ local function write_counters(ctx)
     for name, counts in pairs(names) do
       local add, size = { "BITFIELD", minute, "OVERFLOW", "SAT" }, 4
       local offset = counter_number(ctx, queue, string.sub(name, 1, 200)) * 104
-      for at, by in pairs(counts) do
-        add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. at, by
-        add[size + 5], add[size + 6], add[size + 7], add[size + 8] = "INCRBY", "u32", "#" .. (offset + at), by
+      for index, by in pairs(counts) do
+        add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. index, by
+        add[size + 5], add[size + 6], add[size + 7], add[size + 8] = "INCRBY", "u32", "#" .. (offset + index), by
         size = size + (offset > 0 and 8 or 4)
       end
       -- A counter that equals what was added may be the first of a new key, which needs its TTL.
@@ -72,8 +73,8 @@ local function write_counters(ctx)
 end
 
 -- Append a run to a task's history: its outcome, when it was leased, how long that lasted, and the worker.
-local function append_run(ctx, history, event, leased_us, worker)
-  local run = string.format("%s %s %.0f %s", event, leased_us, ctx.now_us - leased_us, worker)
+local function append_run(ctx, history, outcome, leased_us, worker)
+  local run = string.format("%s %s %.0f %s", outcome, leased_us, ctx.now_us - leased_us, worker)
   local all = history and history .. "\n" .. run or run
   while #all > 4000 do
     all = string.match(all, "\n(.*)")

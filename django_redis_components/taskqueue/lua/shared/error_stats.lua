@@ -4,9 +4,9 @@
 -- How many different errors a queue keeps, and for each: ids of tasks, and minutes.
 local MAX_ERRORS, MAX_IDS, MAX_MINUTES = 100, 10, 60
 
--- Record one failure, also in the task's record: a scan selects the tasks of a group by it. `about`: JSON that describes
--- the fingerprint; `is_final`: no further attempt follows.
-local function record_error(ctx, queue, id, fingerprint, about, is_final, ttl_ms)
+-- Record one failure, also in the task's record: a scan selects the tasks of a group by it. `description`: JSON of
+-- the fingerprint's parts; `is_final`: no further attempt follows.
+local function record_error(ctx, queue, id, fingerprint, description, is_final, ttl_ms)
   redis.call("HSET", task_key(ctx, id), F.fingerprint, fingerprint)
   ctx.errors = ctx.errors or {}
   local of_queue = ctx.errors[queue] or {}
@@ -15,7 +15,7 @@ local function record_error(ctx, queue, id, fingerprint, about, is_final, ttl_ms
   of_queue[fingerprint] = group
   group.times = group.times + 1
   group.final = group.final + (is_final and 1 or 0)
-  group.about, group.ttl_ms = about, ttl_ms
+  group.description, group.ttl_ms = description, ttl_ms
   group.ids[#group.ids + 1] = id
 end
 
@@ -28,8 +28,8 @@ local function latest_ids(ids, earlier)
       kept[#kept + 1] = id
     end
   end
-  for at = #ids, 1, -1 do
-    keep(ids[at])
+  for position = #ids, 1, -1 do
+    keep(ids[position])
   end
   for id in string.gmatch(earlier or "", "%S+") do
     keep(id)
@@ -64,7 +64,7 @@ local function write_group(ctx, queue, fingerprint, group)
   redis.call("HINCRBY", key, "times", group.times)
   redis.call("HINCRBY", key, "final", group.final)
   redis.call("HSETNX", key, "first", ctx.now_ms)
-  redis.call("HSET", key, "last", ctx.now_ms, "about", group.about, "ids", ids, "minutes", minutes)
+  redis.call("HSET", key, "last", ctx.now_ms, "about", group.description, "ids", ids, "minutes", minutes)
   redis.call("PEXPIRE", key, group.ttl_ms)
   redis.call("ZADD", index, ctx.now_ms, fingerprint)
   redis.call("PEXPIRE", index, group.ttl_ms)

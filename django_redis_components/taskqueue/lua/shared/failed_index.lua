@@ -34,8 +34,8 @@ local function trim_failed(ctx, queue, limit, steps)
   local failed = queue_key(ctx, queue, P.failed)
   local excess = redis.call("ZCARD", failed) - limit
   local dropped = excess > 0 and redis.call("ZPOPMIN", failed, math.min(excess, steps)) or {}
-  for at = 1, #dropped, 2 do
-    delete_failed(ctx, dropped[at])
+  for index = 1, #dropped, 2 do
+    delete_failed(ctx, dropped[index])
   end
 end
 

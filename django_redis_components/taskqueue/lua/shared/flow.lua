@@ -82,6 +82,7 @@ local function count_finished(ctx, key)
   local life_ms = has_failed and failed_ttl_ms or ttl_ms
   each_successful(ctx, key, "PEXPIRE", life_ms)
   redis.call("PEXPIRE", key, life_ms)
+  redis.call("ZREM", base_key(ctx, K.unfinished_flows), string.sub(key, #base_key(ctx, K.flow, "") + 1))
 end
 
 local function start_on_error(ctx, key, first_error)
@@ -100,8 +101,7 @@ end
 
 -- Return the JSON of the error of a task that is not run. The text has no characters that JSON escapes.
 local function not_run_error(why)
-  return '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
-    .. '"message":"Not run: ' .. why .. '.","traceback":""}'
+  return '{"exception_class_path":"' .. E.parent_failed .. '","message":"Not run: ' .. why .. '.","traceback":""}'
 end
 
 -- Fail a task that waits for one which cannot succeed any more.
@@ -112,7 +112,7 @@ local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
   redis.call("PEXPIRE", record, ttl_ms)
   results().add_error(ctx, id, error_json, ttl_ms)
   results().notify_waiters(ctx, id, waiters)
-  counters().count(ctx, queue, name, "failed")
+  counters().count(ctx, queue, name, O.failed)
 end
 
 -- Fail all tasks that come after one which cannot succeed any more; `reason`: failed, was cancelled, …

@@ -15,8 +15,8 @@ end
 -- Lease a popped task and return true. Cancelled, deleted and expired tasks, and those that wait for a limit, are skipped.
 local function lease(ctx, id, queue)
   local record = task_key(ctx, id)
-  local name, body, state, attempts, deliveries, enqueued_us, first_leased_us, expiry, claim, concurrency, rate = unpack(
-    redis.call("HMGET", record, F.task_name, F.body, F.state, F.attempts, F.deliveries, F.enqueued_at_us,
+  local name, body, state, attempts, runs, enqueued_us, first_leased_us, expiry, claim, concurrency, rate = unpack(
+    redis.call("HMGET", record, F.task_name, F.body, F.state, F.attempts, F.runs, F.enqueued_at_us,
       F.first_leased_at_us, F.expiry, F.unique_claim, F.concurrency, F.rate))
   local is_ordinary = body and state ~= S.cancelled and not (expiry or claim or concurrency or rate)
   if not is_ordinary and not rare().admit(ctx, id, queue, name, body, state, expiry, claim, concurrency or rate) then
@@ -27,7 +27,7 @@ local function lease(ctx, id, queue)
   redis.call("HSET", record, F.state, S.running, F.lease, ctx.token, F.leased_at_us, ctx.now_text,
     F.first_leased_at_us, first_leased_us)
   ctx.tasks[#ctx.tasks + 1] =
-    { id, ctx.token, name, body, queue, attempts or 0, deliveries or 0, enqueued_us, first_leased_us }
+    { id, ctx.token, name, body, queue, attempts or 0, runs or 0, enqueued_us, first_leased_us }
   return true
 end
 
@@ -37,9 +37,9 @@ local function lease_all(ctx, ids, queue)
   local running = queue_key(ctx, queue, P.running)
   for first = 1, #ids, 500 do
     local entries = {}
-    for at = first, math.min(first + 499, #ids) do
+    for index = first, math.min(first + 499, #ids) do
       entries[#entries + 1] = ctx.lease_until
-      entries[#entries + 1] = ids[at]
+      entries[#entries + 1] = ids[index]
     end
     redis.call("ZADD", running, unpack(entries))
   end

@@ -1,7 +1,7 @@
 -- Acquire the limits of a task that is about to start.
 -- @include context
--- @lazy limit_queue: limits_of, entry_id, first_entry, requeue_entry, free_slots, free_lost_slot, offer_slot
--- @lazy limit_queue: offer_slot_in, rate_of, next_start_us, count_start, reserve, reserve_next, reserved_by_other
+-- @lazy limit_queue: limits_of, entry_id, first_entry, requeue_entry, free_count, remove_lost_holder, serve_waiter
+-- @lazy limit_queue: serve_waiter_in, rate_of, next_start_us, count_start, reserve, reserve_next, reserved_by_other
 
 -- placed_at_us tells cancel.lua that no purge before has removed the task.
 local function enqueue_waiter(ctx, queue, entry)
@@ -9,22 +9,22 @@ local function enqueue_waiter(ctx, queue, entry)
   redis.call("ZADD", queue_key(ctx, queue, P.limited), 0, entry)
 end
 
--- Return whether a slot is free and no other task comes first. If not, the task waits for a slot.
-local function has_slot(ctx, limits)
-  local slots, queue, waiting = limits.slots, limits.queue, limit_queue()
-  local free = waiting.free_slots(ctx, slots, limits.max_running)
+-- Return whether the limit has room and no other task comes first. If not, the task waits for it.
+local function may_hold(ctx, limits)
+  local limit, queue, waiting = limits.concurrency, limits.queue, limit_queue()
+  local free = waiting.free_count(ctx, limit, limits.max_running)
   if free <= 0 then
-    free = free + waiting.free_lost_slot(ctx, slots)
+    free = free + waiting.remove_lost_holder(ctx, limit)
   end
-  local first = free > 0 and waiting.first_entry(ctx, slots, queue)
-  if free > 0 and not (first and first < limits.slot_entry) then
+  local first = free > 0 and waiting.first_entry(ctx, limit, queue)
+  if free > 0 and not (first and first < limits.concurrency_entry) then
     return true
   end
   if first then
     waiting.requeue_entry(ctx, queue, first)
   end
-  enqueue_waiter(ctx, queue, limits.slot_entry)
-  local waiters = base_key(ctx, K.slot_waiters, slots)
+  enqueue_waiter(ctx, queue, limits.concurrency_entry)
+  local waiters = base_key(ctx, K.concurrency_waiters, limit)
   redis.call("ZADD", waiters, ctx.now_ms, queue)
   redis.call("PEXPIRE", waiters, T.limit_ms)
   return false
@@ -54,23 +54,23 @@ local function has_start(ctx, limits)
   return false
 end
 
--- Return whether the limits of a task let it start now; then it has a slot, and its start is counted.
+-- Return whether the limits of a task let it start now; then it is a holder, and its start is counted.
 local function acquire(ctx, id, queue)
   local waiting = limit_queue()
   local limits = waiting.limits_of(ctx, id, queue)
-  if limits.slots and not has_slot(ctx, limits) then
+  if limits.concurrency and not may_hold(ctx, limits) then
     return false
   end
   if limits.rate and not has_start(ctx, limits) then
-    if limits.slots then
-      waiting.offer_slot(ctx, limits.slots, limits.max_running, queue)
+    if limits.concurrency then
+      waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
     end
     return false
   end
-  if limits.slots then
-    redis.call("ZADD", base_key(ctx, K.slots, limits.slots), ctx.now_ms, id)
+  if limits.concurrency then
+    redis.call("ZADD", base_key(ctx, K.holders, limits.concurrency), ctx.now_ms, id)
     if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 0 then
-      waiting.offer_slot_in(ctx, limits.slots, limits.max_running, queue)
+      waiting.serve_waiter_in(ctx, limits.concurrency, limits.max_running, queue)
     end
   end
   if limits.rate then

@@ -16,9 +16,9 @@ end
 -- Store the limits among the pairs of field and value args[first] to args[last]. The newest task's numbers apply to
 -- tasks that were sent before, too.
 local function store_limits(ctx, args, first, last)
-  for at = first, last, 2 do
-    if args[at] == F.concurrency or args[at] == F.rate then
-      store_limit(ctx, parse_limit(args[at], args[at + 1]))
+  for index = first, last, 2 do
+    if args[index] == F.concurrency or args[index] == F.rate then
+      store_limit(ctx, parse_limit(args[index], args[index + 1]))
     end
   end
 end

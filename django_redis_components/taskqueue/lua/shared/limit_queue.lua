@@ -17,8 +17,8 @@ local function limits_of(ctx, id, queue)
   local number = flow_ref and string.format("\t%05d", string.match(flow_ref, "%d+$")) or ""
   local order = string.format("\t%03d\t%s%s\t%s", 100 - tonumber(priority or 0), enqueued_us, number, id)
   if concurrency then
-    limits.slots, limits.max_running = parse_limit(F.concurrency, concurrency)
-    limits.slot_entry = limits.slots .. order
+    limits.concurrency, limits.max_running = parse_limit(F.concurrency, concurrency)
+    limits.concurrency_entry = limits.concurrency .. order
   end
   if rate then
     limits.rate, limits.rate_numbers = parse_limit(F.rate, rate)
@@ -63,46 +63,46 @@ local function requeue_entry(ctx, queue, entry)
   ctx.requeued_in[queue] = true
 end
 
-local function free_slots(ctx, limit, max_running)
-  return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.slots, limit))
+local function free_count(ctx, limit, max_running)
+  return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.holders, limit))
 end
 
--- If a slot is free, requeue the first task that waits for it in a queue. Return whether a task waits.
-local function offer_slot_in(ctx, limit, max_running, queue)
+-- If the limit has room, requeue the first task that waits for it in a queue. Return whether a task waits.
+local function serve_waiter_in(ctx, limit, max_running, queue)
   local entry = first_entry(ctx, limit, queue)
-  if entry and free_slots(ctx, limit, max_running) > 0 then
+  if entry and free_count(ctx, limit, max_running) > 0 then
     requeue_entry(ctx, queue, entry)
   end
   return entry
 end
 
--- The same in each queue, since some may be paused or have no worker now. A task that finds the slot taken waits again,
+-- The same in each queue, since some may be paused or have no worker now. A task that finds the limit full waits again,
 -- at its old position.
-local function offer_slot(ctx, limit, max_running, queue)
-  offer_slot_in(ctx, limit, max_running, queue)
-  local waiters = base_key(ctx, K.slot_waiters, limit)
+local function serve_waiter(ctx, limit, max_running, queue)
+  serve_waiter_in(ctx, limit, max_running, queue)
+  local waiters = base_key(ctx, K.concurrency_waiters, limit)
   for _, other in ipairs(redis.call("ZRANGE", waiters, 0, 99)) do
-    if other ~= queue and not offer_slot_in(ctx, limit, max_running, other) then
+    if other ~= queue and not serve_waiter_in(ctx, limit, max_running, other) then
       redis.call("ZREM", waiters, other)
     end
   end
 end
 
--- Free the slot of the oldest holder if that task does not run: its record was deleted. Return 1 then, else 0.
-local function free_lost_slot(ctx, limit)
-  local slots = base_key(ctx, K.slots, limit)
-  local oldest = redis.call("ZRANGE", slots, 0, 0)[1]
+-- Remove the oldest holder if that task does not run: its record was deleted. Return 1 then, else 0.
+local function remove_lost_holder(ctx, limit)
+  local holders = base_key(ctx, K.holders, limit)
+  local oldest = redis.call("ZRANGE", holders, 0, 0)[1]
   if oldest and redis.call("HGET", task_key(ctx, oldest), F.state) ~= S.running then
-    return redis.call("ZREM", slots, oldest)
+    return redis.call("ZREM", holders, oldest)
   end
   return 0
 end
 
--- Free the slot of a task that does not run any more; `concurrency` is the record's field.
-local function free_slot(ctx, id, queue, concurrency)
+-- Remove a task that does not run any more from the holders; `concurrency` is the record's field.
+local function remove_holder(ctx, id, queue, concurrency)
   local limit, max_running = parse_limit(F.concurrency, concurrency)
-  redis.call("ZREM", base_key(ctx, K.slots, limit), id)
-  offer_slot(ctx, limit, max_running, queue)
+  redis.call("ZREM", base_key(ctx, K.holders, limit), id)
+  serve_waiter(ctx, limit, max_running, queue)
 end
 
 local function rate_of(ctx, limits)
@@ -175,9 +175,9 @@ local function leave(ctx, id, queue)
     return 0
   end
   local limited, left = queue_key(ctx, queue, P.limited), 0
-  if limits.slots then
-    left = redis.call("ZREM", limited, limits.slot_entry)
-    offer_slot(ctx, limits.slots, limits.max_running, queue)
+  if limits.concurrency then
+    left = redis.call("ZREM", limited, limits.concurrency_entry)
+    serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
   end
   if limits.rate then
     left = left + redis.call("ZREM", limited, limits.rate_entry)

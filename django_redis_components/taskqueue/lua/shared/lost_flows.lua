@@ -45,6 +45,15 @@ local function fail_without_flow(ctx, id, ttl_ms)
   flow().fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
 end
 
+local function check_tasks(ctx, key, flow_id, tasks, counted)
+  ctx.examined[key] = true
+  ctx.examined.count = ctx.examined.count + tasks
+  local unfinished, lost, failed = examine(ctx, key, tonumber(tasks))
+  if tonumber(counted) > unfinished then
+    fail_dependents(ctx, key, flow_id, unfinished, #lost > 0 and lost or failed)
+  end
+end
+
 -- Fail a waiting task if its flow cannot go on. Each flow is examined once in a call.
 local function check_flow(ctx, id, flow_ref, ttl_ms)
   local key = flow().parse_ref(ctx, flow_ref)
@@ -57,10 +66,17 @@ local function check_flow(ctx, id, flow_ref, ttl_ms)
     fail_without_flow(ctx, id, ttl_ms)
     return
   end
-  ctx.examined[key] = true
-  ctx.examined.count = ctx.examined.count + tasks
-  local unfinished, lost, failed = examine(ctx, key, tonumber(tasks))
-  if tonumber(counted) > unfinished then
-    fail_dependents(ctx, key, string.match(flow_ref, "^(.+)/"), unfinished, #lost > 0 and lost or failed)
+  check_tasks(ctx, key, string.match(flow_ref, "^(.+)/"), tasks, counted)
+end
+
+-- Finish a flow that has lost all of its unfinished tasks: none waits, so `check_flow` does not find it.
+local function check_unfinished(ctx, flow_id)
+  local key = base_key(ctx, K.flow, flow_id)
+  ctx.examined = ctx.examined or { count = 0 }
+  local tasks, counted = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.unfinished))
+  if not tasks then
+    redis.call("ZREM", base_key(ctx, K.unfinished_flows), flow_id)
+  elseif not ctx.examined[key] and ctx.examined.count < MAX_EXAMINED then
+    check_tasks(ctx, key, flow_id, tasks, counted)
   end
 end

@@ -41,8 +41,8 @@ local function lease_requeued(ctx, queue)
       end
     end
   end
-  for at = #aside, 1, -1 do
-    redis.call("LPUSH", requeued, aside[at])
+  for index = #aside, 1, -1 do
+    redis.call("LPUSH", requeued, aside[index])
   end
 end
 

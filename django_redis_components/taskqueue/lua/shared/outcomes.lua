@@ -13,14 +13,15 @@ local function due_after(ctx, delay_ms)
   return tonumber(delay_ms) > 0 and math.ceil(ctx.now_us / 1000) + tonumber(delay_ms) or ctx.now_ms
 end
 
-function outcomes_by_name.fail(ctx, run, payload, _, ttl_ms)
+outcomes_by_name[O.failed] = function(ctx, run, payload, _, ttl_ms)
   redis.call("HSET", run.record, F.state, S.failed, F.finished_at_us, ctx.now_us, F.worker_ids, run.worker_ids,
     F.history, run.history)
+  redis.call("HINCRBY", run.record, F.attempts, 1)
   results().add_error(ctx, run.id, payload, ttl_ms)
   failed_index().keep_failed(ctx, run.id, run.queue, ttl_ms, ctx.failed_limit)
 end
 
-function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)
+outcomes_by_name[O.retried] = function(ctx, run, payload, delay_ms, ttl_ms)
   local due_ms = due_after(ctx, delay_ms)
   redis.call("HSET", run.record, F.state, S.retrying, F.due_at_ms, due_ms, F.worker_ids, run.worker_ids,
     F.history, run.history)
@@ -30,15 +31,15 @@ function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 
--- The task rescheduled itself, which uses no attempt.
-function outcomes_by_name.reschedule(ctx, run, _, delay_ms)
+-- The task asked to run later, which uses no attempt.
+outcomes_by_name[O.delayed] = function(ctx, run, _, delay_ms)
   local due_ms = due_after(ctx, delay_ms)
   redis.call("HSET", run.record, F.state, S.scheduled, F.due_at_ms, due_ms, F.history, run.history)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 
 -- Leased, but not started: return the task to the head of the requeued list, as if it had not been leased.
-function outcomes_by_name.requeue(ctx, run)
+outcomes_by_name[O.requeued] = function(ctx, run)
   local history, claim = unpack(redis.call("HMGET", run.record, F.history, F.unique_claim))
   -- A line of the history is "<outcome> <leased_us> …"; the last one is of the lease before this one.
   local last_us = history and string.match("\n" .. history, "\n%S+ (%d+)[^\n]*$")
@@ -55,13 +56,13 @@ function outcomes_by_name.requeue(ctx, run)
 end
 
 -- The worker does not know the task's name.
-function outcomes_by_name.unregister(ctx, run)
+outcomes_by_name[O.unregistered] = function(ctx, run)
   redis.call("HSET", run.record, F.state, S.unregistered, F.history, run.history)
   redis.call("ZADD", queue_key(ctx, run.queue, P.unregistered), ctx.now_us / 1000, run.id)
 end
 
 -- Cancelled while it ran; the payload may be the error that ended its last attempt.
-function outcomes_by_name.cancel(ctx, run, payload, _, ttl_ms)
+outcomes_by_name[O.cancelled] = function(ctx, run, payload, _, ttl_ms)
   redis.call("HSET", run.record, F.worker_ids, run.worker_ids, F.history, run.history)
   if payload ~= "" then
     results().add_error(ctx, run.id, payload, ttl_ms)

@@ -1,7 +1,8 @@
 -- Upkeep of queues: what the poller deletes, and adds up.
 -- @include context
 -- @include counter_sets
--- @lazy lost_flows: check_flow
+-- @lazy lost_flows: check_flow, check_unfinished
+-- @lazy limit_queue: limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
 -- deleted.
@@ -10,8 +11,8 @@ local function forget_empty_queue(ctx, queue)
   local parts = {
     P.requeued, P.ready, P.priority, P.scheduled, P.limited, P.running, P.failed, P.unregistered, P.waiting,
   }
-  for at, part in ipairs(parts) do
-    keys[at] = queue_key(ctx, queue, part)
+  for index, part in ipairs(parts) do
+    keys[index] = queue_key(ctx, queue, part)
   end
   if redis.call("EXISTS", unpack(keys)) > 0 or redis.call("HEXISTS", base_key(ctx, K.paused), queue) == 1 then
     redis.call("ZREM", idle, queue)
@@ -48,6 +49,40 @@ local function prune_waiting(ctx, queue, samples, ttl_ms)
   end
 end
 
+-- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
+-- some of those that wait, and serve the first of their limit.
+local function serve_limited(ctx, queue, samples)
+  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
+  for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, samples)) do
+    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
+    if not limits then
+      redis.call("ZREM", limited, entry)
+    elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
+      if entry == limits.concurrency_entry then
+        waiting.remove_lost_holder(ctx, limits.concurrency)
+        waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
+      elseif not waiting.reserved_by_other(ctx, limits) then
+        waiting.pass_reservation(ctx, limits)
+      end
+    end
+  end
+end
+
+-- Finish flows whose unfinished tasks are lost: each round samples a few, and looks at the oldest.
+local function prune_flows(ctx, samples)
+  local flows = base_key(ctx, K.unfinished_flows)
+  if redis.call("EXISTS", flows) == 0 then
+    return
+  end
+  local ids = redis.call("ZRANDMEMBER", flows, samples)
+  for _, id in ipairs(redis.call("ZRANGE", flows, 0, samples - 1)) do
+    ids[#ids + 1] = id
+  end
+  for _, id in ipairs(ids) do
+    lost_flows().check_unfinished(ctx, id)
+  end
+end
+
 local function prune_index(ctx, queue, part, keep_ms)
   redis.call("ZREMRANGEBYSCORE", queue_key(ctx, queue, part), "-inf", ctx.now_ms - keep_ms)
 end
@@ -61,9 +96,9 @@ end
 -- Return the arguments of a BITFIELD that adds a list of counters; nil if all are zero.
 local function additions(numbers)
   local add, size = { "BITFIELD", "", "OVERFLOW", "" }, 4
-  for at, number in ipairs(numbers) do
+  for index, number in ipairs(numbers) do
     if number > 0 then
-      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. at - 1, number
+      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. index - 1, number
       size = size + 4
     end
   end

@@ -2,7 +2,7 @@
 -- included lazily; its parts are created when they are first needed, too.
 -- @include placement
 -- @include times
--- @lazy limit_queue: free_slot
+-- @lazy limit_queue: remove_holder
 -- @lazy results: append_worker, notify_waiters
 -- @lazy unique: release
 -- @lazy error_stats: record_error, write_errors

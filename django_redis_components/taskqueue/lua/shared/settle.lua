@@ -6,27 +6,7 @@
 -- @lazy rare: limit_queue, results, unique, error_stats, flow, outcomes
 
 -- Outcomes after which a task runs again, unless its cancellation was requested.
-local RUNS_AGAIN = { retry = true, reschedule = true, requeue = true, unregister = true }
-
--- The event that each outcome counts as. A run that did not start (`requeue`) counts as none.
-local EVENT_OF = {
-  ok = "succeeded", fail = "failed", retry = "retried", reschedule = "put_off", unregister = "unregistered",
-  cancel = "cancelled",
-}
-
--- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.
--- `since_us`: from when the task has waited for its lease.
-local function count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
-  local ran_us = tonumber(note)
-  if not ran_us then
-    local ran, fingerprint, about = string.match(note, "^(%d+) (%x+) (.*)")
-    ran_us = tonumber(ran)
-    if fingerprint then
-      rare().error_stats().record_error(ctx, queue, id, fingerprint, about, outcome == "fail", ttl_ms)
-    end
-  end
-  counters().count(ctx, queue, name, EVENT_OF[outcome], leased_us - since_us, ran_us)
-end
+local RUNS_AGAIN = { [O.retried] = true, [O.delayed] = true, [O.requeued] = true, [O.unregistered] = true }
 
 -- Release what a finished task had, and let its flow go on.
 local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
@@ -36,16 +16,17 @@ local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
   if claim then
     rare().unique().release(ctx, id, claim, true)
   end
-  if flow_ref and outcome == "ok" then
+  if flow_ref and outcome == O.succeeded then
     rare().flow().task_succeeded(ctx, id, flow_ref)
   elseif flow_ref then
     rare().flow().fail_followers(ctx, id, flow_ref, "failed")
   end
 end
 
--- Apply one outcome if the lease under which it was earned is still the task's.
+-- Apply one outcome if the lease under which it was earned is still the task's. `ran_us` is 0 if the function did not run;
+-- `fingerprint` and `description` are nil without an error, and empty if it is not counted.
 -- Return 1: applied; 2: applied before (the reply was lost); 0: the lease has expired.
-local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, note)
+local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, ran_us, fingerprint, description)
   local record = task_key(ctx, id)
   local lease, state, queue, earlier_ids, waiters, claim, flow_ref, name, enqueued_us, due_ms, placed_us, leased_us,
     concurrency, cancel_request = unpack(redis.call("HMGET", record, F.lease, F.state, F.queue, F.worker_ids, F.waiters,
@@ -62,44 +43,51 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, no
   settled[#settled + 1] = id
   if concurrency then
     ctx.used_limits = true
-    rare().limit_queue().free_slot(ctx, id, queue, concurrency)
+    rare().limit_queue().remove_holder(ctx, id, queue, concurrency)
   end
   local worker_ids = earlier_ids and rare().results().append_worker(earlier_ids, ctx.worker) or ctx.worker
   if cancel_request and RUNS_AGAIN[outcome] then
-    worker_ids = outcome == "retry" and worker_ids or earlier_ids or ""
-    outcome, ttl_ms = "cancel", string.match(cancel_request, "%d+$")
+    worker_ids = outcome == O.retried and worker_ids or earlier_ids or ""
+    outcome, ttl_ms = O.cancelled, string.match(cancel_request, "%d+$")
   end
-  if EVENT_OF[outcome] then
+  if outcome ~= O.requeued then
     -- The task has waited since it was enqueued, due or put into a list again.
     local since_us = math.max(enqueued_us, (due_ms or 0) * 1000, placed_us or 0)
-    count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
+    if fingerprint and fingerprint ~= "" then
+      rare().error_stats().record_error(ctx, queue, id, fingerprint, description, outcome == O.failed, ttl_ms)
+    end
+    counters().count(ctx, queue, name, outcome, leased_us - since_us, ran_us ~= "0" and tonumber(ran_us) or nil)
   end
-  if outcome == "ok" then
+  if outcome == O.succeeded then
     -- A successful run is not in the history: the record's other fields describe it.
     redis.call("HSET", record, F.state, S.successful, F.finished_at_us, ctx.now_text, F.return_value, payload,
       F.worker_ids, worker_ids)
     redis.call("PEXPIRE", record, ttl_ms)
   else
     local run = { id = id, record = record, queue = queue, worker_ids = worker_ids }
-    if EVENT_OF[outcome] then
+    if outcome ~= O.requeued then
       local history = redis.call("HGET", record, F.history)
-      run.history = counters().append_run(ctx, history, EVENT_OF[outcome], leased_us, ctx.worker)
+      redis.call("HINCRBY", record, F.runs, 1)
+      run.history = counters().append_run(ctx, history, outcome, leased_us, ctx.worker)
     end
     rare().outcomes().apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
   end
-  if (outcome == "ok" or outcome == "fail") and (waiters or claim or flow_ref) then
+  if (outcome == O.succeeded or outcome == O.failed) and (waiters or claim or flow_ref) then
     release_task(ctx, id, outcome, waiters, claim, flow_ref)
   end
   return 1
 end
 
--- Apply the outcomes in args from `first`: for each id, token, outcome, payload, delay_ms, ttl_ms and note. A call has at
--- most 500, which bounds the arguments of one command. Return what `settle_run` has returned for each.
+-- Apply the outcomes in args from `first`, as fetch.lua takes them. A call has at most 500, which bounds the arguments of
+-- one command. Return what `settle_run` has returned for each.
 local function settle_all(ctx, args, first)
   ctx.settled = {}
   local acks = {}
-  for at = first, #args, 7 do
-    acks[#acks + 1] = settle_run(ctx, unpack(args, at, at + 6))
+  while first <= #args do
+    local outcome = args[first + 2]
+    local last = first + ((outcome == O.failed or outcome == O.retried) and 8 or 6)
+    acks[#acks + 1] = settle_run(ctx, unpack(args, first, last))
+    first = last + 1
   end
   for queue, ids in pairs(ctx.settled) do
     redis.call("ZREM", queue_key(ctx, queue, P.running), unpack(ids))

@@ -1,6 +1,7 @@
 -- Finish tasks outside of a run: cancelled, expired or deleted ones.
 -- @include context
 -- @include times
+-- @include states
 -- @lazy results: notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers
@@ -34,8 +35,7 @@ end
 local function delete_task(ctx, id)
   local record = task_key(ctx, id)
   local flow_ref, state, claim = unpack(redis.call("HMGET", record, F.flow_ref, F.state, F.unique_claim))
-  local is_finished = state == S.successful or state == S.failed or state == S.cancelled or state == S.expired
-  if flow_ref and not is_finished then
+  if flow_ref and not is_final(state) then
     flow().fail_followers(ctx, id, flow_ref, "was deleted")
   end
   if claim then

@@ -20,9 +20,9 @@ local function pop_trash(ctx, trash, limit)
       end
     elseif left > 0 then
       local members = redis.call("ZPOPMIN", key, left)
-      for at = 1, #members, 2 do
-        local score = part ~= P.limited and members[at + 1]
-        popped[#popped + 1] = { string.match(members[at], "[^\t]+$"), part, score }
+      for index = 1, #members, 2 do
+        local score = part ~= P.limited and members[index + 1]
+        popped[#popped + 1] = { string.match(members[index], "[^\t]+$"), part, score }
       end
     end
   end

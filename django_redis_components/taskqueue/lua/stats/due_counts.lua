@@ -19,16 +19,16 @@ local CHUNK = 200
 local ctx = new_context(base)
 local first_ms = math.floor(ctx.now_ms / step_ms) * step_ms
 local counts = {}
-for at = 1, count do
-  counts[at] = 0
+for index = 1, count do
+  counts[index] = 0
 end
 local queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
 for _, queue in ipairs(queues) do
   local key = queue_key(ctx, queue, P.scheduled)
   if redis.call("EXISTS", key) == 1 then
-    for at = 1, count do
-      local start = at == 1 and "-inf" or string.format("%.0f", first_ms + (at - 1) * step_ms)
-      counts[at] = counts[at] + redis.call("ZCOUNT", key, start, string.format("(%.0f", first_ms + at * step_ms))
+    for index = 1, count do
+      local start = index == 1 and "-inf" or string.format("%.0f", first_ms + (index - 1) * step_ms)
+      counts[index] = counts[index] + redis.call("ZCOUNT", key, start, string.format("(%.0f", first_ms + index * step_ms))
     end
   end
 end

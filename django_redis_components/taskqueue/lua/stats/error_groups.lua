@@ -54,13 +54,13 @@ local found, total = {}, 0
 for _, queue in ipairs(queues) do
   local groups, count = groups_of(queue)
   total = total + count
-  for at = 1, #groups, 2 do
-    local rank = order == "most" and recent_failures(queue, groups[at]) or tonumber(groups[at + 1])
-    found[#found + 1] = { queue = queue, fingerprint = groups[at], rank = rank, at = #found }
+  for position = 1, #groups, 2 do
+    local rank = order == "most" and recent_failures(queue, groups[position]) or tonumber(groups[position + 1])
+    found[#found + 1] = { queue = queue, fingerprint = groups[position], rank = rank, position = #found }
   end
 end
 table.sort(found, function(one, other)
-  return one.rank > other.rank or one.rank == other.rank and one.at < other.at
+  return one.rank > other.rank or one.rank == other.rank and one.position < other.position
 end)
 
 local function sample_of(ids, expected, is_whole)
@@ -75,8 +75,8 @@ local function sample_of(ids, expected, is_whole)
 end
 
 local rows, is_whole = {}, fingerprint ~= ""
-for at = 1, math.min(limit, #found) do
-  local queue, own = found[at].queue, found[at].fingerprint
+for position = 1, math.min(limit, #found) do
+  local queue, own = found[position].queue, found[position].fingerprint
   local group = redis.call("HMGET", queue_key(ctx, queue, P.error .. ":" .. own),
     "times", "final", "first", "last", "about", "ids", "minutes")
   if group[1] then

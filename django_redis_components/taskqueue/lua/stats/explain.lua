@@ -6,12 +6,12 @@
 -- ARGV[2] max_bytes  longer values of the record are not returned, only their sizes
 -- ARGV[3] errors  most errors that are returned, the latest
 -- DERIVED base:t:<id> hash, :errors list, base:q:<queue>:* lists and zsets, base:paused, :flow:<flow>, :reserved hashes,
---         base:limit:*, :rate:*, :u:* strings, base:slots:*, :workers, :trash_index,
+--         base:limit:*, :rate:*, :u:* strings, base:holders:*, :workers, :trash_index,
 --         :trash:<trash>:<state> zsets, base:worker:<worker> strings
 -- Returns {}: the task does not exist
 -- Returns {now_us, fields, sizes, errors, facts, members, workers}: fields and facts are names and values in turn, sizes
 --         the names and sizes of the values that are too long; members {relation, id, name, state, …} of other tasks:
---         "parent" that has not succeeded, "follower", "holder" of a slot or of the unique key; workers {id, heartbeat_ms,
+--         "parent" that has not succeeded, "follower", "holder" of its concurrency limit, or of the unique key; workers {id, heartbeat_ms,
 --         report, …}
 -- Cost: O(log n), and a search of 4,000 entries of lists, 500 tasks of the flow, 200 workers and 200 entries of the trash
 local base = KEYS[1]
@@ -33,7 +33,7 @@ local SEARCHED, MAX_MEMBERS, MAX_FLOW, MAX_WORKERS, MAX_TRASH = 1000, 5, 500, 20
 local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
   F.expiry, F.concurrency, F.rate, F.max_deliveries, F.metadata, F.flow_ref, F.lease, F.leased_at_us,
-  F.first_leased_at_us, F.finished_at_us, F.attempts, F.deliveries, F.worker_ids, F.history, F.return_value,
+  F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history, F.return_value,
   F.cancel_request,
 }
 
@@ -79,9 +79,9 @@ local function index_in(part, expected)
     return index
   end
   local first = math.max(0, expected - SEARCHED)
-  for at, other in ipairs(redis.call("LRANGE", key, first, expected + SEARCHED)) do
+  for position, other in ipairs(redis.call("LRANGE", key, first, expected + SEARCHED)) do
     if other == id then
-      return first + at - 1
+      return first + position - 1
     end
   end
 end
@@ -95,8 +95,8 @@ end
 
 -- Add where a task waits for a limit, and behind how many; return whether it does.
 local function is_limited(limits)
-  for place, limit in pairs({ slots = limits.slots, rate = limits.rate }) do
-    local entry = place == "slots" and limits.slot_entry or limits.rate_entry
+  for place, limit in pairs({ concurrency = limits.concurrency, rate = limits.rate }) do
+    local entry = place == "concurrency" and limits.concurrency_entry or limits.rate_entry
     if redis.call("ZSCORE", part_key(P.limited), entry) then
       add_place(place, redis.call("ZLEXCOUNT", part_key(P.limited), "[" .. limit .. "\t", "(" .. entry))
       return true
@@ -150,13 +150,13 @@ local function add_pending_place(limits)
 end
 
 local function add_limits(limits)
-  if limits.slots then
-    local slots = base_key(ctx, K.slots, limits.slots)
-    add_fact("max_running", redis.call("GET", base_key(ctx, K.limit, limits.slots)) or limits.max_running)
-    add_fact("slots_held", redis.call("ZCARD", slots))
-    add_fact("has_slot", redis.call("ZSCORE", slots, id) and 1 or 0)
-    for _, holder in ipairs(redis.call("ZRANGE", slots, 0, MAX_MEMBERS - 1)) do
-      add_member("slot", holder)
+  if limits.concurrency then
+    local holders = base_key(ctx, K.holders, limits.concurrency)
+    add_fact("max_running", redis.call("GET", base_key(ctx, K.limit, limits.concurrency)) or limits.max_running)
+    add_fact("holders", redis.call("ZCARD", holders))
+    add_fact("is_holder", redis.call("ZSCORE", holders, id) and 1 or 0)
+    for _, holder in ipairs(redis.call("ZRANGE", holders, 0, MAX_MEMBERS - 1)) do
+      add_member("holder", holder)
     end
   end
   if limits.rate then
@@ -179,8 +179,8 @@ local function add_flow(flow_ref)
   add_fact("open_parents", parents or 0)
   add_fact("is_on_error", on_error == number and 1 or 0)
   local found, last = 0, tonumber(number) - 1
-  for at = last, math.max(0, last - MAX_FLOW), -1 do
-    local other, followers = flows.node(key, at)
+  for position = last, math.max(0, last - MAX_FLOW), -1 do
+    local other, followers = flows.node(key, position)
     if found < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
       and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful then
       add_member("parent", other)
@@ -239,9 +239,9 @@ end
 local own, all = part_key(P.workers), base_key(ctx, K.workers)
 local index = redis.call("EXISTS", own) == 1 and own or all
 local workers, heartbeats = {}, redis.call("ZREVRANGE", index, 0, MAX_WORKERS - 1, "WITHSCORES")
-for at = 1, #heartbeats, 2 do
-  workers[#workers + 1], workers[#workers + 2] = heartbeats[at], heartbeats[at + 1]
-  workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[at])) or ""
+for position = 1, #heartbeats, 2 do
+  workers[#workers + 1], workers[#workers + 2] = heartbeats[position], heartbeats[position + 1]
+  workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[position])) or ""
 end
 return {
   string.format("%.0f", ctx.now_us), fields, sizes, redis.call("LRANGE", record .. ":errors", -errors, -1), facts,

@@ -25,11 +25,11 @@ end
 
 local found = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
 local ids, seen, total, live = {}, {}, 0, 0
-for at = 1, #found, 2 do
-  local id = found[at]
+for index = 1, #found, 2 do
+  local id = found[index]
   if supervisor == "" or supervisor_of(id) == supervisor then
     total = total + 1
-    seen[id] = tonumber(found[at + 1])
+    seen[id] = tonumber(found[index + 1])
     if seen[id] >= ctx.now_ms - lease_ms then
       live = live + 1
     end
@@ -41,9 +41,9 @@ end
 table.sort(ids)
 local has_more = #ids > limit and 1 or 0
 local rows, commands, has_read = {}, {}, {}
-for at = 1, math.min(#ids, limit) do
-  local id = ids[at]
-  rows[at] = { id, string.format("%.0f", seen[id]), redis.call("GET", base_key(ctx, K.worker, id)) or "" }
+for index = 1, math.min(#ids, limit) do
+  local id = ids[index]
+  rows[index] = { id, string.format("%.0f", seen[id]), redis.call("GET", base_key(ctx, K.worker, id)) or "" }
   local own = supervisor_of(id)
   if not has_read[own] then
     has_read[own] = true

@@ -71,14 +71,14 @@ local function row(queue)
   local tombstones = tonumber(redis.call("GET", queue_key(ctx, queue, P.tombstones)) or 0)
   local pause = redis.call("HGET", base_key(ctx, K.paused), queue)
   local latest, latest_us, newest_us = latest_arrivals(queue)
-  local limited, for_slots = length("ZCARD", P.limited), 0
+  local limited, for_concurrency = length("ZCARD", P.limited), 0
   if limited > 0 then
-    for_slots = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.limited), "[c", "(d")
+    for_concurrency = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.limited), "[c", "(d")
   end
   return {
     queue,
-    ready + due + for_slots - tombstones,
-    length("ZCARD", P.scheduled) - due + limited - for_slots,
+    ready + due + for_concurrency - tombstones,
+    length("ZCARD", P.scheduled) - due + limited - for_concurrency,
     length("ZCARD", P.running),
     length("ZCARD", P.failed),
     length("ZCARD", P.unregistered),
@@ -117,8 +117,8 @@ end
 list({ unpack(ARGV, 3) })
 
 local rows = {}
-for at, queue in ipairs(names) do
-  rows[at] = row(queue)
+for position, queue in ipairs(names) do
+  rows[position] = row(queue)
 end
 local workers = base_key(ctx, K.workers)
 return {

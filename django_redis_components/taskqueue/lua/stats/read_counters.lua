@@ -17,10 +17,10 @@ local full = tonumber(ARGV[3])
 local ctx = new_context(base)
 local latest = math.floor(ctx.now_ms / (step == P.minute and 60000 or 3600000))
 local rows = {}
-for at = 4, #ARGV do
-  local row = { ARGV[at] }
+for index = 4, #ARGV do
+  local row = { ARGV[index] }
   for ago = 0, count - 1 do
-    local key = queue_key(ctx, ARGV[at], step .. ":" .. (latest - ago))
+    local key = queue_key(ctx, ARGV[index], step .. ":" .. (latest - ago))
     local counters = redis.call("GETRANGE", key, 0, ago < full and 415 or 31)
     if counters ~= "" then
       row[#row + 1] = ago

@@ -31,8 +31,8 @@ end
 
 local function packed(sums)
   local parts = {}
-  for at, sum in ipairs(sums) do
-    parts[at] = struct.pack(">I4", math.min(sum, 4294967295))
+  for index, sum in ipairs(sums) do
+    parts[index] = struct.pack(">I4", math.min(sum, 4294967295))
   end
   return table.concat(parts)
 end
@@ -45,15 +45,15 @@ local queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, budget - 1)
 local rolled = tonumber(redis.call("GET", base_key(ctx, K.rollup)) or latest - 2)
 rolled = math.max(math.min(rolled, latest - 1), latest - 170)
 local first = math.max(rolled + 1, latest + 1 - math.floor(budget / math.max(#queues, 1)), (newest - count + 1) * minutes)
-local at = first
-while at <= latest do
-  local bucket, sums = math.floor(at / minutes), {}
+local index = first
+while index <= latest do
+  local bucket, sums = math.floor(index / minutes), {}
   repeat
     for _, queue in ipairs(queues) do
-      add_numbers(sums, read_numbers(queue_key(ctx, queue, P.minute .. ":" .. at)))
+      add_numbers(sums, read_numbers(queue_key(ctx, queue, P.minute .. ":" .. index)))
     end
-    at = at + 1
-  until at > latest or math.floor(at / minutes) > bucket
+    index = index + 1
+  until index > latest or math.floor(index / minutes) > bucket
   add_row(bucket, packed(sums))
 end
 return { ctx.now_us, rolled, first, rows }

@@ -28,8 +28,8 @@ end
 
 local names, rows, is_listed = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1), {}, {}
 local next = #names == CHUNK and first + CHUNK or 0
-for at = 2, #ARGV do
-  names[#names + 1] = ARGV[at]
+for index = 2, #ARGV do
+  names[#names + 1] = ARGV[index]
 end
 for _, queue in ipairs(names) do
   if not is_listed[queue] then

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
-from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.exceptions import TaskDelayed
 from tests.contrib.django_tasks.framework import TaskContext, task, task_backends
 
 #: What tasks that ran in this process have noted.
@@ -59,10 +59,10 @@ def give(kind: str) -> Any:
 
 @task
 def come_back() -> str:
-    """Ask to be put off the first time."""
+    """Ask to run later the first time."""
     if "come_back" not in recorded:
         recorded.append("come_back")
-        raise TryLater("not now", 0)
+        raise TaskDelayed("not now", 0)
     return "came back"
 
 

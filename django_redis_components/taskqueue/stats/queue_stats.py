@@ -245,7 +245,7 @@ def _read_details(
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
     requests += [errors.main_error_request(shard, queue) for queue in failing]
     ids = list(workers)
-    chunks = [ids[at : at + MAX_WORKERS] for at in range(0, len(ids), MAX_WORKERS)]
+    chunks = [ids[start : start + MAX_WORKERS] for start in range(0, len(ids), MAX_WORKERS)]
     requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
     if queues:
         requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))

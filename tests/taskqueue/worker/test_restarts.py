@@ -1,4 +1,4 @@
-"""Worker processes are replaced after `--max-tasks`, or above `--max-memory`."""
+"""Worker processes are restarted after `--max-tasks`, or above `--max-memory`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.taskqueue.worker import process as recycling
-from django_redis_components.taskqueue.worker.process import MIB, RecyclePolicy, check_memory, memory_bytes
+from django_redis_components.taskqueue.worker import process as worker_process
+from django_redis_components.taskqueue.worker.process import MIB, RestartPolicy, check_memory, memory_bytes
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import (
@@ -25,11 +25,11 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import add, hold, pid
 
 
-@pytest.mark.parametrize("is_replaced", [True, False])
-def test_process_is_replaced_after_an_interrupted_task_unless_the_tasks_are_safe(
-    redis_server: Store, children: Children, settings: Any, is_replaced: bool
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_process_is_restarted_after_an_interrupted_task_unless_the_tasks_are_safe(
+    redis_server: Store, children: Children, settings: Any, is_restarted: bool
 ) -> None:
-    taskqueue_settings(settings, **({} if is_replaced else {"REPLACE_INTERRUPTED": False}))
+    taskqueue_settings(settings, **({} if is_restarted else {"RESTART_INTERRUPTED": False}))
     worker = queue_worker(children, "--threads", "2")
     neighbor, held = hold.enqueue("neighbor"), Held(redis_server, "neighbor")
     first = held.started()
@@ -37,8 +37,8 @@ def test_process_is_replaced_after_an_interrupted_task_unless_the_tasks_are_safe
     interrupted = hold.using(timeout=(0.05, None)).enqueue("interrupted")
     eventually(lambda: (interrupted.refresh(), interrupted.is_finished)[1])
 
-    if is_replaced:
-        worker.wait_for(f"Replacing worker process {first}: a task was interrupted (tests.taskqueue.tasks.hold).")
+    if is_restarted:
+        worker.wait_for(f"Restarting worker process {first}: a task was interrupted (tests.taskqueue.tasks.hold).")
         assert pid.enqueue().get(60) != first
     else:
         assert pid.enqueue().get(60) == first
@@ -47,24 +47,24 @@ def test_process_is_replaced_after_an_interrupted_task_unless_the_tasks_are_safe
     assert held.starts() == 1, "the neighbor's run was not interrupted"
 
 
-def test_process_without_limits_is_not_replaced() -> None:
-    made = RecyclePolicy()
+def test_process_without_limits_is_not_restarted() -> None:
+    made = RestartPolicy()
 
     assert made.max_tasks == float("inf")
     assert made.check(10**9) == ""
 
 
 def test_max_tasks_varies_below_the_limit_between_processes() -> None:
-    limits = {RecyclePolicy(max_tasks=1_000).max_tasks for _ in range(200)}
+    limits = {RestartPolicy(max_tasks=1_000).max_tasks for _ in range(200)}
 
     assert min(limits) >= 900
     assert max(limits) <= 1_000
     assert len(limits) > 10
-    assert {RecyclePolicy(max_tasks=1).max_tasks for _ in range(20)} == {1}
+    assert {RestartPolicy(max_tasks=1).max_tasks for _ in range(20)} == {1}
 
 
 def test_reason_does_not_change() -> None:
-    made = RecyclePolicy(max_tasks=1)
+    made = RestartPolicy(max_tasks=1)
     assert made.check(0) == ""
 
     assert made.check(1_234) == "it has run 1,234 tasks (--max-tasks 1)"
@@ -72,14 +72,14 @@ def test_reason_does_not_change() -> None:
 
 
 def test_memory_is_checked_after_the_first_task() -> None:
-    made = RecyclePolicy(max_memory_mib=1)
+    made = RestartPolicy(max_memory_mib=1)
 
     assert made.check(0) == ""
     assert made.check(1) == f"it uses {memory_bytes() / MIB:,.0f} MiB (--max-memory 1)"
 
 
-def test_process_below_the_memory_limit_is_not_replaced() -> None:
-    assert RecyclePolicy(max_memory_mib=1 << 20).check(5) == ""
+def test_process_below_the_memory_limit_is_not_restarted() -> None:
+    assert RestartPolicy(max_memory_mib=1 << 20).check(5) == ""
 
 
 def test_memory_bytes_measures_this_process(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_memory_bytes_measures_this_process(tmp_path: Path) -> None:
 def test_peak_memory_on_macos_is_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     in_kib = memory_bytes(tmp_path / "not-linux")
 
-    monkeypatch.setattr(recycling.sys, "platform", "darwin")
+    monkeypatch.setattr(worker_process.sys, "platform", "darwin")
 
     assert in_kib == memory_bytes(tmp_path / "not-linux") * 1_024
 
@@ -132,7 +132,7 @@ def test_processes_are_replaced_after_max_tasks_without_loss(redis_server: Store
     pids = [result.get(0) for result in results]
     assert [result.attempts for result in results] == [1] * 60
     assert max(map(pids.count, pids)) <= 20
-    assert f"Replacing worker process {pids[0]}: it has run {pids.count(pids[0])} tasks (--max-tasks 20)." in (
+    assert f"Restarting worker process {pids[0]}: it has run {pids.count(pids[0])} tasks (--max-tasks 20)." in (
         worker.output
     )
     assert "exited (" not in worker.output
@@ -145,7 +145,7 @@ def test_replacement_starts_while_the_old_process_finishes(redis_server: Store, 
     old = held.started()
 
     first = pid.enqueue().get(60)
-    worker.wait_for(f"Replacing worker process {old}: it has run 1 tasks (--max-tasks 1).")
+    worker.wait_for(f"Restarting worker process {old}: it has run 1 tasks (--max-tasks 1).")
     second = pid.enqueue().get(60)
 
     assert first == old != second
@@ -172,16 +172,16 @@ def test_at_most_twice_the_processes_run(redis_server: Store, children: Children
     held.release()
 
     assert [result.get(60) for result in results] == ["a"] * 3
-    worker.wait_for(f"Replacing worker process {second}: it has run ")  # 1 task, or 2: the task that told its pid too
+    worker.wait_for(f"Restarting worker process {second}: it has run ")  # 1 task, or 2: the task that told its pid too
 
 
-def test_process_above_max_memory_is_replaced(redis_server: Store, children: Children) -> None:
+def test_process_above_max_memory_is_restarted(redis_server: Store, children: Children) -> None:
     most = int(memory_bytes() / MIB) + 50
     worker = queue_worker(children, "--max-memory", str(most))
     old = pid.enqueue().get(60)
 
     pid.enqueue(ballast_mib=most).get(60)
 
-    assert worker.wait_for(f"Replacing worker process {old}: ").endswith(f" MiB (--max-memory {most}).")
+    assert worker.wait_for(f"Restarting worker process {old}: ").endswith(f" MiB (--max-memory {most}).")
     eventually(lambda: not is_running(old))
     assert pid.enqueue().get(60) != old

@@ -15,6 +15,7 @@ from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import is_final
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -26,8 +27,6 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 CHUNK = 500
 #: Seconds between two reads of a result whose wakeup may have been lost.
 LOOK_AGAIN_S = 2.0
-#: States in which a task stays, and which end a wait.
-FINISHED = (b"successful", b"failed", b"cancelled", b"expired")
 
 Fields = dict[str, bytes]
 #: What sending brings: when the task was accepted, in microseconds since the epoch; or id and record (names and
@@ -46,7 +45,7 @@ def new_ids(count: int) -> list[str]:
     data = os.urandom(ID_BYTES * count)
     text = b2a_base64(data, newline=False).translate(_URL_SAFE).decode()
     length = ID_BYTES * 4 // 3
-    ids = [text[at : at + length] for at in range(0, len(text), length)]
+    ids = [text[start : start + length] for start in range(0, len(text), length)]
     return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 
@@ -126,7 +125,7 @@ def wait(shard: Shard, task_id: str, timeout: float | None) -> Flow[tuple[Fields
         yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
         look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
-        seen = 1 if queue is None or state in FINISHED else 0
+        seen = 1 if queue is None or is_final(state) else 0
     return (yield from read(shard, task_id))
 
 

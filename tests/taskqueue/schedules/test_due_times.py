@@ -1,4 +1,4 @@
-"""Slots of intervals and cron expressions, also over DST changes."""
+"""Recurrence of intervals and cron expressions, also over DST changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cronsim import CronSim
 
 from django_redis_components.taskqueue import InvalidTask
 from django_redis_components.taskqueue.schedules.cron_expression import NICKNAMES
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
 
 #: Zones whose clocks jump: by an hour, half an hour, at midnight, in Ramadan, over a whole day; one does not.
 ZONES = ("Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Africa/Casablanca", "Pacific/Apia", "Asia/Kathmandu")
@@ -24,11 +24,11 @@ def ms(moment: str, zone: str = "UTC") -> int:
     return round(datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1_000)
 
 
-def readings(slots: Slots, zone: str, after: str, count: int) -> list[str]:
-    """What the zone's clock shows at the next slots: day, time and offset."""
+def readings(recurrence: Recurrence, zone: str, after: str, count: int) -> list[str]:
+    """What the zone's clock shows at the next due times: day, time and offset."""
     found, at_ms = [], ms(after, zone)
     for _ in range(count):
-        at_ms = slots.following(at_ms) or 0
+        at_ms = recurrence.following(at_ms) or 0
         found.append(datetime.fromtimestamp(at_ms / 1_000, ZoneInfo(zone)).strftime("%d %H:%M %z"))
     return found
 
@@ -37,14 +37,14 @@ def berlin(expression: str, after: str, count: int) -> list[str]:
     return readings(CronTimes.of(expression, "Europe/Berlin"), "Europe/Berlin", after, count)
 
 
-def test_interval_slots_are_aligned_to_the_epoch() -> None:
-    slots = FixedInterval.of(300)
+def test_interval_times_are_aligned_to_the_epoch() -> None:
+    recurrence = FixedInterval.of(300)
 
-    assert slots.following(ms("2026-01-01 10:02")) == ms("2026-01-01 10:05")
-    assert slots.following(ms("2026-01-01 10:05")) == ms("2026-01-01 10:10"), "after a slot comes the next"
-    assert slots.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:07")) == ms("2026-01-01 10:05")
-    assert slots.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:05")) == ms("2026-01-01 10:05")
-    assert slots.latest(ms("2026-01-01 10:05"), ms("2026-01-01 10:07")) is None
+    assert recurrence.following(ms("2026-01-01 10:02")) == ms("2026-01-01 10:05")
+    assert recurrence.following(ms("2026-01-01 10:05")) == ms("2026-01-01 10:10"), "after a due time comes the next"
+    assert recurrence.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:07")) == ms("2026-01-01 10:05")
+    assert recurrence.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:05")) == ms("2026-01-01 10:05")
+    assert recurrence.latest(ms("2026-01-01 10:05"), ms("2026-01-01 10:07")) is None
     assert [FixedInterval.of(value).text for value in (300, 1.5, timedelta(days=1))] == [
         "every 300 s",
         "every 1.5 s",
@@ -111,8 +111,8 @@ def test_dst_changes_at_midnight_and_by_half_an_hour() -> None:
 @pytest.mark.parametrize(
     "expression", ["*/7 * * * *", "*/10 1-3 * * *", "13 */2 * * 0", "*/20 0 * * FRI", "5 */1 L * *"]
 )
-def test_slots_match_every_local_minute_of_the_expression(zone: str, expression: str) -> None:
-    slots, fields = CronTimes.of(expression, zone), CronSim(expression, datetime.now(UTC))
+def test_times_match_every_local_minute_of_the_expression(zone: str, expression: str) -> None:
+    recurrence, fields = CronTimes.of(expression, zone), CronSim(expression, datetime.now(UTC))
 
     for day in DAYS:
         start_s, end_s = ms(day) // 1_000, ms(day) // 1_000 + 2 * 86_400 + 43_200
@@ -122,7 +122,7 @@ def test_slots_match_every_local_minute_of_the_expression(zone: str, expression:
             if shown.minute in fields.minutes and shown.hour in fields.hours and fields.match_day(shown.date()):
                 wanted.append(at_s)
         found, at_ms = [], start_s * 1_000
-        while (at_ms := slots.following(at_ms) or 0) < end_s * 1_000:
+        while (at_ms := recurrence.following(at_ms) or 0) < end_s * 1_000:
             found.append(at_ms // 1_000)
         assert found == wanted, day
 
@@ -144,13 +144,13 @@ def test_expression_may_have_no_further_slot(expression: str) -> None:
 
 
 def test_default_time_zone_is_the_setting_of_the_site(settings: Any) -> None:
-    slots = CronTimes.of("0 3 * * *", None)
+    recurrence = CronTimes.of("0 3 * * *", None)
 
-    assert slots.text == "cron 0 3 * * * (Europe/Berlin)"
-    assert slots.following(ms("2026-01-01")) == ms("2026-01-01 02:00")
+    assert recurrence.text == "cron 0 3 * * * (Europe/Berlin)"
+    assert recurrence.following(ms("2026-01-01")) == ms("2026-01-01 02:00")
     settings.TIME_ZONE = "America/New_York"
-    assert slots.text == "cron 0 3 * * * (America/New_York)"
-    assert slots.following(ms("2026-01-01")) == ms("2026-01-01 08:00")
+    assert recurrence.text == "cron 0 3 * * * (America/New_York)"
+    assert recurrence.following(ms("2026-01-01")) == ms("2026-01-01 08:00")
 
 
 @pytest.mark.parametrize("nickname", NICKNAMES)
@@ -162,12 +162,12 @@ def test_nickname_equals_its_expression(nickname: str) -> None:
     )
 
 
-def test_spacing_and_partial_minutes_do_not_change_slots() -> None:
-    slots = CronTimes.of("  0   3 * * *  ", ZoneInfo("UTC"))
+def test_spacing_and_partial_minutes_do_not_change_times() -> None:
+    recurrence = CronTimes.of("  0   3 * * *  ", ZoneInfo("UTC"))
 
-    assert slots == CronTimes.of("0 3 * * *", "UTC")
-    assert slots.following(ms("2026-01-01 02:59:59") + 999) == ms("2026-01-01 03:00")
-    assert slots.following(ms("2026-01-01 03:00") + 1) == ms("2026-01-02 03:00")
+    assert recurrence == CronTimes.of("0 3 * * *", "UTC")
+    assert recurrence.following(ms("2026-01-01 02:59:59") + 999) == ms("2026-01-01 03:00")
+    assert recurrence.following(ms("2026-01-01 03:00") + 1) == ms("2026-01-02 03:00")
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,23 @@
--- Enqueue the task of one slot of a schedule, and record the slot: both or neither, and once.
--- Precondition: slots of a schedule are sent in order.
+-- Enqueue the task of one due time of a schedule, and record the due time: both or neither, and once.
+-- Precondition: due times of a schedule are sent in order.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
 -- ARGV[2] name  of the schedule
--- ARGV[3] slot_ms  milliseconds since the epoch
--- ARGV[4] next_ms  the following slot, for the dashboard; 0 for none
+-- ARGV[3] due_ms  milliseconds since the epoch
+-- ARGV[4] next_ms  the following due time, for the dashboard; 0 for none
 -- ARGV[5..] rest  the arguments of enqueue.lua
 -- DERIVED base:poller string, base:schedule:<name>, :paused_schedules hashes; and those of enqueue.lua
--- Returns {1, last_ms}: enqueued; last_ms is the last slot that was handled
+-- Returns {1, last_ms}: enqueued; last_ms is the last due time that was handled
 -- Returns {2, last_ms}: not enqueued, since another task has its unique key
 -- Returns {3, last_ms}: not enqueued, since the schedule is paused
--- Returns {0, last_ms}: this slot, or a later one, was handled before; or the schedule was removed
+-- Returns {0, last_ms}: this due time, or a later one, was handled before; or the schedule was removed
 -- Returns {-1, last_ms}: its time has not come
 -- Returns {-2, last_ms}: another poller is active
 -- Cost: that of enqueue.lua
 local base = KEYS[1]
 local poller = ARGV[1]
 local name = ARGV[2]
-local slot_ms = tonumber(ARGV[3])
+local due_ms = tonumber(ARGV[3])
 local next_ms = ARGV[4]
 -- @include accept
 
@@ -27,23 +27,23 @@ local last_ms = tonumber(redis.call("HGET", schedule_key, "last") or 0)
 if redis.call("GET", base_key(ctx, K.poller)) ~= poller then
   return { -2, last_ms }
 end
-if slot_ms > ctx.now_ms then
+if due_ms > ctx.now_ms then
   return { -1, last_ms }
 end
-if slot_ms <= last_ms then
+if due_ms <= last_ms then
   -- A repetition after a lost reply gets the same reply.
   return { redis.call("HGET", schedule_key, "id") == task_id and 1 or 0, last_ms }
 end
-redis.call("HSET", schedule_key, "last", slot_ms, "next", next_ms)
+redis.call("HSET", schedule_key, "last", due_ms, "next", next_ms)
 if redis.call("HEXISTS", base_key(ctx, K.paused_schedules), name) == 1 then
-  return { 3, slot_ms }
+  return { 3, due_ms }
 end
 local accepted, ready_queue = accept_task(ctx, ctx.now_us, ARGV, 5, #ARGV)
 if ready_queue then
   push_ready(ctx, ready_queue, 1, task_id)
 end
 if type(accepted) == "table" then
-  return { 2, slot_ms }
+  return { 2, due_ms }
 end
 redis.call("HSET", schedule_key, "fired", ctx.now_us, "id", task_id)
-return { 1, slot_ms }
+return { 1, due_ms }

@@ -1,4 +1,4 @@
-"""Operations on queues and tasks: pause, purge, cancel, retry, delete. Flows; each may be repeated."""
+"""Operations on queues: pause, purge, retry, delete, restore. Flows; each may be repeated."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from datetime import datetime
 from itertools import count, repeat
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
-from django_redis_components.core.units import Seconds, moment_of, to_ms
-from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
+from django_redis_components.core.units import Seconds, moment_of
 from django_redis_components.taskqueue.fields import Field, Key, Part
-from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
+from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import (
-    CANCEL,
     DELETE_TASKS,
     DELETE_TRASH,
     LIST_TASKS,
     PAUSE,
     PURGE,
     PURGE_UNTIL,
-    RESCHEDULE,
     RESTORE,
     RESUME,
     RETRY_FAILED,
@@ -82,39 +78,6 @@ def resume(shard: Shard, queue: str) -> Flow[bool]:
     """Resume a queue. Return whether it was paused."""
     (was,) = yield RESUME(base=shard.base, queue=queue, op=new_op())
     return bool(was)
-
-
-def cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -> Flow[bool]:
-    """Cancel a pending task, or ask a running one to stop. Return False if it has finished."""
-    return (yield from try_cancel(shard, task_id, force_after)) > 0
-
-
-def try_cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -> Flow[int]:
-    """Do `cancel`. Return 1 if the task was pending, 2 if it runs and was asked to stop, 0 if it has finished."""
-    done = yield cancel_call(shard, task_id, force_ms(force_after))
-    if done == -1:
-        raise TaskResultDoesNotExist(task_id)
-    return int(done)
-
-
-def cancel_call(shard: Shard, task_id: str, force_ms: int | str) -> Call:
-    """Return the call that cancels a task; `force_ms` empty: only a pending one."""
-    return CANCEL(base=shard.base, id=task_id, ttl_ms=to_ms(RESULT_TTL_S, "result_ttl"), force_ms=force_ms)
-
-
-def force_ms(force_after: Seconds | None) -> int:
-    """Return how long a running task has to stop by itself; None: the setting CANCEL_GRACE."""
-    grace = conf.settings().taskqueue.cancel_grace_s if force_after is None else force_after
-    return to_ms(grace, "force_after", zero=True)
-
-
-def reschedule(shard: Shard, task_id: str, due: str) -> Flow[None]:
-    """Change the due time of a scheduled task to a value of `TaskOptions.due`; empty: now."""
-    (moved,) = yield RESCHEDULE(base=shard.base, id=task_id, due=due, op=new_op())
-    if moved == -1:
-        raise TaskResultDoesNotExist(task_id)
-    if moved == 0:
-        raise NotScheduled(f"Task {task_id} is not scheduled: it is ready, running, finished or purged.")
 
 
 def retry_failed(shard: Shard, queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> Flow[int]:
@@ -211,8 +174,8 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
-        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[at * len(parts) : (at + 1) * len(parts)]))
-        for at, (trash, ms) in enumerate(found)
+        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
+        for index, (trash, ms) in enumerate(found)
     ]
 
 
