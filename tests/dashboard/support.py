@@ -17,8 +17,9 @@ from django.test import Client
 from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.states import OutcomeCounter
 from django_redis_components.taskqueue.stats.fingerprint import identify
-from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
+from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
@@ -231,7 +232,7 @@ def fields_of(response: Any) -> dict[str, str]:
 def write_minute(store: Store, queue: str, **events: int) -> None:
     """Write the counters of the last full minute."""
     minute = now_ms(store) // 60_000 - 1
-    numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
+    numbers = [events.get(name, 0) for name in OutcomeCounter.__members__] + [0] * (SIZE - len(OutcomeCounter))
     store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
 
 
