@@ -428,9 +428,11 @@ def kill_before_indexing(url: str, prefix: str) -> None:
     """In a child: commit a change, and die before it is written to the index."""
     from django.conf import settings
 
+    from django_redis_components.autocomplete import model_sync
+
     settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
-    index = register(Users)
-    index.write = lambda placed, written: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[attr-defined]
+    register(Users)
+    model_sync.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     User.objects.create(username="lost", first_name="Lost", last_name="Change")
 
 
