@@ -19,7 +19,7 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
 from django_redis_components.geoip.mmdb import mmdb_file
 from django_redis_components.geoip.places import UNKNOWN, Address, Place, pack_public, public_address
-from django_redis_components.geoip.rebuilding import RangesRebuild, read_in_thread
+from django_redis_components.geoip.rebuilding import RangesRebuild, read_blocks
 from django_redis_components.geoip.scripts import DELETE, FIND_RANGES
 
 #: Addresses of one call. Each may need a block of about 2 KiB.
@@ -146,7 +146,7 @@ class IpLookup(DeletableComponent):
         """See `rebuild`. An iterable is read in a thread; an asynchronous one whole before the first is added."""
         known = [each async for each in items] if isinstance(items, AsyncIterable) else check_iterable(items, "items")
         client = connections.aclient(self.using)
-        return await self._new_rebuild(source).arun(client, read_in_thread(blocks(known)))
+        return await self._new_rebuild(source).arun(client, read_blocks(client, blocks(known)))
 
     def info(self) -> RangesInfo:
         """Return what is loaded in Redis."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Any
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import AsyncClientProtocol, Flow, LocalIO
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
 from django_redis_components.geoip.exceptions import InvalidRange
 from django_redis_components.geoip.scripts import REBUILD_ABANDON, REBUILD_BEGIN, REBUILD_LOAD, REBUILD_SWAP
@@ -65,8 +64,9 @@ class RangesRebuild(Rebuild[CountedBlock]):
         return (yield REBUILD_ABANDON(base=self._base, token=self.token))
 
 
-async def read_in_thread(blocks: Iterator[CountedBlock]) -> AsyncIterator[CountedBlock]:
-    """Yield blocks that are read and encoded in a thread: most come from files."""
-    while chunk := await asyncio.to_thread(list, islice(blocks, RangesRebuild.chunk_size)):
+async def read_blocks(client: AsyncClientProtocol, blocks: Iterator[CountedBlock]) -> AsyncIterator[CountedBlock]:
+    """Yield blocks that are read and encoded as local files are: most come from files."""
+    read = LocalIO(lambda: list(islice(blocks, RangesRebuild.chunk_size)))
+    while chunk := await read.aperform(client):
         for each in chunk:
             yield each

@@ -253,32 +253,6 @@ class SearchIndex(DeletableComponent):
     def _root(self) -> str:
         return self._key(VERSION)
 
-    def write_many(self, documents: Mapping[str, Document | None], *, force: bool = False) -> None:
-        """Write documents by id, in one round trip; remove those that are None.
-
-        Args:
-            force: whether the postings of a document are written again that is stored already.
-        """
-        self._run(self._write_many(documents, force=force))
-
-    def find_differences(self, documents: Mapping[str, Document | None]) -> dict[str, bool]:
-        """Compare documents by id, None for one that should not exist, with what is stored.
-
-        Returns:
-            The ids that differ, each with whether a document is stored.
-        """
-        expected = {id_: self._encode(id_, document) if document else None for id_, document in documents.items()}
-        return self._run(differences(self._root(), expected))
-
-    def scan_ids(self) -> Iterator[list[str]]:
-        """Yield the ids of all documents, some at a time. An id may be yielded twice."""
-        cursor = 0
-        while True:
-            cursor, ids = self._run(self._list_ids(cursor))
-            yield [id_.decode(errors="replace") for id_ in ids]
-            if not cursor:
-                return
-
     def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
 
@@ -355,3 +329,32 @@ def info_flow(index: SearchIndex) -> Flow[SearchInfo]:
 def stats_flow(index: SearchIndex) -> Flow[QueryStats]:
     """Return the flow that reads the logged queries of an index in one round trip of 4 commands."""
     return read_stats(index._root())
+
+
+def write_documents(index: SearchIndex, documents: Mapping[str, Document | None], *, force: bool = False) -> None:
+    """Write documents by id, in one round trip; remove those that are None.
+
+    Args:
+        force: whether the postings of a document are written again that is stored already.
+    """
+    index._run(index._write_many(documents, force=force))
+
+
+def find_differences(index: SearchIndex, documents: Mapping[str, Document | None]) -> dict[str, bool]:
+    """Compare documents by id, None for one that should not exist, with what is stored.
+
+    Returns:
+        The ids that differ, each with whether a document is stored.
+    """
+    expected = {id_: index._encode(id_, document) if document else None for id_, document in documents.items()}
+    return index._run(differences(index._root(), expected))
+
+
+def scan_ids(index: SearchIndex) -> Iterator[list[str]]:
+    """Yield the ids of all documents, some at a time. An id may be yielded twice."""
+    cursor = 0
+    while True:
+        cursor, ids = index._run(index._list_ids(cursor))
+        yield [id_.decode(errors="replace") for id_ in ids]
+        if not cursor:
+            return

@@ -25,7 +25,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import Point, SortValue, check_id
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
-from django_redis_components.search.index import SearchIndex
+from django_redis_components.search.index import SearchIndex, find_differences, scan_ids, write_documents
 from django_redis_components.search.page import SearchPage
 
 _searches: dict[str, ModelSearch] = {}
@@ -76,7 +76,7 @@ class ModelSearch:
         self.index = SearchIndex(
             self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
         )
-        self.changes = ModelChanges(
+        self._changes = ModelChanges(
             f"Search {self.name}",
             model,
             self.watch_fields,
@@ -154,7 +154,7 @@ class ModelSearch:
             stale += [id_ for id_, is_stored in again.items() if is_stored]
             count += len(some)
             progress(len(some))
-        for ids in self.index.scan_ids():
+        for ids in scan_ids(self.index):
             without = [id_ for id_, obj in self._objects_of(ids).items() if obj is None]
             extra += self._differing({id_: None for id_, obj in self._objects_of(without).items() if obj is None})
         drift = Drift(count, tuple(missing), tuple(stale), tuple(dict.fromkeys(extra)))
@@ -189,19 +189,19 @@ class ModelSearch:
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
         objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, partial(self.write, force=force)):
+        if not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
-    def write(self, documents: Mapping[Any, Document | None], *, force: bool = False) -> None:
+    def _write(self, documents: Mapping[Any, Document | None], *, force: bool) -> None:
         """Write the documents of objects, by primary key; remove those that are None."""
-        self.index.write_many({check_id(key): document for key, document in documents.items()}, force=force)
+        write_documents(self.index, {check_id(key): document for key, document in documents.items()}, force=force)
 
     def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""
         keys = {id_: key_of(self.model, id_) for id_ in ids}
         for some in chunks(key for key in keys.values() if key is not None):
             self._update(some, router.db_for_write(self.model), force=force)
-        self.index.write_many({id_: None for id_, key in keys.items() if key is None})
+        write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
 
     def _keys_of(self, page: SearchPage) -> list[Any]:
         """Return the primary keys of a page in its order."""
@@ -217,7 +217,7 @@ class ModelSearch:
 
     def _differing(self, objects: Mapping[str, Any]) -> dict[str, bool]:
         """Return the ids whose documents differ from their objects, each with whether it has a document."""
-        return self.index.find_differences({id_: self.document(obj) for id_, obj in objects.items()})
+        return find_differences(self.index, {id_: self.document(obj) for id_, obj in objects.items()})
 
     def _store_check(self, objects: int, differences: int) -> None:
         run(connections.client(self.index.using), store_check("search", self.name, objects, differences))
@@ -231,14 +231,14 @@ def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
     search = kind(**options)
     unregister(search.name)
     _searches[search.name] = search
-    search.changes.connect()
+    search._changes.connect()
     return search
 
 
 def unregister(name: str) -> None:
     """Remove a name. An unknown name is ignored."""
     if search := _searches.pop(name, None):
-        search.changes.disconnect()
+        search._changes.disconnect()
 
 
 def registered() -> list[ModelSearch]:

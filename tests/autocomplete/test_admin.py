@@ -211,7 +211,7 @@ NO_LIST = "expected a list of names of fields, or a mapping of names to indexes.
             {"redis_autocomplete_fields": {"city": "towns"}},
             "drc.E033",
             "fields: 'city' has no index. No autocomplete index 'towns' is registered.",
-            "Register a ModelIndex of autocomplete.City in AppConfig.ready().",
+            "Register a ModelIndex of autocomplete.City in the module indexes.py of an app.",
         ),
         (
             {"redis_autocomplete_fields": {"city": "contacts"}},
@@ -263,7 +263,7 @@ def test_field_of_a_model_without_an_index_is_found_by_a_check() -> None:
     [message] = messages_of(Trip, redis_autocomplete_fields=["city"])
 
     text = "'city' has no index. Indexes of autocomplete.City: none. Expected one: register a ModelIndex, or name the"
-    hint = "Register a ModelIndex of autocomplete.City in AppConfig.ready()."
+    hint = "Register a ModelIndex of autocomplete.City in the module indexes.py of an app."
     assert message == ("drc.E033", f"Checked.redis_autocomplete_fields: {text} index.", hint)
 
 

@@ -346,7 +346,7 @@ def test_unregistered_index_raises() -> None:
 
     assert str(nothing.value) == (
         "No autocomplete index 'contacts' is registered. "
-        "No index is registered: call autocomplete.register() in AppConfig.ready()."
+        "No index is registered: call autocomplete.register() in the module indexes.py of an app."
     )
     assert str(near.value) == "No autocomplete index 'contcts' is registered. Did you mean 'contacts'?"
     assert str(far.value) == "No autocomplete index 'zzz' is registered. Registered indexes: 'contacts', 'guild'."

@@ -24,6 +24,10 @@ from django_redis_components.autocomplete import (
     registry,
     unregister,
 )
+from django_redis_components.autocomplete.index import part_key
+from django_redis_components.autocomplete.model_sync import read_scopes
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from tests.support import Store, run_together
 from tests.support.processes import Children
 from tests.support.raising_logs import raising_logs
@@ -75,6 +79,10 @@ def named(name: str, **fields: Any) -> User:
     return User.objects.create(
         username=fields.pop("username", name.lower()), first_name=first, last_name=last, **fields
     )
+
+
+def scopes_of(index: ModelIndex) -> set[str]:
+    return run(connections.client("default"), read_scopes(index.name))
 
 
 def found(index: ModelIndex, typed: str, scope: object = None) -> list[str]:
@@ -231,7 +239,7 @@ def test_scope_that_is_joined_while_it_is_emptied_is_kept(members: Members) -> N
     members.rebuild(lambda count: zoe.groups.add(blue))
 
     assert found(members, "", blue.pk) == ["zoe"]
-    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert scopes_of(members) == {str(red.pk), str(blue.pk)}
     assert clean(members)
 
 
@@ -251,7 +259,7 @@ def test_scope_that_is_joined_after_it_was_emptied_is_kept(members: Members) -> 
     members.rebuild(join)
 
     assert (steps, found(members, "", blue.pk)) == ([1, 0], ["zoe"])
-    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert scopes_of(members) == {str(red.pk), str(blue.pk)}
     assert clean(members)
 
 
@@ -260,11 +268,11 @@ def test_scopes_without_entries_are_forgotten_by_a_rebuild(members: Members) -> 
     anna = named("Anna")
     anna.groups.set(groups)
     anna.groups.set(groups[:1])
-    assert len(members.known_scopes()) == 3
+    assert len(scopes_of(members)) == 3
 
     members.rebuild()
 
-    assert members.known_scopes() == {str(groups[0].pk)}
+    assert scopes_of(members) == {str(groups[0].pk)}
 
 
 class ReplicaLags:
@@ -325,7 +333,7 @@ def test_lost_structure_of_an_index_is_found_and_repaired(
 ) -> None:
     monkeypatch.setattr(User, "last_points", 7)
     named("Anna Meyer"), named("Bert Bell")
-    store.raw.delete(users.index().key_of(part))
+    store.raw.delete(part_key(users.index(), part))
 
     drift = users.find_drift()
 
@@ -343,7 +351,7 @@ def test_what_a_lost_entry_has_left_is_found_and_removed(
 ) -> None:
     monkeypatch.setattr(User, "last_points", 7)
     anna, bert = named("Anna Meyer"), named("Bert Bell")
-    store.raw.delete(users.index().key_of("entries"))
+    store.raw.delete(part_key(users.index(), "entries"))
     User.objects.filter(pk=anna.pk).update(first_name="Zoe", username="zoe")
     User.objects.filter(pk=bert.pk).delete()
     assert found(users, "ann") == ["Anna Meyer"]
@@ -370,7 +378,7 @@ def test_lost_structure_of_scopes_is_found_and_repaired(members: Members, store:
     assert clean(members)
     anna.groups.remove(red)
     assert (found(members, "an", red.pk), found(members, "an", blue.pk)) == ([], ["anna"])
-    assert members.known_scopes() == {str(red.pk), str(blue.pk)}
+    assert scopes_of(members) == {str(red.pk), str(blue.pk)}
 
 
 def test_drift_of_scopes_is_found_and_repaired(members: Members) -> None:
@@ -428,9 +436,11 @@ def kill_before_indexing(url: str, prefix: str) -> None:
     """In a child: commit a change, and die before it is written to the index."""
     from django.conf import settings
 
+    from django_redis_components.autocomplete import model_sync
+
     settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
-    index = register(Users)
-    index.write = lambda placed, written: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[attr-defined]
+    register(Users)
+    model_sync.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     User.objects.create(username="lost", first_name="Lost", last_name="Change")
 
 

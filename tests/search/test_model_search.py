@@ -17,7 +17,8 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from django_redis_components.search import Drift, ModelSearch, register, registered, unregister
+from django_redis_components.search import Drift, ModelSearch, SearchIndex, register, registered, unregister
+from django_redis_components.search.index import scan_ids
 from tests.support import Store, run_async, run_together
 from tests.support.processes import Children
 
@@ -212,9 +213,11 @@ def kill_before_indexing(url: str, prefix: str) -> None:
     """In a child: commit a change, and die before it is written to the index."""
     from django.conf import settings
 
+    from django_redis_components.search import model_search
+
     settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
-    search = register(Users)
-    search.write = lambda documents, force: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign, assignment]
+    register(Users)
+    model_search.write_documents = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     User.objects.create(username="lost", first_name="Lost", last_name="Change")
 
 
@@ -282,14 +285,13 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
 def test_document_whose_object_is_deleted_meanwhile_is_not_extra(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     anna = named("Anna Meyer")
     users.index.add("ghost", {"get_full_name": "Ghost", "email": ""})
-    scan = users.index.scan_ids
 
-    def deleting() -> Iterator[list[str]]:
-        for ids in scan():
+    def deleting(index: SearchIndex) -> Iterator[list[str]]:
+        for ids in scan_ids(index):
             anna.delete()
             yield ids
 
-    monkeypatch.setattr(users.index, "scan_ids", deleting)
+    monkeypatch.setattr("django_redis_components.search.model_search.scan_ids", deleting)
 
     assert users.find_drift().extra == ("ghost",)
 
