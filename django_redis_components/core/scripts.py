@@ -216,11 +216,11 @@ class _Expansion:
                     # What a lazy part includes is in scope only inside of it.
                     return self._lazy(part, self._expand(body, set(in_scope)))
                 self._rest[part] = self._expand(body, in_scope)
-            return self._take(part, names) if kind == "include" else ""
+            return self._include(part, names) if kind == "include" else ""
 
         return _DIRECTIVE.sub(replacement, text)
 
-    def _take(self, part: str, names: str | None) -> str:
+    def _include(self, part: str, names: str | None) -> str:
         """Return what is left of an included part; with names, these functions and what they use."""
         body = self._rest.pop(part, "")
         if not names:

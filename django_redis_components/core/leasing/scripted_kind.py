@@ -23,7 +23,7 @@ from django_redis_components.core.units import Seconds, from_ms, to_ms
 MAX_LISTED = 100
 
 
-class HolderState(NamedTuple):
+class LeaseState(NamedTuple):
     """One lease, as `inspect` has read it.
 
     Attributes:
@@ -55,7 +55,7 @@ class ObjectState(NamedTuple):
     limit: int
     number: int
     waiting: int
-    holders: tuple[HolderState, ...]
+    holders: tuple[LeaseState, ...]
     waiters: tuple[str, ...]
 
     @property
@@ -234,9 +234,9 @@ def _parse(
     return ObjectState(at_ms, held, limit, number, waiting, tuple(_parse_holders(holders)), tokens)
 
 
-def _parse_holders(values: list[Any]) -> Iterator[HolderState]:
+def _parse_holders(values: list[Any]) -> Iterator[LeaseState]:
     for token, left_ms, description in zip(values[::3], values[1::3], values[2::3], strict=True):
-        yield HolderState(_text(token), math.inf if left_ms < 0 else from_ms(left_ms), parse_holder(description))
+        yield LeaseState(_text(token), math.inf if left_ms < 0 else from_ms(left_ms), parse_holder(description))
 
 
 def _text(token: bytes) -> str:
