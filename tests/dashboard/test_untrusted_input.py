@@ -18,7 +18,15 @@ from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.fields import base_key
-from tests.dashboard.support import URL, fail_with, write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.support import (
+    URL,
+    fail_with,
+    hit_recorded,
+    write_poller,
+    write_queue,
+    write_schedule,
+    write_worker,
+)
 from tests.dashboard.test_queue_page import url_of, write_error, write_past
 from tests.dashboard.test_worker_page import WORKERS
 from tests.support import Store
@@ -127,7 +135,7 @@ def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Cl
 
     for number, value in enumerate(CORRUPT):
         fill(redis_server)
-        limit.hit("ada")
+        hit_recorded(limit, "ada")
         Lock("stock", timeout=60).acquire()
         corrupt(redis_server, value, other_type=number % 5 == 4)
         for address in pages(limit):
