@@ -55,10 +55,10 @@ def reset(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
             raise Http404("This site has used no such limit.")
         if request.method == "POST":
             return verbs.execute(model_admin, request, _change(model_admin, limit, key))
-        decision = snapshot.read(limit.policy.id, key).decision
+        decision = snapshot.peek(limit, key)
     except SnapshotFailed as exc:
         return responses.outage_response(model_admin, request, outages.outage_of(exc.error, exc.address))
-    state = page.verdict(decision) if decision is not None else ""
+    state = page.verdict(decision)
     return verbs.confirm(model_admin, request, _confirmation(model_admin, limit, key, state))
 
 
