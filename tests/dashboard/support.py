@@ -11,10 +11,13 @@ import time
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from django_redis_components.core import catalog
 from django_redis_components.core.serialization import encode
+from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.states import OutcomeCounter
@@ -241,3 +244,12 @@ def connect(settings: Any, **urls: str) -> None:
     known = settings.REDIS_COMPONENTS
     added = {alias: {"URL": url} for alias, url in urls.items()}
     settings.REDIS_COMPONENTS = {**known, "CONNECTIONS": {**known["CONNECTIONS"], **added}}
+
+
+def hit_recorded(limit: RateLimit, key: str) -> None:
+    """Hit a limit as a site does that records names, so that the pages list it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "is_on", lambda: True)
+        patch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
+        catalog.RECORDER.clear()
+        limit.hit(key)

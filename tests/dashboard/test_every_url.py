@@ -33,7 +33,7 @@ VIEWS = (
 )
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))
 #: Most round trips of a page, and of a confirmation.
-ROUND_TRIPS = 2
+ROUND_TRIPS = 3
 #: Most bytes of a response with the data of `fill`.
 MAX_BYTES = 250_000
 #: Roles: the user's permissions. None: not signed in.

@@ -19,7 +19,15 @@ from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.queue_pages import url_of, write_error, write_past
-from tests.dashboard.support import URL, fail_with, write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.support import (
+    URL,
+    fail_with,
+    hit_recorded,
+    write_poller,
+    write_queue,
+    write_schedule,
+    write_worker,
+)
 from tests.dashboard.worker_pages import WORKERS
 from tests.support import Store
 from tests.taskqueue.tasks import echo, note
@@ -127,7 +135,7 @@ def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Cl
 
     for number, value in enumerate(CORRUPT):
         fill(redis_server)
-        limit.hit("ada")
+        hit_recorded(limit, "ada")
         Lock("stock", timeout=60).acquire()
         corrupt(redis_server, value, other_type=number % 5 == 4)
         for address in pages(limit):

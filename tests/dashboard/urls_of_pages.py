@@ -15,7 +15,7 @@ from django_redis_components.dashboard.overview import snapshot
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import Schedules, chain, get_queue
-from tests.dashboard.support import fail_with, group_of, write_poller, write_worker
+from tests.dashboard.support import fail_with, group_of, hit_recorded, write_poller, write_worker
 from tests.support import Store
 from tests.taskqueue.tasks import add, note
 
@@ -149,7 +149,7 @@ def fill(store: Store) -> dict[str, Any]:
     flow = chain(add.s(1, 1), note.s()).enqueue()
     lock, limit = Lock("stock", timeout=600), RateLimit("api", "5/m")
     lock.acquire()
-    limit.hit("ada")
+    hit_recorded(limit, "ada")
     Schedules().add("hourly", note, every=3_600, args=["x"])
     write_worker(store, "here:1:abc", queues=["mail"])
     write_poller(store)

@@ -30,8 +30,7 @@ def reset(request: PageRequest) -> HttpResponse:
         raise Http404("This site has used no such limit.")
     if request.is_post:
         return verbs.execute(request, _change(request, limit, key))
-    decision = snapshot.read(limit.policy.id, key).decision
-    state = page.verdict(decision) if decision is not None else ""
+    state = page.verdict(snapshot.peek(limit, key))
     return verbs.confirm(request, _confirmation(request, limit, key, state))
 
 

@@ -97,6 +97,15 @@ def read_limits(cost: Cost | None = None) -> dict[str, RateLimit]:
     return _read(conf.settings().dashboard.using, limits_flow(), cost or Cost())
 
 
+def peek(limit: RateLimit, key: str) -> Decision:
+    """Return what the next hit of a key would get.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    return _peek(limit, key, Cost())[0]
+
+
 def reset(limit: RateLimit, key: str) -> None:
     """Delete the counters of a key, and its penalty block. It is safe to repeat.
 
