@@ -12,7 +12,7 @@ from django.test import Client
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.dashboard import responses
+from django_redis_components.dashboard.page import Page as DashboardPage
 from tests.browser.conftest import Complaints
 from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import write_error, write_past
@@ -32,7 +32,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(responses, "REFRESH_S", REFRESH_S)
+    monkeypatch.setattr(DashboardPage, "refresh_s", REFRESH_S)
     User.objects.create_superuser("admin", password="secret")
     return live_server.url
 
