@@ -74,7 +74,7 @@ class PauseForm(ChangeForm):
 class RescheduleForm(ChangeForm):
     """The new due time of a task."""
 
-    due = forms.CharField(required=False, widget=forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_TIME}))
+    due = forms.Field(required=False, widget=forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_TIME}))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -83,7 +83,7 @@ class RescheduleForm(ChangeForm):
 
     def clean_due(self) -> datetime:
         """Return the time in the active time zone."""
-        found = _moment(self.cleaned_data["due"])
+        found = _moment((self.cleaned_data["due"] or "").strip())
         if found is None:
             text = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
             raise forms.ValidationError(text)

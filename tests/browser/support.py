@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Page
 
-from django_redis_components.dashboard import responses
+from django_redis_components.dashboard.page import Page as DashboardPage
 from tests.dashboard.support import URL
 from tests.support import skip_missing
 from tests.support.axe import AXE_SCRIPT, install_axe
@@ -24,7 +24,7 @@ REFRESH_S = 0.1
 
 
 def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(responses, "REFRESH_S", REFRESH_S)
+    monkeypatch.setattr(DashboardPage, "refresh_s", REFRESH_S)
     User.objects.create_superuser("admin", password="secret")
     return live_server.url
 
