@@ -185,6 +185,7 @@ def test_pages_of_an_emptied_server_say_that_the_object_is_gone(own_server: Stor
     of_objects = {route for route in EXAMPLES if route.startswith(("task/", "taskflow/"))} | {
         "queues/<path:object_id>/",
         "schedule/edit/",
+        "ratelimit/reset/",
     }
     assert statuses(root, known) == dict.fromkeys(of_objects, 404)
     shown = text_of(root.get(address_of("task/<path:object_id>/", "", known)).content.decode())
