@@ -6,7 +6,41 @@ connection.
 
 Modules, by what they are for:
 
-========================  ===================================================================
+========================  ==========================================================================
+exceptions                the root `RedisComponentsError`, and errors that need no client
+exception_text            exceptions as text, whatever their class does
+guarded_logger            loggers whose errors never reach the code that logs
+units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
+names, keys               validation of names; names to Redis keys
+arguments                 validation of other arguments
+secrets                   passwords that neither errors nor recorded variables show
+conf                      `REDIS_COMPONENTS`: read on first use, dropped when it changes
+sections, setting_checks  one frozen dataclass for each section; the checks of values
+serialization             JSON for arguments and return values
+text                      folding of text for search
+protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
+scripts                   `LuaScript`: one file for each operation
+component                 the base class of named objects
+client/                   from an alias to the socket: see below
+leasing/                  leases of locks and semaphores: see below
+circuit_breaker           skipping Redis after failures
+outage_log                log messages about an outage
+decorators                decorators that run a function inside a context manager
+name_templates            names of decorated calls, as templates over their arguments
+registry                  names that decorators use, for the dashboard
+catalog                   the names that the site's processes use
+discovery                 the modules `indexes` and `tasks` of the site's apps
+model_changes             following the changes of a model's objects
+rebuild                   data anew beside the live data: begin, load, swap, abandon
+flushing                  data for the dashboard that a thread sends once a second
+live_events               events for the dashboard's page Live
+client_address            a visitor's address behind proxies
+decompression             gzip and zstd streams, block by block
+regular_files             opening files that must be regular ones
+polling, forks            what platforms lack: `select.poll`; callbacks after a fork
+failpoints                named points at which crash tests end the process
+========================  ==========================================================================
+
 The client, from the alias to the socket:
 
 ========================  ==========================================================================
@@ -31,12 +65,15 @@ Leases, from the object to the scripts:
 ========================  ==========================================================================
 leased, context_managers  the methods of locks and semaphores; `with` and `async with`
 flows                     their operations, as flows
+kind, scripted_kind       what distinguishes one kind of lease from another; the requests of a kind
+scripts                   the scripts of a kind: the same Lua files, each with the kind included
 owner, lease              who owns a lease, and what the owner knows about it
 wait_queue                FIFO waiting
 calls                     script calls, repeated by token
 renewal, background       the thread that renews leases and reports lost ones
 holder                    the description of a holder, for operators
-forced_release            the release by an operator
+operators                 the release by an operator
+forced_release            what the holder is told of it
 ========================  ==========================================================================
 
 Keys, besides those of the components:

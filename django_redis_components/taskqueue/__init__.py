@@ -26,6 +26,7 @@ result, record, failure     `TaskResult`; the record it was read from; stored ex
 context                     what a task knows and reports while it runs
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
+states                      states of tasks and outcomes of runs, one word for each
 shards                      where data of the queue lives: a connection and a hash tag
 store/                      the scripts, and the flows that call them: messages, records, queues
 flows/                      chains and groups
