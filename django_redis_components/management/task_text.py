@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django_redis_components.core.text import one_line
-from django_redis_components.dashboard.task.data import reasons_data
+from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.task.reasons import reason_text
 from django_redis_components.management.tables import table
 from django_redis_components.management.task_listing import age, arguments_of, clock, data_of
@@ -26,7 +26,7 @@ def details(result: TaskResult, why: Explanation, *, with_arguments: bool = Fals
     data = data_of(result, with_arguments=with_arguments) | {
         "is_registered": result.task is not None,
         "expires_at": result.expires_at,
-        "reasons": reasons_data(why),
+        "reasons": [fields_of(reason) for reason in why.reasons],
         "progress": dataclasses.asdict(progress) if progress else None,
         "metadata": result.metadata,
         "runs": [dataclasses.asdict(run) for run in result.timeline],

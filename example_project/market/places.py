@@ -114,7 +114,7 @@ def report(level: str) -> Report:
     """
     visits, day = LogAggregator(NAME), timezone.localdate()
     today, total = visits.totals(day), visits.totals(day - timedelta(days=DAYS - 1), day)
-    files = visits.files(ALL_FILES)
+    files = visits.files(limit=ALL_FILES)
     rows = _rows(_by_level(today, level), _by_level(total, level))
     return Report(
         rows=rows[:ROWS],

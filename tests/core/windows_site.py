@@ -130,7 +130,7 @@ def chat() -> list[Any]:
     lunch = Chat.create("jeff", ["jenny"], "Lunch at noon?")
     lunch.ack("jenny", 1)
     waits: list[bool] = []
-    waiter = threading.Thread(target=lambda: waits.append(lunch.wait("jenny", timeout=60)))
+    waiter = threading.Thread(target=lambda: waits.append(lunch.wait_for_message("jenny", timeout=60)))
     waiter.start()
     lunch.send("jeff", "Or later?")
     waiter.join()

@@ -11,8 +11,7 @@ from django_redis_components.analytics import BitCounters
 from django_redis_components.autocomplete import RecentList
 from django_redis_components.bloom import CountMinSketch, TopK
 from django_redis_components.messaging import Presence
-from tests.dashboard.support import connect, text_of
-from tests.dashboard.test_lock_page import browser
+from tests.dashboard.support import browser, connect, text_of
 from tests.support import Store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
@@ -22,7 +21,7 @@ PAGES = "/admin/django_redis_components/"
 
 @pytest.fixture
 def viewer() -> Client:
-    return browser("view_analytics", "view_messaging", "view_autocomplete")
+    return browser("view_analytics", "view_messaging", "view_indexes")
 
 
 def names(client: Client, page: str, panel: str) -> list[tuple[str, str, str]]:
@@ -57,11 +56,11 @@ def test_presences_are_listed_until_they_are_pruned(redis_server: Store, viewer:
 def test_recent_lists_are_listed_until_they_are_deleted(redis_server: Store, viewer: Client) -> None:
     recents = RecentList("user:7")
     recents.touch("7", "Ada")
-    assert names(viewer, "autocomplete", "recent-lists") == [("RecentList", "user:7", "default")]
+    assert names(viewer, "indexes", "recent-lists") == [("RecentList", "user:7", "default")]
 
     recents.delete()
 
-    assert names(viewer, "autocomplete", "recent-lists") == []
+    assert names(viewer, "indexes", "recent-lists") == []
 
 
 def test_page_without_names_says_so(redis_server: Store, viewer: Client) -> None:

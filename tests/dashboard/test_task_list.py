@@ -63,7 +63,7 @@ def test_tabs_count_the_states_and_lists_show_their_tasks(redis_server: Store, v
     )
     assert "hunter2" not in viewer.get(DEFAULT).content.decode()
     failed = unescape(shown(viewer, state="failed"))
-    assert re.search(r'tasks\.fail \S{20} "\d" LookupError out of order (< 1|\d+) s (< 1|\d+) s 1 ', failed)
+    assert re.search(r"tasks\.fail \S{20} \"\d\" LookupError out of order (< 1|\d+) s (< 1|\d+) s 1 ", failed)
     assert re.search(
         r"tasks\.fail_thrice \S{20} LookupError out of order 9 min \d+ s", unescape(shown(viewer, state="retrying"))
     )

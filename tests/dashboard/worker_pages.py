@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.workers import read_workers
 from tests.dashboard.support import now_ms, write_poller, write_worker
 from tests.support import Store
@@ -18,7 +17,7 @@ REPORT: dict[str, Any] = {
     "poller": "standby",
     "memory": 240 << 20,
     "per_minute": 84.2,
-    "round_trip_ms": 0.42,
+    "round_trip": 0.00042,
     "leases": 2,
     "runs": [["task-1", "shop.tasks.send_receipt", "mail", 9.2]],
 }
@@ -33,5 +32,5 @@ def fill(store: Store) -> None:
 
 
 def waiting() -> dict[str, str]:
-    found = run(connections.client(), read_workers()).waiting
+    found = home().run(read_workers(home())).waiting
     return {target: command.verb for target, command in found.items()}

@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[Callable[..., cells.Act], object, object, object]] = {
     "`@cached`": (cells.cached_value, 7, 7, 7),
     '`@cached`, `on_error="raise"`': (cells.cached_or_error, RAISES, RAISES, 7),
     "Locks": (cells.lock, RAISES, RAISES, RAISES),
-    "Semaphores": (cells.semaphore, RAISES, RAISES, ANY),
+    "Semaphores": (cells.semaphore, RAISES, RAISES, RAISES),
     "`enqueue`": (cells.enqueue, RAISES, RAISES, RAISES),
     "Transactions": (cells.transaction, RAISES, RAISES, RAISES),
     "Bloom filters": (cells.bloom, [RAISES, RAISES], [True, RAISES], [True, RAISES]),

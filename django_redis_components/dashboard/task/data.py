@@ -21,7 +21,7 @@ def task_data(snapshot: Snapshot[Explanation]) -> dict[str, Any]:
     return {
         "task": _task(task),
         "answer": answer(task),
-        "reasons": reasons_data(task),
+        "reasons": [fields_of(reason) for reason in task.reasons],
         "runs": [
             {
                 "outcome": run.outcome,
@@ -35,11 +35,6 @@ def task_data(snapshot: Snapshot[Explanation]) -> dict[str, Any]:
         "limits": _limits(task),
         "flow": _flow(task),
     }
-
-
-def reasons_data(task: Explanation) -> list[dict[str, Any]]:
-    """Return why the task does not run."""
-    return [fields_of(reason) for reason in task.reasons]
 
 
 def _task(task: Explanation) -> dict[str, Any]:

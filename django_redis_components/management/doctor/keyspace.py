@@ -32,6 +32,7 @@ COMPONENTS = frozenset(
         "analytics",
         "autocomplete",
         "bloom",
+        "catalog",
         "expiry",
         "files",
         "geoip",

@@ -35,6 +35,8 @@ FIELDS = (
     Field.leased_at_us,
     Field.finished_at_us,
     Field.worker_ids,
+    Field.attempts,
+    Field.runs,
 )
 
 

@@ -135,7 +135,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
             if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
             else:
-                value = await execution.acall_in_middleware(execution.context, run)
+                value = await execution.acall_in_middleware(execution.context, execution.func, run)
             ack = execution.success(value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
             return await execution.finish_on_loop(execution.failure(exc), exc)
@@ -202,11 +202,11 @@ class Execution:
         with logs.about(self.job):
             return call_next()
 
-    async def acall_in_middleware(self, context: RunContext, run: CoroutineRun) -> Any:
+    async def acall_in_middleware(self, context: RunContext, func: Callable[..., Any], run: CoroutineRun) -> Any:
         """See `call_in_middleware`."""
 
         def call_next() -> Awaitable[Any]:
-            return run.call(self.func, context.args, context.kwargs, self.limits)
+            return run.call(func, context.args, context.kwargs, self.limits)
 
         for each in reversed(self._middleware):
             call_next = partial(each.aaround_run, context, call_next)

@@ -73,7 +73,7 @@ def test_task_runs_again_after_its_worker_died_at_a_failpoint(
     assert [death for death, _ in traces.deaths] == [point]
     assert len(traces.starts[1]) == started_before[point]
     assert traces.unexplained() == {}
-    assert result.attempts == 2, "the dead worker and the one that finished"
+    assert result.runs == 2, "the dead worker and the one that finished"
 
 
 @pytest.mark.parametrize("point", ["before_maintain", "after_maintain"])

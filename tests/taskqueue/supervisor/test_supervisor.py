@@ -129,7 +129,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
     held.started(3)
     held.release()
     assert result.get(60) == "a"
-    assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
+    assert (result.runs, len(set(result.worker_ids)), result.errors) == (3, 3, [])
     eventually(lambda: f"Task {result.id} (queue default) has lost its worker" in worker.output)
 
 
@@ -415,7 +415,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children, short_lea
     held.release()
     worker.wait_for(f"The outcome (succeeded) of task {result.id} was discarded: its lease had expired.")
     assert result.get(60) == "a"
-    assert result.attempts == 2
+    assert result.runs == 2
 
 
 def test_tasks_not_started_by_a_killed_process_are_requeued_without_counting(
@@ -446,7 +446,7 @@ def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server
         killer.get(60)
 
     assert [result.get(60) for result in neighbors] == ["a"] * 3
-    assert killer.attempts == 2
+    assert killer.runs == 2
 
 
 @pytest.mark.parametrize("crash", [kill_the_process, exit_the_process])
@@ -465,7 +465,7 @@ def test_neighbors_of_a_crash_run_again_long_before_their_leases_end(
     held.release()
 
     assert [result.get(60) for result in neighbors] == ["a"] * 3
-    assert [result.attempts for result in neighbors] == [2, 2, 2]
+    assert [result.runs for result in neighbors] == [2, 2, 2]
 
 
 def test_leases_of_a_crash_end_after_an_outage_and_a_lost_reply(
@@ -488,7 +488,7 @@ def test_leases_of_a_crash_end_after_an_outage_and_a_lost_reply(
     held.started(2)
     held.release()
     assert result.get(60) == "a"
-    assert result.attempts == 2
+    assert result.runs == 2
 
 
 @pytest.mark.contract
@@ -551,4 +551,4 @@ def test_a_second_worker_takes_over_from_a_killed_one(
     assert held.started(2) != pid
     held.release()
     assert result.get(60) == "a"
-    assert result.attempts == 2
+    assert result.runs == 2

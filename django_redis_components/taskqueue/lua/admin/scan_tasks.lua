@@ -197,7 +197,8 @@ local function row_of(id)
   local size = redis.call("HSTRLEN", task_key(ctx, id), F.body)
   local body = size <= MAX_MESSAGE and redis.call("HGET", task_key(ctx, id), F.body) or ""
   return { id, size, body, without_traceback(last_error(ctx, id)), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
-    F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids) }
+    F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids,
+    F.attempts, F.runs) }
 end
 
 local start = start_position()
