@@ -159,8 +159,11 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
             return
 
 
-#: A loop that is ended by KeyboardInterrupt leaves connections and coroutines behind.
-ends_its_loop = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::RuntimeWarning")
+#: A loop that is ended by KeyboardInterrupt leaves connections and coroutines behind. Their ResourceWarnings must not be
+#: errors: pytest would keep the connections with the error, and have the rest of them reported in the next test.
+ends_its_loop = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::RuntimeWarning"
+)
 
 
 def test_interrupted_exit_releases_the_lease(make: Callable[..., Any]) -> None:
