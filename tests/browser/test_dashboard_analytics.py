@@ -29,7 +29,9 @@ ANALYTICS = "/admin/django_redis_components/analytics/"
 
 
 @pytest.fixture
-def site(live_server: Any, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def site(
+    live_server: Any, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch, catalogued: None
+) -> Iterator[str]:
     address = ready_site(live_server, monkeypatch)
     today = site_date()
     for ago in range(10):
@@ -77,7 +79,7 @@ def test_page_is_accessible_and_fits(
 
     page.goto(f"{site}{ANALYTICS}?user=7")
 
-    expect(page.locator(".drc-panel")).to_have_count(11)
+    expect(page.locator(".drc-panel")).to_have_count(12)
     expect(page.locator(".drc-panel-note")).to_have_count(0)
     if options.get("java_script_enabled", True):
         for details in page.locator("details.drc-details").all():

@@ -22,7 +22,7 @@ from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.addresses import LIMITS, SCHEDULES
 from tests.dashboard.flow_pages import url_of as flow_url
 from tests.dashboard.lock_pages import LOCKS, wait_in_line
-from tests.dashboard.support import work_off_in_a_thread
+from tests.dashboard.support import hit_recorded, work_off_in_a_thread
 from tests.ratelimits.support import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
@@ -66,7 +66,7 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
     hold(redis_server)
     count_hits(settings)
     limit = RateLimit("login", "1/m", "50/d", penalty=(20, 600))
-    limit.hit("ip:203.0.113.7")
+    hit_recorded(limit, "ip:203.0.113.7")
     limit.hit("ip:203.0.113.7")
     COUNTER.flush()
     page = open_page(scheme, width, **options)
@@ -135,7 +135,7 @@ def test_held_names_are_updated_in_place_and_typed_text_stays(site: str, redis_s
 
 def test_a_key_is_reset(site: str, redis_server: Store, page: Page, complaints: Complaints) -> None:
     limit = RateLimit("login", "1/m")
-    limit.hit("ada")
+    hit_recorded(limit, "ada")
     sign_in(page, site)
     page.goto(site + LIMITS)
     page.locator("select[name=limit]").select_option(limit.policy.id)

@@ -159,7 +159,7 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
             return
 
 
-#: A loop that is ended by KeyboardInterrupt leaves connections and coroutines behind. Their ResourceWarnings must not be
+#: A loop that is ended by KeyboardInterrupt leaves connections and coroutines behind. Their ResourceWarnings must be no
 #: errors: pytest would keep the connections with the error, and have the rest of them reported in the next test.
 ends_its_loop = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::RuntimeWarning"
