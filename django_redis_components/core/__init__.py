@@ -82,6 +82,6 @@ Keys, besides those of the components:
 key                           type    content                                                  TTL or owner
 ============================  ======  =======================================================  =====================
 ``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
-``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500             90 days
+``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500              90 days
 ============================  ======  =======================================================  =====================
 """
