@@ -12,7 +12,7 @@ Guarantees:
 Keys:
 
 ==========================================  ======  ==========================================================
-``<prefix>:aggregation:{<name>}:log:day:…`` zset    key to requests, "" is the sum; TTL ``AGGREGATION["TTL"]``
+``drc:aggregation:{<name>}:log:day:…``      zset    key to requests, "" is the sum; TTL ``AGGREGATION["TTL"]``
                                                     from each write, like the following ones
 ``…:log:days``                              zset    the days
 ``…:log:key``                               string  name of the key function
