@@ -114,7 +114,7 @@ def notify(callback: str, subject: Any) -> None:
     for hook in reversed(hooks) if callback.endswith("_stop") else hooks:
         try:
             getattr(hook, callback)(subject)
-        except Exception:
+        except BaseException:  # SystemExit would end the process, and each one that replaces it
             logger.exception("Middleware %s failed in %s.", name_of(hook), callback)
 
 

@@ -95,7 +95,7 @@ class Broken(Middleware):
         raise SystemExit("outcome")
 
     def on_process_start(self, process: WorkerDescription) -> None:
-        raise LookupError("start")
+        raise SystemExit("start")
 
 
 class Refusing(Middleware):

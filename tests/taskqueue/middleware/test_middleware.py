@@ -253,7 +253,7 @@ def test_wrong_entry_is_reported_by_the_system_check(use: Callable[..., None]) -
 def test_worker_and_its_processes_notify_their_middleware(
     redis_server: Store, children: Children, use: Callable[..., None]
 ) -> None:
-    use("LifeCycle")
+    use("Broken", "LifeCycle")
     worker = children.manage("runworker", "default", "--processes", "2", env=SITE | {})
     key = f"{redis_server.prefix}:life"
     eventually(lambda: redis_server.raw.llen(key) == 3)
