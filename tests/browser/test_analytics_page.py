@@ -20,7 +20,7 @@ ANALYTICS = "/admin/django_redis_components/analytics/"
 
 
 @pytest.fixture
-def ranking(redis_server: Store) -> Ranking:
+def ranking(redis_server: Store, catalogued: None) -> Ranking:
     """Figures for all panels, and a ranking that this process keeps."""
     sign_ins, today = SignIns("default"), site_date()
     signup, active = Events("signup"), Events("active")
