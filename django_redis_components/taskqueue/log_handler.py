@@ -3,7 +3,8 @@
 The supervisor and the poller write each record at once. A worker process, which may log tens of thousands of lines a
 second, collects its lines in a `LogBuffer`; one thread writes them in batches, and a record from WARNING on is written
 at once with all before it. The buffer is in memory shared with the supervisor, which writes the rest when the process
-has died, however it died.
+has died, however it died. The lines of successes are formatted in batches: before their acks are sent, and before any
+other record. So a line that a dead process has not formatted belongs to a task that runs again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import struct
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -33,6 +35,8 @@ _target = logger.target
 SIZE = 1 << 18
 #: Seconds in which lines below WARNING are collected. More: lines appear later; less: more, smaller writes.
 FLUSH_S = 0.05
+#: Successes whose lines are formatted at once.
+MAX_SUCCESSES = 100
 #: Seconds that a write waits for a reader that has made the pipe non-blocking, before the lines are discarded.
 BLOCKED_S = 5.0
 #: Stored before the lines: the number of bytes in use in each half, and the half that gets the next line.
@@ -188,6 +192,9 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         self._top, self._below = _target, list[logging.Logger]()
         self._only, self._filters = [self], self.filters.copy()
         self._is_patched = False
+        #: Tasks that have succeeded and when, in milliseconds since the epoch; their lines are not formatted yet.
+        self._successes: deque[tuple[int, Job]] = deque()
+        self._successes_lock = threading.RLock()  # a signal handler may log while its thread has the lock
 
     def use(self, buffer: LogBuffer) -> None:
         """Write through this buffer from now on, in this worker process."""
@@ -220,6 +227,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         if buffer is None:
             super().emit(record)
             return
+        self.format_successes()
         try:
             buffer.append((self.format(record) + self.terminator).encode(*self._encoding))
             if record.levelno >= logging.WARNING:
@@ -235,19 +243,36 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
     def flush(self) -> None:
         """See `logging.Handler`."""
         if self.buffer is not None:
+            self.format_successes()
             self.buffer.flush()
             return
         with contextlib.suppress(OSError, ValueError):  # a task has closed `sys.stderr`
             super().flush()
 
-    def write_success(self, job: Job, seconds: float) -> bool:
-        """Write the line of a task that has succeeded, without a record; return False if a record is necessary."""
-        buffer = self.buffer
-        if buffer is None or not self._is_alone():
+    def add_success(self, job: Job) -> bool:
+        """Have the line of a task that has succeeded written without a record; return False if one is necessary."""
+        if self.buffer is None or not self._is_alone():
             return False
-        line = self.formatter.format_success(job, seconds, time.time_ns() // 1_000_000)
-        buffer.append(line.encode(*self._encoding))
+        self._successes.append((time.time_ns() // 1_000_000, job))
         return True
+
+    def format_successes(self) -> None:
+        """Put the lines of successes into the buffer."""
+        while self._successes and self.buffer is not None:
+            try:
+                with self._successes_lock:  # afterwards the lines of this thread are there, whoever has formatted them
+                    self.buffer.append(self._success_lines().encode(*self._encoding))
+            except Exception:
+                logger.exception("The success of some tasks cannot be logged.")
+
+    def _success_lines(self) -> str:
+        format_success = self.formatter.format_success
+        lines: list[str] = []
+        with contextlib.suppress(IndexError):
+            while len(lines) < MAX_SUCCESSES:
+                created_ms, job = self._successes.popleft()
+                lines.append(format_success(job, job.ran_us / 1_000_000, created_ms))
+        return "".join(lines)
 
     def _is_alone(self) -> bool:
         """Return whether a record of the queue would reach this handler only, and no filter of the site."""
@@ -258,6 +283,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
     def stop_buffering(self) -> None:
         """In a forked child, write each record at once: the buffer is the parent's."""
         self.buffer = None
+        self._successes.clear()
         self.createLock()
 
 
@@ -280,9 +306,15 @@ def new_buffer() -> LogBuffer | None:
 
 
 def log_success(job: Job) -> None:
-    """Log that a task has succeeded."""
+    """Log that a task has succeeded. `format_successes` must follow before its ack is sent."""
     if not logger.isEnabledFor(logging.INFO):
         return
-    seconds = job.ran_us / 1_000_000
-    if installed is None or not installed.write_success(job, seconds):
+    if installed is None or not installed.add_success(job):
+        seconds = job.ran_us / 1_000_000
         logger.info(SUCCESS, job.name, job.id, seconds, extra=facts(job, SUCCEEDED, seconds))
+
+
+def format_successes() -> None:
+    """See `WorkerLogHandler.format_successes`."""
+    if installed is not None:
+        installed.format_successes()

@@ -239,15 +239,61 @@ def test_full_non_blocking_pipe_is_waited_for() -> None:
 
 
 @pytest.mark.integration
-def test_log_has_all_successes_of_a_killed_process(redis_server: Store, children: Children) -> None:
-    done = [add.enqueue(1, number) for number in range(50)]
-    kill_the_process.using(max_deliveries=1).enqueue("x", 0)
+def test_log_has_all_stored_successes_of_a_killed_process(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--threads", "1")
+    done = [add.enqueue(1, number) for number in range(50)]
+    for result in done:
+        result.get(60)
+    kill_the_process.using(max_deliveries=1).enqueue("x", 0)
 
     worker.wait_for("signal SIGKILL")
 
     before, _, _ = worker.output.partition("signal SIGKILL")
     assert sorted(success_of(before)) == sorted(result.id for result in done)
+
+
+@pytest.mark.integration
+def test_success_that_a_killed_process_has_not_stored_is_logged_by_the_next_run(
+    redis_server: Store, children: Children
+) -> None:
+    done = [add.enqueue(1, number) for number in range(50)]
+    kill_the_process.using(max_deliveries=1).enqueue("x", 0)
+    worker = queue_worker(children, "--threads", "1")
+
+    for result in done:
+        result.get(60)
+    worker.terminate()
+
+    assert worker.wait() == 0
+    assert set(success_of(worker.output)) == {result.id for result in done}
+
+
+def test_successes_come_before_later_records(handler: WorkerLogHandler, tmp_path: Path) -> None:
+    handler._is_alone = lambda: True  # type: ignore[method-assign] # pytest's handlers are there
+    for number in range(250):
+        log_handler.log_success(new_job(id=f"t{number}", ran_us=1_500))
+    assert (tmp_path / "log").read_text() == ""
+
+    QUEUE.warning("last")
+
+    log = (tmp_path / "log").read_text()
+    assert success_of(log) == [f"t{number}" for number in range(250)]
+    assert log.splitlines()[-1].endswith(" last")
+
+
+def test_success_that_cannot_be_formatted_is_reported_and_keeps_no_other_back(
+    handler: WorkerLogHandler, tmp_path: Path
+) -> None:
+    handler._is_alone = lambda: True  # type: ignore[method-assign]
+    log_handler.log_success(new_job(id="bad", ran_us=None))
+
+    log_handler.format_successes()
+    log_handler.log_success(new_job(id="good", ran_us=1_500))
+    handler.flush()
+
+    log = (tmp_path / "log").read_text()
+    assert "The success of some tasks cannot be logged." in log
+    assert success_of(log) == ["good"]
 
 
 @pytest.mark.integration

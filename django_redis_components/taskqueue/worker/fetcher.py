@@ -21,7 +21,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
@@ -215,6 +215,7 @@ class Fetcher:
         reply = None
         try:
             if acks:
+                log_handler.format_successes()
                 failpoints.reach("before_ack")
             reply = self._request(thread, want, acks)
         except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
