@@ -11,7 +11,7 @@ BUILD = ("build", "build_lex", "build_top", "build_entries", "build_live")
 ADD = LuaScript("autocomplete", "add", keys=(*INDEX, *BUILD), args=("id", "record"), idempotent=True)
 REMOVE = LuaScript("autocomplete", "remove", keys=(*INDEX, *BUILD), args=("id",), idempotent=True)
 
-CHECK_ENTRIES = LuaScript("autocomplete", "check_entries", keys=INDEX, args=("ids*",), idempotent=True)
+CHECK_ENTRIES = LuaScript("autocomplete", "check_entries", keys=INDEX, args=("ids*",), reads_only=True)
 FIND_ORPHANS = LuaScript(
     "autocomplete",
     "find_orphans",
@@ -38,13 +38,13 @@ REBUILD_ABANDON = LuaScript(
 )
 
 MATCH_RECENTS = LuaScript(
-    "autocomplete", "match_recents", keys=("entries", "lists*"), args=("prefix", "limit", "ids*"), idempotent=True
+    "autocomplete", "match_recents", keys=("entries", "lists*"), args=("prefix", "limit", "ids*"), reads_only=True
 )
 MATCH_WORDS = LuaScript(
-    "autocomplete", "match_words", keys=("lex", "entries"), args=("limit", "max_scan", "words*"), idempotent=True
+    "autocomplete", "match_words", keys=("lex", "entries"), args=("limit", "max_scan", "words*"), reads_only=True
 )
 FIND_VARIANTS = LuaScript(
-    "autocomplete", "find_variants", keys=("lex",), args=("limit", "max_lookups", "characters*"), idempotent=True
+    "autocomplete", "find_variants", keys=("lex",), args=("limit", "max_lookups", "characters*"), reads_only=True
 )
 
 CHANGE_SCOPES = LuaScript(

@@ -23,4 +23,4 @@ REBUILD_SWAP = LuaScript("bloom", "rebuild_swap", keys=("base",), args=("token",
 REBUILD_ABANDON = LuaScript("bloom", "rebuild_abandon", keys=("base",), args=("token",), idempotent=True)
 INCREMENT = LuaScript("bloom", "increment", keys=("sketch",), args=("width", "depth", "ttl_ms", "items"))
 INCREMENT_TOP = LuaScript("bloom", "increment_top", keys=("base",), args=("parameters", "counters", "ttl_ms", "items*"))
-READ_TOP = LuaScript("bloom", "read_top", keys=("base",), args=("parameters", "number"), idempotent=True)
+READ_TOP = LuaScript("bloom", "read_top", keys=("base",), args=("parameters", "number"), reads_only=True)

@@ -35,6 +35,8 @@ class Script(Protocol):
     """What a `Call` needs of a script; see `scripts.LuaScript`."""
 
     idempotent: bool
+    #: The command that runs it by its SHA-1.
+    evalsha: str
 
     @property
     def sha(self) -> str: ...
@@ -61,10 +63,10 @@ class Call:
         return self.script.idempotent
 
     def command_args(self, cluster: bool = False) -> CommandArgs:
-        """Return the EVALSHA command."""
+        """Return the command that runs the script by its SHA-1."""
         script = self.script
         keys = script.cluster_keys(self.keys) if cluster else self.keys
-        return ("EVALSHA", script.sha, str(len(keys)), *keys, *self.args)  # text: see `encoding.pack`
+        return (script.evalsha, script.sha, str(len(keys)), *keys, *self.args)  # text: see `encoding.pack`
 
     def eval_args(self, cluster: bool = False) -> CommandArgs:
         """Return the EVAL command, for a server that has not loaded the script."""

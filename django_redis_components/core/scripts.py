@@ -28,6 +28,7 @@ The last key or argument may be variadic: it is declared with a trailing ``*`` a
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections import Counter
@@ -67,6 +68,7 @@ class LuaScript:
         args: names of ARGV, in order.
         idempotent: whether it may be sent again after a lost reply, because it recognizes its own
             token, id or absolute value.
+        reads_only: whether it only reads. The server refuses its writes, and the dashboard may call it. Idempotent.
         kind: what ``-- @include kind`` means: component and shared part ("locks/plain").
         legend: classes whose attributes the Lua text names, by prefix: ``{"F": Field}`` for ``F.lease``.
     """
@@ -79,6 +81,7 @@ class LuaScript:
         keys: Sequence[str],
         args: Sequence[str] = (),
         idempotent: bool = False,
+        reads_only: bool = False,
         kind: str = "",
         legend: Mapping[str, type] | None = None,
     ) -> None:
@@ -86,7 +89,9 @@ class LuaScript:
         self.name = name
         self.keys = tuple(keys)
         self.args = tuple(args)
-        self.idempotent = idempotent
+        self.idempotent = idempotent or reads_only
+        self.reads_only = reads_only
+        self.evalsha = "EVALSHA_RO" if reads_only else "EVALSHA"
         self.kind = kind
         self._legend = dict(legend or {})
         self._names = frozenset(name.removesuffix("*") for name in (*self.keys, *self.args))
@@ -124,6 +129,14 @@ class LuaScript:
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
     @cached_property
+    def reader(self) -> LuaScript:
+        """This script for calls with which it only reads."""
+        reader = copy.copy(self)
+        reader.idempotent = reader.reads_only = True
+        reader.evalsha = "EVALSHA_RO"
+        return reader
+
+    @cached_property
     def derives(self) -> bool:
         """Whether the script derives keys from those in KEYS, as its header's DERIVED line says."""
         return bool(_DERIVED.search(self._text))
@@ -135,7 +148,7 @@ class LuaScript:
 
     def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """Return the command that runs the script by its text, for a server that does not have it."""
-        return ("EVAL", self.source, len(keys), *keys, *args)
+        return ("EVAL_RO" if self.reads_only else "EVAL", self.source, len(keys), *keys, *args)
 
     def cluster_keys(self, keys: CommandArgs) -> CommandArgs:
         """Return the keys for a Cluster: followed by the guard key if the script derives keys.

@@ -5,31 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.live_events import MAX_KEPT
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
+from django_redis_components.core.scripts import LuaScript
 from django_redis_components.dashboard.locks import scan
-from django_redis_components.dashboard.locks.resources import KINDS
-from django_redis_components.messaging.scripts import SUMMARY
-from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
-from django_redis_components.search.scripts import MEASURE
-from django_redis_components.taskqueue.store.scripts import (
-    DUE_COUNTS,
-    ERROR_GROUPS,
-    EXPLAIN,
-    LIST_SCHEDULES,
-    LIST_WORKERS,
-    QUEUE_STATS,
-    READ_COUNTERS,
-    READ_FLOW,
-    READ_HISTORY,
-    READ_TOTALS,
-    SCAN_TASKS,
-    TASK_COUNTERS,
-    TASK_LEASES,
-)
 
 #: Most commands that one page may send.
 MAX_COMMANDS = 200
@@ -45,27 +27,6 @@ BOUNDED_COMMANDS = {
 RANGE_COMMANDS = {"GETRANGE", "LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Most members of a key that MEMORY USAGE may sample; 0 would sample all.
 MAX_SAMPLES = 5
-#: Scripts that only read, and read a bounded amount.
-READ_SCRIPTS = {
-    TASK_COUNTERS,
-    DUE_COUNTS,
-    ERROR_GROUPS,
-    EXPLAIN,
-    *(kind.scripts.inspect for kind in KINDS.values()),
-    READ_COUNTERS,
-    READ_FLOW,
-    READ_HISTORY,
-    READ_TOTALS,
-    LIST_SCHEDULES,
-    LIST_WORKERS,
-    MEASURE,
-    TASK_LEASES,
-    QUEUE_STATS,
-    SCAN_TASKS,
-    SUMMARY,
-}
-#: Scripts that only read if their first argument, the call id, is empty.
-PEEK_SCRIPTS = {FIXED, GCRA, SLIDING}
 
 
 class UnboundedRead(RedisComponentsError):
@@ -116,9 +77,9 @@ class BoundedClient:
 
 
 def ensure_bounded(request: Call | Command) -> None:
-    """Raise UnboundedRead unless the request is on the list of bounded reads."""
+    """Raise UnboundedRead unless the request is on the list of bounded reads, or a script that only reads."""
     if isinstance(request, Call):
-        allowed = request.script in READ_SCRIPTS or (request.script in PEEK_SCRIPTS and request.args[0] == b"")
+        allowed = cast(LuaScript, request.script).reads_only
     elif request.args[0] == "SCAN":
         allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= scan.COUNT
     elif request.args[0] == "XREVRANGE":

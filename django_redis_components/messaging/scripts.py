@@ -16,16 +16,20 @@ class ChatFault(IntEnum):
     not_sender = -4
 
 
-def _chat(name: str, *args: str) -> LuaScript:
-    return LuaScript("messaging", f"chat/{name}", keys=("chat",), args=args, idempotent=True)
+def _chat(name: str, *args: str, reads_only: bool = False) -> LuaScript:
+    return LuaScript("messaging", f"chat/{name}", keys=("chat",), args=args, idempotent=True, reads_only=reads_only)
 
 
-def _mailbox(name: str, *args: str) -> LuaScript:
-    return LuaScript("messaging", f"mailbox/{name}", keys=("mailbox",), args=args, idempotent=True)
+def _mailbox(name: str, *args: str, reads_only: bool = False) -> LuaScript:
+    return LuaScript(
+        "messaging", f"mailbox/{name}", keys=("mailbox",), args=args, idempotent=True, reads_only=reads_only
+    )
 
 
-def _presence(name: str, *args: str) -> LuaScript:
-    return LuaScript("messaging", f"presence/{name}", keys=("presence",), args=args, idempotent=True)
+def _presence(name: str, *args: str, reads_only: bool = False) -> LuaScript:
+    return LuaScript(
+        "messaging", f"presence/{name}", keys=("presence",), args=args, idempotent=True, reads_only=reads_only
+    )
 
 
 CREATE = _chat(
@@ -42,10 +46,10 @@ CREATE = _chat(
     "members*",
 )
 SEND = _chat("send", "sender", "body", "token", "token_ttl_s")
-FETCH = _chat("fetch", "user", "after", "before", "limit")
+FETCH = _chat("fetch", "user", "after", "before", "limit", reads_only=True)
 ACK = _chat("ack", "user", "id")
-UNREAD = _chat("unread", "user")
-SUMMARY = _chat("summary", "limit")
+UNREAD = _chat("unread", "user", reads_only=True)
+SUMMARY = _chat("summary", "limit", reads_only=True)
 JOIN = _chat("join", "user", "history", "max_members")
 LEAVE = _chat("leave", "user")
 EDIT_MESSAGE = _chat("edit_message", "user", "id", "body", "token")
@@ -54,8 +58,8 @@ DELETE_MESSAGE = _chat("delete_message", "user", "id")
 ERASE = _chat("erase", "user", "after", "count")
 
 MAILBOX_SEND = _mailbox("send", "sender", "body", "token", "token_ttl_s", "max_messages", "max_bytes", "ttl_ms")
-MAILBOX_FETCH = _mailbox("fetch", "after", "limit")
+MAILBOX_FETCH = _mailbox("fetch", "after", "limit", reads_only=True)
 MAILBOX_ACK = _mailbox("ack", "id", "limit", "ttl_ms")
 
 PRESENCE_TOUCH = _presence("touch", "user", "ttl_ms", "max_users")
-PRESENCE_USERS = _presence("users", "max_users")
+PRESENCE_USERS = _presence("users", "max_users", reads_only=True)

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Call
 from django_redis_components.core.rates import MAX_COUNT, ParsedRate
+from django_redis_components.core.scripts import LuaScript
 from django_redis_components.ratelimits.scripts import (
     FIXED,
     GCRA,
@@ -167,13 +168,17 @@ class HitRequest:
     ) -> None:
         common = {"penalty": "", "id": b"", "denials": denials, "block_us": block_us}
         template = algorithm.hit_call([], rates, cost, common)
-        self._script = template.script
+        self._script = cast(LuaScript, template.script)
         self._arguments = tuple(map(str, template.args[1:]))  # strings: integers would be converted for every hit
         self.cost = cost
 
     def call(self, penalty_key: str, rate_keys: Sequence[str], hit_id: bytes) -> Call:
         """Return the call for one hit. With an empty id the script counts nothing."""
         return Call(self._script, (penalty_key, *rate_keys), (hit_id, *self._arguments))
+
+    def read_call(self, penalty_key: str, rate_keys: Sequence[str]) -> Call:
+        """Return a call that counts nothing, and writes nothing even if the server's clock was set back."""
+        return Call(self._script.reader, (penalty_key, *rate_keys), (b"", *self._arguments))
 
 
 def _limits_and_periods(rates: Sequence[ParsedRate]) -> tuple[int, ...]:

@@ -124,7 +124,8 @@ class Limiter:
             redis.exceptions.RedisError: the server does not answer.
         """
         base_key = self._base_key(key)
-        reply = yield self._cost_1_requests[self._denials].call(f"{base_key}:penalty", self._rate_keys(base_key), b"")
+        request = self._cost_1_requests[self._denials]
+        reply = yield request.read_call(f"{base_key}:penalty", self._rate_keys(base_key))
         return self._parse(reply, 1)
 
     def policy(self) -> RateLimitPolicy:

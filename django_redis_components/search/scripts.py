@@ -30,9 +30,9 @@ SEARCH = _script(
         "sections*",
     ),
 )
-MEASURE = _script("measure")
-LIST_IDS = _script("list_ids", args=("cursor", "count"))
-READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"))
+MEASURE = _script("measure", reads_only=True)
+LIST_IDS = _script("list_ids", args=("cursor", "count"), reads_only=True)
+READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"), reads_only=True)
 REBUILD_BEGIN = _script("rebuild_begin", args=("token", "ttl_ms"))
 REBUILD_LOAD = _script(
     "rebuild_load",

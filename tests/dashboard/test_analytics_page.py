@@ -204,7 +204,7 @@ def test_read_only_user_is_sufficient(redis_server: Store, viewer: Client, setti
     fill()
     PageViews().hit("/")
     name = f"reader-{redis_server.prefix}"
-    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha_ro", "+eval_ro"]
     redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
     url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}

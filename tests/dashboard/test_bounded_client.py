@@ -102,7 +102,7 @@ def test_reported_commands_match_monitor(redis_server: Store) -> None:
         seen = list(commands_until("that was all", monitor, redis_server.prefix))
 
     assert len(seen) == snapshot.cost.commands
-    assert set(seen) == {"EVALSHA", "ZREVRANGE", "GET", "INFO", "MGET", "PFCOUNT", "BITCOUNT"}
+    assert set(seen) == {"EVALSHA_RO", "ZREVRANGE", "GET", "INFO", "MGET", "PFCOUNT", "BITCOUNT"}
 
 
 def commands_until(end: str, monitor: Any, prefix: str) -> Iterator[str]:
@@ -132,7 +132,7 @@ def test_viewing_changes_no_key(store: Store, client, admin_user) -> None:
 def test_read_only_acl_user_is_sufficient(redis_server: Store, settings, client, admin_user) -> None:
     fill(redis_server)
     name = f"reader-{redis_server.prefix}"
-    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha_ro", "+eval_ro"]
     redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
     url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}

@@ -420,7 +420,7 @@ def test_holders_beyond_twenty_are_summarized(redis_server: Store, viewer: Clien
 def test_read_only_acl_user_can_view_locks(redis_server: Store, settings, viewer: Client) -> None:
     Lock("a").acquire()
     name = f"looker-{redis_server.prefix}"
-    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha_ro", "+eval_ro"]
     redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
     url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}

@@ -38,7 +38,8 @@ def set_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
         for old, new in LIVES.items():
             text = text.replace(old, new)
         monkeypatch.setitem(vars(script), "source", text)
-        monkeypatch.delitem(vars(script), "sha", raising=False)
+        for name in ("sha", "reader"):
+            monkeypatch.delitem(vars(script), name, raising=False)
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def settable(monkeypatch: pytest.MonkeyPatch) -> Any:
         set_clocks(patch)
         yield
     for name in ("GCRA", "SLIDING", "FIXED", "REFUND_GCRA", "REFUND_FIXED"):
-        vars(getattr(scripts, name)).pop("sha", None)
-        vars(getattr(scripts, name)).pop("source", None)
+        for cached in ("sha", "source", "reader"):
+            vars(getattr(scripts, name)).pop(cached, None)
 
 
 class Clock:

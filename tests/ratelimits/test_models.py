@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, algorithms
+from django_redis_components.ratelimits.limit import read_flow
 from django_redis_components.ratelimits.limiter import Limiter
 from tests.ratelimits.clock import LONGER_MS, Clock, settable
 from tests.ratelimits.models import Model
@@ -249,6 +250,23 @@ def test_peek_during_a_block_is_right_when_the_clock_went_back(
     assert limit.peek("a").retry_after == 60
     clock.advance(20_000_000)
     assert limit.peek("a").retry_after == 40
+
+
+@every_algorithm
+def test_page_writes_nothing_when_the_clock_went_back(redis_server: Store, settable: None, algorithm: str) -> None:
+    limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False, penalty=(2, 60))
+    clock = Clock(redis_server, "m", "a")
+    limit.hit("a")
+    clock.advance(-DAY_US)
+    keys = [key for key in redis_server.raw.scan_iter(f"{redis_server.prefix}:*") if not key.endswith(b":clock")]
+    before = [redis_server.raw.dump(key) for key in keys]
+
+    found = run(client(), read_flow(limit, "a"))
+
+    assert 0 < found.retry_after <= 60
+    assert keys
+    assert [redis_server.raw.dump(key) for key in keys] == before
+    assert limit.peek("a").retry_after == found.retry_after
 
 
 @every_algorithm

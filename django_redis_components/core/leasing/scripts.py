@@ -33,8 +33,8 @@ class KindScripts:
         self.release = make("release", keys=queue, args=("token", "released_by", "handoff_ms", "options"))
         self.abandon = make("abandon", keys=queue, args=("token", "handoff_ms", "options"), idempotent=True)
         self.extend = make("extend", keys=base, args=("token", "ttl_ms", "options"), idempotent=True)
-        self.read = make("read", keys=base, args=("token", "options"), idempotent=True)
-        self.inspect = make("inspect", keys=queue, args=("most", "liveness_ms", "options"), idempotent=True)
+        self.read = make("read", keys=base, args=("token", "options"), reads_only=True)
+        self.inspect = make("inspect", keys=queue, args=("most", "liveness_ms", "options"), reads_only=True)
 
 
 #: After a release that has handed off: wake a connected waiter if the one that was chosen is not.

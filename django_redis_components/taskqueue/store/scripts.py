@@ -8,8 +8,10 @@ from django_redis_components.core.scripts import LuaScript
 from django_redis_components.taskqueue.fields import LEGEND
 
 
-def _script(name: str, *, keys: Sequence[str] = ("base",), args: Sequence[str] = ()) -> LuaScript:
-    return LuaScript("taskqueue", name, keys=keys, args=args, idempotent=True, legend=LEGEND)
+def _script(
+    name: str, *, keys: Sequence[str] = ("base",), args: Sequence[str] = (), reads_only: bool = False
+) -> LuaScript:
+    return LuaScript("taskqueue", name, keys=keys, args=args, idempotent=True, reads_only=reads_only, legend=LEGEND)
 
 
 ENQUEUE = _script(
@@ -26,10 +28,10 @@ ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
     args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
 )
-READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"))
+READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))
-WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"))
+WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"), reads_only=True)
 MAINTAIN = _script(
     "poller/maintain",
     args=(
@@ -53,17 +55,19 @@ REQUEUE_UNREGISTERED = _script(
     "admin/requeue_unregistered",
     args=("queue", "skip", "up_to_ms", "names*"),
 )
-LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"))
-READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"))
-READ_TOTALS = _script("stats/read_totals", args=("first", "queues*"))
-READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"))
-TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
-ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "order", "first", "queues*"))
-LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"))
-TASK_LEASES = _script("stats/task_leases", args=("ids*",))
-DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count", "first"))
-QUEUE_STATS = _script("stats/queue_stats", args=("first", "lease_ms", "queues*"))
-EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"))
+LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"), reads_only=True)
+READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"), reads_only=True)
+READ_TOTALS = _script("stats/read_totals", args=("first", "queues*"), reads_only=True)
+READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"), reads_only=True)
+TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"), reads_only=True)
+ERROR_GROUPS = _script(
+    "stats/error_groups", args=("limit", "fingerprint", "order", "first", "queues*"), reads_only=True
+)
+LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"), reads_only=True)
+TASK_LEASES = _script("stats/task_leases", args=("ids*",), reads_only=True)
+DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count", "first"), reads_only=True)
+QUEUE_STATS = _script("stats/queue_stats", args=("first", "lease_ms", "queues*"), reads_only=True)
+EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"), reads_only=True)
 
 PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
@@ -89,6 +93,7 @@ SCAN_TASKS = _script(
         *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
         *("name", "text", "error", "fingerprint", "from_ms", "until_ms"),
     ),
+    reads_only=True,
 )
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
@@ -98,6 +103,6 @@ ENQUEUE_DUE = _script(
     "schedules/enqueue_due",
     args=("poller", "name", "due_ms", "next_ms", "rest*"),
 )
-LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",))
-READ_CHANGES = _script("schedules/read_changes")
+LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",), reads_only=True)
+READ_CHANGES = _script("schedules/read_changes", reads_only=True)
 CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "text", "op"))

@@ -6,9 +6,11 @@
 -- takes the record of the rate at keys[index] and returns: whether the hit fits, time and number as of now, both after
 -- the hit, and the microseconds to keep the new record.
 local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evaluate)
+  -- A page that only reads may not correct what the clock, set back, has made wrong: its write is refused.
+  local correct = id == "" and redis.pcall or redis.call
   local left_us, went_back
   if denials ~= 0 then
-    left_us, went_back = penalties().block_left(penalty_key, block_us, now_us)
+    left_us, went_back = penalties().block_left(penalty_key, block_us, now_us, correct)
   end
   if left_us and not went_back then -- if the clock went back, the rates below are corrected too
     return { -1, left_us }
@@ -21,7 +23,7 @@ local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evalu
     time_us, number, ids, is_stale = read_record(keys[index], now_us)
     fits, time_us, number, next_us, next_number, ttl_us = evaluate(index, time_us, number)
     if is_stale then -- the only write of a denied hit, and of a call without an id
-      write_record(keys[index], now_us, time_us, number, ids, ttl_us)
+      write_record(keys[index], now_us, time_us, number, ids, ttl_us, correct)
     end
     if not fits then
       allowed = false

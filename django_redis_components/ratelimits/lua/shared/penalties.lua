@@ -6,22 +6,22 @@ local BLOCK_BYTES = 9
 -- Only the newest denials can be repeated calls, as in a record.
 local REPEATABLE = 8
 
-local function replace_list(key, item, block_us)
-  redis.call("DEL", key)
-  redis.call("RPUSH", key, item)
-  redis.call("PEXPIRE", key, math.ceil(block_us / 1000))
+local function replace_list(key, item, block_us, call)
+  call("DEL", key)
+  call("RPUSH", key, item)
+  call("PEXPIRE", key, math.ceil(block_us / 1000))
 end
 
 -- Return the microseconds until the block ends, or nil without one, and whether the clock went back since its start.
--- If it did, the block starts again.
-local function block_left(key, block_us, now_us)
+-- If it did, the block starts again, which is written with `correct`.
+local function block_left(key, block_us, now_us, correct)
   local item = redis.call("LINDEX", key, 0)
   if not item or #item ~= BLOCK_BYTES then
     return nil, false
   end
   local ends_us = struct.unpack(BLOCK, item) + block_us
   if ends_us > now_us + block_us then
-    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
+    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us, correct)
     return block_us, true
   end
   return ends_us > now_us and ends_us - now_us or nil, false
@@ -57,12 +57,12 @@ local function count_denial(key, id, denials, block_us, now_us)
   end
   local first = denials == 1 or (not obsolete and redis.call("LINDEX", key, 1 - denials))
   if first and (denials == 1 or struct.unpack(DENIAL, first) > now_us - block_us) then
-    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
+    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us, redis.call)
     return block_us
   end
   local item = struct.pack(DENIAL, now_us, id)
   if obsolete then
-    replace_list(key, item, block_us)
+    replace_list(key, item, block_us, redis.call)
   else
     redis.call("RPUSH", key, item)
     redis.call("LTRIM", key, 1 - denials, -1)

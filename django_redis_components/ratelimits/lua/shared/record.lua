@@ -15,10 +15,12 @@ local function read_record(key, now_us)
   return time_us - back_us, number, string.sub(value, 25), back_us > 0
 end
 
-local function write_record(key, now_us, time_us, number, ids, ttl_us)
+-- Write a record with `call`, by default redis.call.
+local function write_record(key, now_us, time_us, number, ids, ttl_us, call)
   -- At least a second: to expire and recreate a key for each hit of a fast rate takes longer than the hit itself.
   local ttl_ms = math.max(1000, math.ceil(ttl_us / 1000))
-  redis.call("SET", key, struct.pack(">ddd", now_us, time_us, number) .. ids, "PX", ttl_ms)
+  call = call or redis.call
+  call("SET", key, struct.pack(">ddd", now_us, time_us, number) .. ids, "PX", ttl_ms)
 end
 
 local function has_id(ids, id)
