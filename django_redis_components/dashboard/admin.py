@@ -23,7 +23,7 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.pages import PAGES, page_of
 
 if TYPE_CHECKING:
-    from django_redis_components.dashboard.verbs import Verb
+    from django_redis_components.dashboard.verb import Verb
 
     _ModelAdmin = admin.ModelAdmin[Any]
 else:

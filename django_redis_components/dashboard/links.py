@@ -10,12 +10,8 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
-from django_redis_components.core import conf
-
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
-
-    from django_redis_components.dashboard.verbs import Verb
 
 APP = "django_redis_components"
 
@@ -31,6 +27,7 @@ class Links:
         self._http = http
         self._slug = str(model_admin.opts.model_name)
         self._site = model_admin.admin_site
+        self._viewable: dict[str, bool] = {}
 
     @property
     def here(self) -> str:
@@ -39,8 +36,7 @@ class Links:
 
     def page(self, slug: str) -> str:
         """Return the URL of a page."""
-        page_admin = self._admin(slug)
-        return self.reverse(slug) if page_admin and page_admin.has_view_permission(self._http) else ""
+        return self.reverse(slug) if self._may_view(slug) else ""
 
     def task(self, task_id: str, verb: str = "change") -> str:
         """Return the URL of a task's page, or of a verb; "" if no URL can have the id."""
@@ -49,9 +45,9 @@ class Links:
         except NoReverseMatch:
             return ""
 
-    def queue(self, name: str, verb: str = "change") -> str:
+    def queue(self, name: str, verb: str = "change", **query: str) -> str:
         """Return the URL of a queue's page, or of a verb."""
-        return self._object("queues", name, verb)
+        return self._object("queues", name, verb, **query)
 
     def flow(self, flow_id: str, verb: str = "change") -> str:
         """Return the URL of a flow's page, or of a verb."""
@@ -59,7 +55,7 @@ class Links:
 
     def error(self, fingerprint: str, queue: str = "") -> str:
         """Return the URL of the page of failures with an error in detail."""
-        return self.reverse("failure", group=fingerprint, queue=queue)
+        return self.reverse("failure", group=fingerprint, queue=queue) if self._may_view("failure") else ""
 
     def logged(self, slug: str, name: str) -> str:
         """Return the URL to which the admin's log links for an object."""
@@ -87,19 +83,21 @@ class Links:
         text = urlencode({key: value for key, value in query.items() if value})
         return f"{url}?{text}" if text else url
 
-    def _object(self, slug: str, object_id: str, verb: str) -> str:
-        return self.reverse(slug, verb, object_id) if verb == "change" or self._may(slug, verb) else ""
+    def _object(self, slug: str, object_id: str, verb: str, **query: str) -> str:
+        may = self._may_view(slug) if verb == "change" else self._may(slug, verb)
+        return self.reverse(slug, verb, object_id, **query) if may else ""
+
+    def _may_view(self, slug: str) -> bool:
+        if slug not in self._viewable:  # lists have hundreds of links
+            page_admin = self._admin(slug)
+            self._viewable[slug] = page_admin is not None and page_admin.has_view_permission(self._http)
+        return self._viewable[slug]
 
     def _may(self, slug: str, verb: str) -> bool:
         page_admin = self._admin(slug)
-        return page_admin is not None and is_allowed(self._http, page_admin.page.verb_views[verb][0])
+        return page_admin is not None and page_admin.page.verb_views[verb][0].is_allowed(self._http)
 
     def _admin(self, slug: str) -> Any:
         """Return the `ModelAdmin` of a page; None if it is not in this site."""
         model = apps.get_model(APP, slug)
         return self._site.get_model_admin(model) if self._site.is_registered(model) else None
-
-
-def is_allowed(http: HttpRequest, verb: Verb) -> bool:
-    """Return whether the user may make this kind of change now; pages show no button otherwise."""
-    return not conf.settings().dashboard.read_only and http.user.has_perm(verb.full_permission)

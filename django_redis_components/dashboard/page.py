@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.verb import Verb
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
-
-    from django_redis_components.dashboard.verbs import Verb
 
 
 class Hook:

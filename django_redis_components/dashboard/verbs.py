@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import messages
 from django.core import signing
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied, SuspiciousOperation
-from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -40,9 +39,9 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.dashboard import outages, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.elements import TaskLine
-from django_redis_components.dashboard.links import is_allowed
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.verb import Verb
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.forms import ChangeForm
@@ -53,26 +52,6 @@ logger = guarded_logger("django_redis_components.dashboard")
 TICKET_S = 600
 #: Seconds after which a change of many tasks stops between two chunks; the request must end before a proxy gives up.
 BUDGET_S = 20.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verb:
-    """A kind of change.
-
-    Attributes:
-        name: in URLs and tickets.
-        permission: its codename.
-        model: of its entries in the admin's log; their links open the object with the entry's name.
-    """
-
-    name: str
-    permission: str
-    model: type[Model]
-
-    @property
-    def full_permission(self) -> str:
-        """The permission as `User.has_perm` takes it."""
-        return f"{self.model._meta.app_label}.{self.permission}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,7 +172,7 @@ def respond(request: PageRequest, verb: Verb, view: Callable[[PageRequest], Http
     Raises:
         PermissionDenied: the user may not make this kind of change now.
     """
-    if not is_allowed(request.http, verb):
+    if not verb.is_allowed(request.http):
         raise PermissionDenied
     try:
         return view(request)

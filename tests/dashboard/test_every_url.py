@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from typing import Any
@@ -100,6 +101,24 @@ def _is_expected(route: Route, method: str, permissions: tuple[str, ...] | None,
     return status in ((200, 302, 403) if route.is_generic else (200, 302))
 
 
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("role", [*(f"{view} only" for view in VIEWS), "viewer"])
+def test_each_link_of_a_page_may_be_opened(role: str, redis_server: Store) -> None:
+    known, client = fill(redis_server), browser(*(ROLES[role] or ()))
+    links: set[str] = set()
+    for address in pages(known):
+        response = client.get(address)
+        if response.status_code == 200:
+            links.update(html.unescape(each) for each in re.findall(r'href="([^"#]*)"', response.content.decode()))
+
+    own = [link for link in sorted(links) if link.startswith("/admin/django_redis_components/")]
+    refused = {link: status for link in own if (status := client.get(link).status_code) not in (200, 302)}
+
+    assert "" not in links
+    assert refused == {}
+    assert own
+
+
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_read_only_forbids_every_verb(method: str, redis_server: Store, root: Client, settings: Any) -> None:
     known = fill(redis_server)
@@ -132,7 +151,7 @@ def test_every_url_is_read_by_a_user_that_may_not_write(
 ) -> None:
     known = fill(redis_server)
     name = f"reader-{redis_server.prefix}"
-    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha_ro", "+eval_ro"]
     redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
     url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}

@@ -14,7 +14,8 @@ from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket
 from django_redis_components.locks import Lock
 from tests.dashboard.lock_pages import LOCKS, RELEASE
 from tests.dashboard.support import HOSTILE, Page, text_of

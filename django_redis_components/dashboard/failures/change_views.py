@@ -29,7 +29,8 @@ from django_redis_components.dashboard.queues.change_views import (
 )
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.store import control
 

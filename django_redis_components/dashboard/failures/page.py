@@ -203,7 +203,7 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) ->
             "scanned": number(scan.scanned),
             "total": number(scan.total),
         }
-    url = f"{links.queue(name)}?{urlencode({'state': 'failed', 'error': group})}"
+    url = links.queue(name, state="failed", error=group)
     return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 

@@ -16,7 +16,8 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue import get_flow
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 

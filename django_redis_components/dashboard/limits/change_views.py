@@ -12,7 +12,8 @@ from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.limits.page import MAX_KEY
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.ratelimits import RateLimit
 
 #: Resets the counters of a key.

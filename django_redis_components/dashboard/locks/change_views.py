@@ -15,7 +15,8 @@ from django_redis_components.dashboard.locks.resources import Resource, resource
 from django_redis_components.dashboard.locks.snapshot import ResourceState, read_one
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 
 #: Releases locks and permits of other holders.
 RELEASE = Verb("release", "release_lock", MODELS["lock"])

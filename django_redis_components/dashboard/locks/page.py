@@ -82,9 +82,8 @@ def read(request: PageRequest) -> Snapshot[LockSnapshot]:
 def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return the context of the templates. Tasks have links if the user may view them."""
     links, found, query = request.links, read.value, read.value.query
-    url_of = links.task if links.page("task") else None
     page = {
-        "rows": [row for state in _sorted(found.states) for row in _rows(state, query.using, url_of)],
+        "rows": [row for state in _sorted(found.states) for row in _rows(state, query.using, links.task)],
         "empty": _empty_text(found),
         "scanned": _scanned_text(found),
         "links": [*_links(found)],
@@ -135,7 +134,7 @@ def _sorted(states: list[ResourceState]) -> list[ResourceState]:
     return sorted(states, key=order)
 
 
-def _rows(state: ResourceState, using: str, url_of: Callable[[str], str] | None) -> Iterable[LockRow]:
+def _rows(state: ResourceState, using: str, url_of: Callable[[str], str]) -> Iterable[LockRow]:
     if state.error or not state.holders:
         yield dataclasses.replace(_free_row(state), error=state.error)
     shown = state.holders[:MAX_HOLDER_ROWS]
@@ -166,8 +165,8 @@ def _holder_row(state: ResourceState, holder: HolderState, using: str, more: str
     )
 
 
-def _with_holder(row: LockRow, holder: LeaseHolder, url_of: Callable[[str], str] | None) -> LockRow:
-    url = url_of(holder.task_id) if url_of is not None and holder.task_id else ""
+def _with_holder(row: LockRow, holder: LeaseHolder, url_of: Callable[[str], str]) -> LockRow:
+    url = url_of(holder.task_id) if holder.task_id else ""
     return dataclasses.replace(row, held_by=_process_text(holder), work=_work_text(holder), work_url=url)
 
 

@@ -31,8 +31,7 @@ def _pages(problem: Problem, links: Links) -> Iterator[Remedy]:
         url = links.reverse("failure", queue=problem.queue, group=problem.fingerprint)
         yield Remedy(_("Show failures"), url)
     elif problem.queue:
-        url = links.queue(problem.queue)
-        yield Remedy(_("Show queue"), f"{url}?state={problem.state}" if problem.state else url)
+        yield Remedy(_("Show queue"), links.queue(problem.queue, state=problem.state))
     if problem.code in ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"):
         yield Remedy(_("Show workers"), links.page("worker"))
     if problem.code == "schedule_late":

@@ -21,7 +21,8 @@ from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue.store import control
 
 logger = guarded_logger("django_redis_components.dashboard")

@@ -22,7 +22,8 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
-from django_redis_components.dashboard.verbs import NameCount, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import NameCount
 from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks

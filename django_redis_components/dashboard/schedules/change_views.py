@@ -12,7 +12,8 @@ from django_redis_components.core import conf, keys
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules
 

@@ -20,7 +20,8 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules import change_views
 from django_redis_components.dashboard.schedules.form import ARGUMENTS, ScheduleForm
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition

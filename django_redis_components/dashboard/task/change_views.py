@@ -22,7 +22,8 @@ from django_redis_components.dashboard.queues.change_views import undo_links
 from django_redis_components.dashboard.queues.changes import client, undo_until
 from django_redis_components.dashboard.task import changes, page
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import when

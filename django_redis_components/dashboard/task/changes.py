@@ -8,7 +8,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.changes import client
-from django_redis_components.dashboard.verbs import Verb
+from django_redis_components.dashboard.verb import Verb
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.stats.explain import Explanation
 from django_redis_components.taskqueue.store import control, task_control

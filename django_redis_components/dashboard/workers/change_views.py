@@ -20,7 +20,8 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Verb
+from django_redis_components.dashboard.verb import Verb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
