@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import router
 
@@ -12,9 +12,6 @@ from django_redis_components.autocomplete.entries import Entry, check_id, record
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import CHUNK, Drift, chunks, key_of, store_check
 from django_redis_components.core.protocol import run
-
-if TYPE_CHECKING:
-    from django_redis_components.autocomplete.model_index import ModelIndex
 
 
 class ScopedId(NamedTuple):
@@ -35,11 +32,11 @@ class DriftFinder:
     """Compares an index with its model.
 
     Args:
-        index: the index.
+        index: the `ModelIndex`.
         entries_by_scope: returns the entries that an object should have; none for None.
     """
 
-    def __init__(self, index: ModelIndex, entries_by_scope: EntriesByScope) -> None:
+    def __init__(self, index: Any, entries_by_scope: EntriesByScope) -> None:
         self._index = index
         self._entries_of = entries_by_scope
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, transaction
@@ -28,15 +28,12 @@ from django_redis_components.taskqueue.store.messages import TaskMessage, call_f
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
 from django_redis_components.taskqueue.unique import claim_of
 
-if TYPE_CHECKING:
-    from django_redis_components.taskqueue.task import Task
-
 #: Results of tasks, each with the message that enqueues it.
 Prepared = Sequence[tuple[TaskResult, TaskMessage]]
 
 
 def prepare(
-    task: Task[..., Any, Any],
+    task: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     *,
@@ -48,6 +45,7 @@ def prepare(
     """Validate a call, and build its result and the message that enqueues it.
 
     Args:
+        task: a `Task`.
         task_id: empty for a new id.
         accepts_id: whether the call may use the option `id`.
         body_options: sent to the worker beside the arguments.
@@ -288,9 +286,7 @@ def _database_in_transaction() -> str | None:
     return found[0] if found else None
 
 
-def _set_options(
-    message: TaskMessage, task: Task[..., Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
+def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Add the task's options to the message."""
     options = task.options
     message.priority = options.priority

@@ -17,8 +17,14 @@ from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.call_signature import signature_of
 from django_redis_components.taskqueue.context import TaskContext, without_context
-from django_redis_components.taskqueue.enqueue import asend_many, asend_one, prepare, send_many, send_one
-from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
+from django_redis_components.taskqueue.enqueue import (
+    asend_many,
+    asend_one,
+    prepare,
+    send_many,
+    send_on_commit,
+    send_one,
+)
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.signature import Signature
@@ -208,7 +214,7 @@ class Task(Generic[P, R, V]):
         """
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if not (by_setting and _send_on_commit(prepared, self.connection, self.options.database)):
+        if not (by_setting and send_on_commit(prepared, self.connection, self.options.database)):
             send_many(prepared, self.connection)
         return [result for result, _ in prepared]
 
@@ -216,7 +222,7 @@ class Task(Generic[P, R, V]):
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if by_setting and await sync_to_async(_send_on_commit)(prepared, self.connection, self.options.database):
+        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options.database):
             return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
@@ -229,14 +235,14 @@ class Task(Generic[P, R, V]):
         like those of `enqueue_many`.
         """
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if not _send_on_commit([(result, message)], self.connection, self.options.database):
+        if not send_on_commit([(result, message)], self.connection, self.options.database):
             send_one(result, self.connection, message)
         return result
 
     async def aenqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if await sync_to_async(_send_on_commit)([(result, message)], self.connection, self.options.database):
+        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options.database):
             return result
         return await asend_one(result, self.connection, message)
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core import conf
-from django_redis_components.taskqueue.enqueue import call_on_commit as _send_on_commit
+from django_redis_components.taskqueue.enqueue import call_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
+from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare, send
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 
@@ -70,7 +70,7 @@ class Sendable(Step):
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(on_error=on_error)
         prepared = self._prepared(on_error)
-        flow_enqueue.send(prepared)
+        send(prepared)
         return prepared.result
 
     async def aenqueue(self, *, on_error: Signature | None = None) -> FlowResult:
@@ -78,7 +78,7 @@ class Sendable(Step):
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(on_error=on_error)
         prepared = self._prepared(on_error)
-        await flow_enqueue.asend(prepared)
+        await asend(prepared)
         return prepared.result
 
     def enqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
@@ -87,21 +87,21 @@ class Sendable(Step):
         With several databases, the option `database` of a task selects the transaction.
         """
         prepared = self._prepared(on_error)
-        if not _send_on_commit(partial(flow_enqueue.send, prepared), prepared.database):
-            flow_enqueue.send(prepared)
+        if not call_on_commit(partial(send, prepared), prepared.database):
+            send(prepared)
         return prepared.result
 
     async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
         """See `enqueue_on_commit`."""
         prepared = self._prepared(on_error)
-        if not await sync_to_async(_send_on_commit)(partial(flow_enqueue.send, prepared), prepared.database):
-            await flow_enqueue.asend(prepared)
+        if not await sync_to_async(call_on_commit)(partial(send, prepared), prepared.database):
+            await asend(prepared)
         return prepared.result
 
-    def _prepared(self, on_error: Signature | None) -> flow_enqueue.PreparedFlow:
+    def _prepared(self, on_error: Signature | None) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
             raise InvalidTask(f"on_error={on_error!r}: expected a call of a task, such as task.s().")
-        return flow_enqueue.prepare(FlowGraph(self), on_error)
+        return prepare(FlowGraph(self), on_error)
 
 
 class Chain(Sendable):
