@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.admin import register
 
 

@@ -41,8 +41,8 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.urls import get_resolver
 from django.utils.module_loading import import_string, module_has_submodule
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.settings import conf
 
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"

@@ -35,9 +35,10 @@ from django.db import connections as databases
 from django.utils import translation
 
 from django_redis_components.autocomplete import widgets
-from django_redis_components.core import catalog, circuit_breaker
+from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
+from django_redis_components.core.observability import catalog
 from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools

@@ -35,7 +35,8 @@ Example::
     print(visits.add_file(log).lines, visits.add_file(log).lines)
     print(visits.totals(date(2026, 10, 10)))
 
-See also: docs/components/aggregation.md, docs/components/geoip.md; ``AGGREGATION`` in `core.sections` for the settings.
+See also: docs/components/aggregation.md, docs/components/geoip.md; ``AGGREGATION`` in `core.settings.sections` for the
+settings.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from django_redis_components.aggregation.exceptions import KeyMismatch, LogFileC
 from django_redis_components.aggregation.identity import FileIdentity, identify
 from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, OnRead
 from django_redis_components.aggregation.scripts import FLUSH
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 
 #: The reply of the script for counts of another key function.

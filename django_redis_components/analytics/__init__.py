@@ -55,7 +55,7 @@ Example::
         print("first time today")
     print(PageViews().count("/items/7/", today), UniqueVisitors().count(today), SignIns().streak(42))
 
-See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the settings.
+See also: docs/components/analytics.md; ``ANALYTICS`` in `core.settings.sections` for the settings.
 """
 
 from __future__ import annotations

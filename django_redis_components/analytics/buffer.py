@@ -38,13 +38,14 @@ from django_redis_components.analytics.view_counters import (
     value_limits,
 )
 from django_redis_components.analytics.visitors import IDENTITY_PERIODS, UniqueVisitors, add_calls, page_calls
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.flushing import Collector
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Batch, Call, Flow, run
+from django_redis_components.core.settings import conf
 
 #: Different views of a site that a process buffers with their visitor and source; after as many again, only their sum.
 MAX_VIEWS = 10_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import conf
 from django_redis_components.core.component import Component
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 
 #: TTL of hours in milliseconds: 8 days, so that the last seven are complete.

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from django.utils.module_loading import import_string
 
-from django_redis_components.core import conf
 from django_redis_components.core.exception_text import safe_repr
 from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 
 logger = guarded_logger("django_redis_components.analytics")
 

@@ -16,10 +16,11 @@ from django_redis_components.analytics.periods import Unit, check_units
 from django_redis_components.analytics.scripts import MARK, UNMARK
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.settings import conf
 
 #: Units of periods, the shortest first.
 UNITS: tuple[Unit, ...] = get_args(Unit)

@@ -28,9 +28,10 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
 from django_redis_components.analytics.periods import Unit, following, label, start_of
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import Command, Flow
+from django_redis_components.core.settings import conf
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase

@@ -12,9 +12,9 @@ from django_redis_components.analytics.buffer import BUFFER, View
 from django_redis_components.analytics.crawlers import is_crawler
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.view_counters import page_name
-from django_redis_components.core import conf
 from django_redis_components.core.client_address import client_address
 from django_redis_components.core.leasing.holder import working_for
+from django_redis_components.core.settings import conf
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase

@@ -10,11 +10,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.analytics.signins import SignIns, sign_in_flow
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.flushing import Collector
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.settings import conf
 
 #: Sign-ins that a process keeps, about 300 bytes each. Further ones are not counted.
 MAX_KEPT = 10_000

@@ -11,9 +11,9 @@ from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.pageviews import count_flow as view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.visitors import UniqueVisitors, count_flow
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.settings import conf
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from django_redis_components.analytics import identity
 from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.missed_sign_ins import MISSED, SignIn
 from django_redis_components.analytics.safeguard import SAFEGUARD
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -12,11 +12,11 @@ from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.signins import SignIns, year_flow
 from django_redis_components.analytics.user_ids import UserId
 from django_redis_components.analytics.year_calendar import SIZE, YearCalendar, year_calendar
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 
 CALENDAR_TEMPLATE = "django_redis_components/analytics/sign_in_calendar.html"
 

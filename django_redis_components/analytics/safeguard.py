@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
+from django_redis_components.core.slot_waits import slot_wait_limit
 
 logger = guarded_logger("django_redis_components.analytics")
 

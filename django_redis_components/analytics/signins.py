@@ -12,9 +12,9 @@ from django_redis_components.analytics.counter import SiteCounter
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span, stamp
 from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
-from django_redis_components.core import conf
 from django_redis_components.core.arguments import check_flag, check_int
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.settings import conf
 
 #: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
 CLAIM_MS = 60_000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.settings import conf
 
 #: An id of a user. Without mapping it is an integer; with it 7 and "7" are the same id.
 UserId = int | str | UUID

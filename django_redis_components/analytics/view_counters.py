@@ -13,7 +13,8 @@ from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import SHORT_TTL_MS, ttl_ms
 from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.periods import Unit
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
+from django_redis_components.core.settings import conf
 
 #: The name that views are counted under once a period has its maximum of names. Also in ``count_members.lua``.
 OTHER = "__other__"

@@ -16,9 +16,10 @@ from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_choice, check_int, check_iterable
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
+from django_redis_components.core.settings import conf
 
 #: What identifies a visitor. An int and its decimal text are the same visitor.
 VisitorId = str | bytes | int | UUID

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from django_redis_components.autocomplete.index import VERSION
 from django_redis_components.autocomplete.registry import registered
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, run
+from django_redis_components.core.settings import conf
 
 #: Keys that one SCAN looks at, and that one round trip deletes.
 COUNT = 1_000

@@ -17,11 +17,11 @@ from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.core import conf
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.setting_checks import integer
+from django_redis_components.core.settings import conf
+from django_redis_components.core.settings.checks import integer
 
 #: Separates these signatures from every other use of the site's secret key.
 SALT = "django_redis_components.autocomplete"

@@ -23,11 +23,11 @@ from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import RegisteredIndex, get_index, min_length_of, read_scope
-from django_redis_components.core import conf
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.text import match_span
 
 #: Maximum page number; each page is read from the first entry on.

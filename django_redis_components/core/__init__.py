@@ -13,32 +13,35 @@ guarded_logger            loggers whose errors never reach the code that logs
 units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
 names, keys               validation of names; names to Redis keys
 arguments                 validation of other arguments
-secrets                   passwords that neither errors nor recorded variables show
-conf                      `REDIS_COMPONENTS`: read on first use, dropped when it changes
-sections, setting_checks  one frozen dataclass for each section; the checks of values
 serialization             JSON for arguments and return values
 text                      folding of text for search
 protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
+slot_waits                how long a caller's requests wait for Cluster slots that are being moved
 scripts                   `LuaScript`: one file for each operation
 component                 the base class of named objects
+settings/                 `REDIS_COMPONENTS`: see below
 client/                   from an alias to the socket: see below
 leasing/                  leases of locks and semaphores: see below
+observability/            what the dashboard is told: see below
 circuit_breaker           skipping Redis after failures
-outage_log                log messages about an outage
 decorators                decorators that run a function inside a context manager
 name_templates            names of decorated calls, as templates over their arguments
 registry                  names that decorators use, for the dashboard
-catalog                   the names that the site's processes use
 discovery                 the modules `indexes` and `tasks` of the site's apps
 model_changes             following the changes of a model's objects
 rebuild                   data anew beside the live data: begin, load, swap, abandon
-flushing                  data for the dashboard that a thread sends once a second
-live_events               events for the dashboard's page Live
 client_address            a visitor's address behind proxies
 decompression             gzip and zstd streams, block by block
 regular_files             opening files that must be regular ones
 polling, forks            what platforms lack: `select.poll`; callbacks after a fork
-failpoints                named points at which crash tests end the process
+========================  ==========================================================================
+
+Settings:
+
+========================  ==========================================================================
+conf                      the current values: read on first use, dropped when they change
+sections, checks          one frozen dataclass for each section; the checks of values
+secrets                   passwords that neither errors nor recorded variables show
 ========================  ==========================================================================
 
 The client, from the alias to the socket:
@@ -74,6 +77,14 @@ renewal, background       the thread that renews leases and reports lost ones
 holder                    the description of a holder, for operators
 operators                 the release by an operator
 forced_release            what the holder is told of it
+========================  ==========================================================================
+
+Observability:
+
+========================  ==========================================================================
+flushing                  data for the dashboard that a thread sends once a second
+live_events               events for the dashboard's page Live
+catalog                   the names that the site's processes use
 ========================  ==========================================================================
 
 Keys, besides those of the components:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 
 #: Seconds for which Redis is skipped after a failure.
 PAUSE_S = 5.0

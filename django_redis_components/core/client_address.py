@@ -6,8 +6,8 @@ import re
 import socket
 from typing import TYPE_CHECKING
 
-from django_redis_components.core import conf
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

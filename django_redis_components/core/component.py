@@ -6,8 +6,8 @@ from time import monotonic
 from typing import Any, ClassVar, TypeVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.catalog import NEVER_RECORDED, RECORDER, CatalogEntry, NameUse
 from django_redis_components.core.client import connections
+from django_redis_components.core.observability.catalog import NEVER_RECORDED, RECORDER, CatalogEntry, NameUse
 from django_redis_components.core.protocol import Flow, arun, run
 
 T = TypeVar("T")

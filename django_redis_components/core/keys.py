@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-from django_redis_components.core import conf
 from django_redis_components.core.names import MAX_NAME_BYTES, validate_name
+from django_redis_components.core.settings import conf
 
 __all__ = ["MAX_NAME_BYTES", "digest", "key", "validate_name"]
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from django_redis_components.core.client.slot_migration import slot_wait_limit
+from django_redis_components.core.slot_waits import slot_wait_limit
 
 #: A command, or a part of one, as it is sent: str, bytes, int and float.
 CommandArgs = tuple[Any, ...]

@@ -51,7 +51,8 @@ arguments       arguments of tasks as masked text
 
 Sites add sections to the pages with `Panel` and `register_panel`.
 
-See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in `core.sections` for the settings.
+See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in `core.settings.sections` for the
+settings.
 """
 
 from __future__ import annotations

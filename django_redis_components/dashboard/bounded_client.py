@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.live_events import MAX_KEPT
+from django_redis_components.core.observability.live_events import MAX_KEPT
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.dashboard.locks import scan

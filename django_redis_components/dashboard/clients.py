@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import threading
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.shards import Shard, home
 
 #: Connect timeout in seconds. A longer one delays the page that reports an outage.

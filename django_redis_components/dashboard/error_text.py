@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue import ErrorGroup
 

@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from django_redis_components.core import conf
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.json_data import fields_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.taskqueue import Metrics, TaskMetrics

@@ -7,8 +7,8 @@ import dataclasses
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.settings import conf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import pages
 
 if TYPE_CHECKING:

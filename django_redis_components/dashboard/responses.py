@@ -10,9 +10,9 @@ from django.http import Http404, HttpResponse, HttpResponseBadRequest, JsonRespo
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable, one_line
 from django_redis_components.dashboard import formats, json_data, outages
 from django_redis_components.dashboard.elements import cost_note

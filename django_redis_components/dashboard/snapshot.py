@@ -10,11 +10,11 @@ from django.http import Http404
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.outages import SnapshotFailed

@@ -32,10 +32,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import outages, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.elements import TaskLine

@@ -27,7 +27,7 @@ Example::
     assert places.lookup("8.8.8.8").country == "US"
     assert places.lookup("192.168.0.1").country == "ZZ"
 
-See also: docs/components/geoip.md; ``GEOIP`` in `core.sections` for the settings.
+See also: docs/components/geoip.md; ``GEOIP`` in `core.settings.sections` for the settings.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ import time
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.geoip.lookup import IpLookup, lookup_flow
 from django_redis_components.geoip.mmdb import mmdb_file
 from django_redis_components.geoip.places import UNKNOWN_COUNTRY, pack_public, unpacked

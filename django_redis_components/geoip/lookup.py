@@ -9,12 +9,12 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from django_redis_components.core import conf
 from django_redis_components.core.arguments import check_choice, check_iterable
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
 from django_redis_components.geoip.mmdb import mmdb_file

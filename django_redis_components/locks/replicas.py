@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Command, Flow
+from django_redis_components.core.settings import conf
 
 #: Milliseconds that replicas have to acknowledge a grant. A refused caller has waited this long.
 WAIT_MS = 1_000

@@ -20,7 +20,7 @@ from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.leasing.scripted_kind import deadline_of
 from django_redis_components.core.leasing.wait_queue import IN_FLIGHT_S, WaitQueue, new_token
-from django_redis_components.core.live_events import LockWait
+from django_redis_components.core.observability.live_events import LockWait
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.lock import PlainKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.limits.page import decision_data
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.tables import TextTable

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.core.settings import conf
 from django_redis_components.messaging import keyspace, user_index
 from django_redis_components.messaging.creation import MAX_MEMBERS
 

@@ -6,10 +6,10 @@ import threading
 from collections import Counter
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import arun, run
+from django_redis_components.core.settings import conf
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.exceptions import MessagingError
 from django_redis_components.ratelimits import Decision, RateLimit

@@ -21,13 +21,13 @@ from typing import Any
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.server import blocking_timeout_s
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.polling import POLLIN, new_poller
+from django_redis_components.core.settings import conf
 
 #: Seconds without a waiter after which the thread ends and closes its connections.
 LINGER_S = 5.0

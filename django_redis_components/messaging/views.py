@@ -21,11 +21,12 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import arun
+from django_redis_components.core.settings import conf
 from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_info import ChatInfo

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.limiter import Limiter
 from django_redis_components.ratelimits.middleware import NAME, RateLimitMiddleware
 

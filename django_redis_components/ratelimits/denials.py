@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 
-from django_redis_components.core import conf
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.decision import Decision
 
 #: Keys in the cache; the oldest is evicted. About 700 bytes each.

@@ -1,7 +1,7 @@
 """Counts of allowed and denied hits, for the dashboard: per limit and minute, and the keys that were denied most.
 
-An allowed hit costs one step of a counter, without a lock. A thread adds the counts to Redis (`core.flushing`), and
-takes them as hits of the minute in which it does so.
+An allowed hit costs one step of a counter, without a lock. A thread adds the counts to Redis
+(`core.observability.flushing`), and takes them as hits of the minute in which it does so.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from django_redis_components.core import conf, keys
-from django_redis_components.core.flushing import Collector
+from django_redis_components.core import keys
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.decision import Decision
 
 #: How long counts are kept after the last one of their hour, in milliseconds.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from django_redis_components.core import conf
-from django_redis_components.core.catalog import entries_flow, objects
 from django_redis_components.core.client.connections import (
     AsyncClient,
     SyncClient,
@@ -17,8 +15,10 @@ from django_redis_components.core.client.connections import (
     client_with_timeout,
 )
 from django_redis_components.core.component import Component
+from django_redis_components.core.observability.catalog import entries_flow, objects
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import ParsedRate, RateLike
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from django_redis_components.core import conf
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.rates import ParsedRate
+from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import RateState
 from django_redis_components.ratelimits.decision import Decision

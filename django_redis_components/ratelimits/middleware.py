@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
-from django_redis_components.core import conf
 from django_redis_components.core.leasing.holder import working_for
+from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.limit import RateLimit
 from django_redis_components.ratelimits.request_keys import arequest_key, request_key
 from django_redis_components.ratelimits.responses import add_rate_limit_headers, too_many_requests

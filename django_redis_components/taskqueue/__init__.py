@@ -39,6 +39,8 @@ startup                     starts a worker or a poller, for the commands
 middleware/, signals        what surrounds tasks: the contract for sites, Django's signals
 logs, log_handler           the current task in log records; the handler of `runworker`
 guarded_logger, forks       no error of the site's logging, and no fork of a task, acts on a worker
+outage_log                  log messages about an outage
+failpoints                  named points at which crash tests end the process
 checks, exceptions          system checks; errors
 lua/                        one script for each operation, shared parts in lua/shared
 ==========================  ============================================================================

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.core.checks import CheckMessage, Error
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger

@@ -9,8 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.fields import Field

@@ -12,8 +12,9 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db import connections as databases
 from redis.exceptions import RedisError, ResponseError
 
-from django_redis_components.core import conf, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import limits, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
@@ -45,7 +46,6 @@ def prepare(
     """Validate a call, and build its result and the message that enqueues it.
 
     Args:
-        task: a `Task`.
         task_id: empty for a new id.
         accepts_id: whether the call may use the option `id`.
         body_options: sent to the worker beside the arguments.

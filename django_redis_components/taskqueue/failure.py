@@ -7,8 +7,9 @@ import sys
 from inspect import isclass
 from typing import Any
 
-from django_redis_components.core import conf, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.exception_text import BARE_HEADER, class_path, safe_text, traceback_text
+from django_redis_components.core.settings import conf
 
 
 class StoredError:

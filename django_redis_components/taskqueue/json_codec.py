@@ -18,7 +18,8 @@ from uuid import UUID
 from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 
-from django_redis_components.core import conf, serialization
+from django_redis_components.core import serialization
+from django_redis_components.core.settings import conf
 
 _PLAIN = (str, int, float, bool, type(None))
 

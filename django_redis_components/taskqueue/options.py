@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypedDict
 from django.conf import settings as django_settings
 from django.utils import timezone
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue

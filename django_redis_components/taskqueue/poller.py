@@ -17,17 +17,19 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, failpoints, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.core.protocol import Command, Read, run
+from django_redis_components.core.settings import conf
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
+from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import Shard

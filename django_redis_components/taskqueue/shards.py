@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeVar
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.fields import Key
 
 T = TypeVar("T")

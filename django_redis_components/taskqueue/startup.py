@@ -12,12 +12,12 @@ from redis.exceptions import ConnectionError, NoPermissionError, RedisError, Tim
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
-from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.outage_log import OutageLog
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shards import home

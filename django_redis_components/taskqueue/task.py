@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, 
 
 from asgiref.sync import async_to_sync, sync_to_async
 
-from django_redis_components.core import conf
 from django_redis_components.core.decorators import without_stop_iteration
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.call_signature import signature_of

@@ -27,7 +27,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 import django_redis_components
-from django_redis_components.core import conf, sections
+from django_redis_components.core.settings import conf, sections
 from django_redis_components.management import commands
 
 #: Options that every command of Django has.

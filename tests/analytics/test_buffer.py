@@ -15,7 +15,7 @@ import pytest
 
 from django_redis_components.analytics import OTHER, PageViews, UniqueVisitors, buffer, flush, visitors
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.core import flushing
+from django_redis_components.core.observability import flushing
 from tests.analytics.browsing import CHROME, Browser
 from tests.support import Proxy, Store, eventually, run_together
 from tests.support.processes import Children

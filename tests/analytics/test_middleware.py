@@ -16,8 +16,8 @@ from django.utils import timezone
 from django_redis_components.analytics import OTHER, AnalyticsMiddleware, PageViews, UniqueVisitors, buffer, flush
 from django_redis_components.analytics.countries import CountryLookup
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.core import flushing
 from django_redis_components.core.client import connections
+from django_redis_components.core.observability import flushing
 from tests.analytics.browsing import CHROME, AsyncBrowser, Browser
 from tests.support import Proxy, Store, eventually, run_async
 from tests.support.raising_logs import raising_logs
@@ -323,7 +323,7 @@ def test_request_opens_no_connection(redis_server: Store, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         for name in ("SyncClient", "AsyncClient"):
             patch.setattr(connections, name, lambda endpoint: pytest.fail("a client was created"))
-        patch.setattr("django_redis_components.core.flushing.FLUSH_S", 3_600)
+        patch.setattr("django_redis_components.core.observability.flushing.FLUSH_S", 3_600)
         Browser().get("/page/")
         run_async(visit)
 

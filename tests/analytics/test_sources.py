@@ -8,7 +8,7 @@ import pytest
 from django.test import RequestFactory
 
 from django_redis_components.analytics import AnalyticsMiddleware, buffer, sources
-from django_redis_components.core import flushing
+from django_redis_components.core.observability import flushing
 from tests.analytics.browsing import CHROME
 from tests.analytics.urls import page
 from tests.support import Store

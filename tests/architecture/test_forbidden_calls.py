@@ -29,7 +29,8 @@ THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
 
 #: Functions that may: they call the site's own code or its database, never Redis. With the reason.
 MAY_HOP = {
-    "_send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
+    "call_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
+    "send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
     "report": "middleware of a coroutine may use the ORM, in the thread of the coroutine's connections",
     "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
     "callback": "middleware of the site may use the ORM, on the thread of Django's database connections",
@@ -89,7 +90,7 @@ def test_forbidden_call_is_found(rule: str, text: str) -> None:
     assert findings([Module("django_redis_components.locks.lock", text)], globals()[rule]) != []
 
 
-@pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(_send_on_commit)()"])
+@pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(send_on_commit)()"])
 def test_similar_call_is_allowed(text: str) -> None:
     module = Module("django_redis_components.locks.lock", text)
 

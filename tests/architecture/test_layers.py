@@ -60,6 +60,13 @@ def test_nothing_below_the_worker_imports_it() -> None:
     assert importers == set()
 
 
+def test_protocol_knows_no_client() -> None:
+    known = {module.name for module in modules()}
+    (protocol,) = [module for module in modules() if module.name == f"{PACKAGE}.core.protocol"]
+
+    assert not [name for name in protocol.imports(known) if name.startswith(f"{PACKAGE}.core.client")]
+
+
 @pytest.mark.parametrize(
     ("importer", "statement"),
     [

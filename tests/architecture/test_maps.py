@@ -10,7 +10,10 @@ import pytest
 from tests.architecture.sources import PACKAGE, PACKAGE_DIR
 
 #: Packages with a map in the docstring of this package.
-MAPS = {"core": ("core", "core/client", "core/leasing"), "taskqueue": ("taskqueue",)}
+MAPS = {
+    "core": ("core", "core/client", "core/leasing", "core/observability", "core/settings"),
+    "taskqueue": ("taskqueue",),
+}
 
 
 @pytest.mark.parametrize("package", MAPS)

@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Page, expect
 
-from django_redis_components.core import flushing
-from django_redis_components.core.live_events import LiveEvent
+from django_redis_components.core.observability import flushing
+from django_redis_components.core.observability.live_events import LiveEvent
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.live import LIVE, event, record_events, send
 from tests.support import Store

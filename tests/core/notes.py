@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core.catalog import RECORDER
 from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.core.protocol import Command, Flow
 
 

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import catalog
-from django_redis_components.core.catalog import RECORDER, CatalogEntry, catalog_key, entries_flow, names_flow, objects
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.observability import catalog
+from django_redis_components.core.observability.catalog import (
+    RECORDER,
+    CatalogEntry,
+    catalog_key,
+    entries_flow,
+    names_flow,
+    objects,
+)
 from django_redis_components.core.protocol import run
 from tests.core.notes import Note
 from tests.support import eventually

@@ -12,10 +12,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from django_redis_components import checks
-from django_redis_components.core import conf, sections
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.secrets import Secret
+from django_redis_components.core.settings import conf, sections
+from django_redis_components.core.settings.secrets import Secret
 
 DURATION = "a number of seconds above 0 (ten years at most), or a timedelta"
 DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a timedelta"

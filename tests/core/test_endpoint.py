@@ -9,7 +9,7 @@ from redis.asyncio import connection as async_connections
 
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.urls import from_url
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 
 def parsed(url: str, **settings: float) -> Endpoint:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from django_redis_components.core import flushing
-from django_redis_components.core.flushing import Collector
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability import flushing
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Command
 from tests.support import eventually
 from tests.support.raising_logs import raising_logs

@@ -14,11 +14,12 @@ from redis.exceptions import TryAgainError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.exceptions import SlotMigrating
-from django_redis_components.core.client.slot_migration import slot_of, slot_wait_limit
+from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Command, Flow, Read, Wait
 from django_redis_components.core.scripts import guard_key
+from django_redis_components.core.slot_waits import slot_wait_limit
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
 from tests.core.sample import PAIR, PUT

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.client import slot_migration as slots
-from django_redis_components.core.client.slot_migration import give_up_at, slot_wait_limit
+from django_redis_components.core import slot_waits
+from django_redis_components.core.slot_waits import give_up_at, slot_wait_limit
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +28,7 @@ class Interruption:
         self._left = at
 
     def __call__(self, frame: FrameType, *_: object) -> Any:
-        if frame.f_code.co_filename != slots.__file__:
+        if frame.f_code.co_filename != slot_waits.__file__:
             return None
         self._left -= 1
         if not self._left:

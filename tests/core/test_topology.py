@@ -17,7 +17,7 @@ from django_redis_components.core.client.topology import Cluster, Topology, topo
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async
 from tests.support.killing import kill_all

@@ -11,7 +11,7 @@ import pytest
 from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 
 def parsed(url: str) -> Endpoint:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.test import Client
 
-from django_redis_components.core.live_events import MAX_EVENTS, RECORDER, LiveEvent
+from django_redis_components.core.observability.live_events import MAX_EVENTS, RECORDER, LiveEvent
 
 LIVE = "/admin/django_redis_components/liveevent/"
 

@@ -15,7 +15,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_redis_components.core import catalog
+from django_redis_components.core.observability import catalog
 from django_redis_components.core.serialization import encode
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue.failure import describe

@@ -10,8 +10,8 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
-from django_redis_components.core import catalog
 from django_redis_components.core.circuit_breaker import breaker_for
+from django_redis_components.core.observability import catalog
 from django_redis_components.ratelimits import RateLimit, hit_counts, rate_limit
 from tests.dashboard.addresses import LIMITS
 from tests.dashboard.support import HOSTILE, Page, browser, connect, dump, text_of

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from django_redis_components.core import flushing, live_events
-from django_redis_components.core.live_events import RECORDER, LiveEvent, stream_key
+from django_redis_components.core.observability import flushing, live_events
+from django_redis_components.core.observability.live_events import RECORDER, LiveEvent, stream_key
 from django_redis_components.locks import Lock, MultiLock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import TaskResult

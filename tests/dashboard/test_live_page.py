@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from django_redis_components.core import flushing
-from django_redis_components.core.live_events import FIELDS, LiveEvent, stream_key
+from django_redis_components.core.observability import flushing
+from django_redis_components.core.observability.live_events import FIELDS, LiveEvent, stream_key
 from django_redis_components.dashboard.live.snapshot import KINDS
 from tests.dashboard.failure_pages import MASK
 from tests.dashboard.live import LIVE, event, events_of, json_of, record_events, send

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.aggregation import LogAggregator
-from django_redis_components.core import catalog
+from django_redis_components.core.observability import catalog
 from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.dashboard.support import browser, text_of
 from tests.support import Store

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.problem_rows import WITHIN_S, row_with, rows, set_option, text_at
 from tests.dashboard.support import URL, browser, fail_with, fields_of, text_of, write_minute

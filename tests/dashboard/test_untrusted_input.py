@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 
-from django_redis_components.core.live_events import stream_key
+from django_redis_components.core.observability.live_events import stream_key
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.locks import Lock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import flushing
+from django_redis_components.core.observability import flushing
 from django_redis_components.ratelimits import hit_counts
 
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call, Command, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error

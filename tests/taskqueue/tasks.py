@@ -19,10 +19,10 @@ from django.db import connection
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
 from django_redis_components.taskqueue.shards import home

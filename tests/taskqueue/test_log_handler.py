@@ -268,8 +268,10 @@ def test_success_that_a_killed_process_has_not_stored_is_logged_by_the_next_run(
     assert set(success_of(worker.output)) == {result.id for result in done}
 
 
-def test_successes_come_before_later_records(handler: WorkerLogHandler, tmp_path: Path) -> None:
-    handler._is_alone = lambda: True  # type: ignore[method-assign] # pytest's handlers are there
+def test_successes_come_before_later_records(
+    handler: WorkerLogHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("django_redis_components"), "handlers", [handler])  # without pytest's
     for number in range(250):
         log_handler.log_success(new_job(id=f"t{number}", ran_us=1_500))
     assert (tmp_path / "log").read_text() == ""
@@ -282,9 +284,9 @@ def test_successes_come_before_later_records(handler: WorkerLogHandler, tmp_path
 
 
 def test_success_that_cannot_be_formatted_is_reported_and_keeps_no_other_back(
-    handler: WorkerLogHandler, tmp_path: Path
+    handler: WorkerLogHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handler._is_alone = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(logging.getLogger("django_redis_components"), "handlers", [handler])  # without pytest's
     log_handler.log_success(new_job(id="bad", ran_us=None))
 
     log_handler.format_successes()

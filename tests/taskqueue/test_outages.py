@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from django_redis_components.core import outage_log
-from django_redis_components.core.outage_log import OutageLog
+from django_redis_components.taskqueue import outage_log
+from django_redis_components.taskqueue.outage_log import OutageLog
 from tests.support import run_together
 
 

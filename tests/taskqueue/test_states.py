@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.live_events import LiveEvent
+from django_redis_components.core.observability.live_events import LiveEvent
 from django_redis_components.dashboard.live.page import LABELS
 from django_redis_components.dashboard.live.snapshot import KINDS
 from django_redis_components.dashboard.task.timeline import outcome_of

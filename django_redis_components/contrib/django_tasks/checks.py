@@ -19,7 +19,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.contrib.django_tasks.options import NAMES
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.options import TaskOptions, check_queue
 

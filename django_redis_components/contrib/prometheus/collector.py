@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from redis.exceptions import RedisError
 
 from django_redis_components.contrib.prometheus.families import families_of, up_family
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost

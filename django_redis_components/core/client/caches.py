@@ -15,8 +15,8 @@ from redis.connection import SSLConnection, UnixDomainSocketConnection
 from django_redis_components.core.client.endpoint import Endpoint, Node, known_options, own_options
 from django_redis_components.core.client.urls import REDIS_PORT, from_url
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.secrets import mask_credentials
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.secrets import mask_credentials
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Django's Redis cache. Its `clear()` sends FLUSHDB, as django-redis does.
 _DJANGO_CACHE = "django.core.cache.backends.redis.RedisCache"

@@ -18,7 +18,6 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Iterator
 
-from django_redis_components.core import conf
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
@@ -30,6 +29,7 @@ from django_redis_components.core.client.transport import close_in_child
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.forks import after_fork_in_child
+from django_redis_components.core.settings import conf
 
 __all__ = [
     "AsyncClient",

@@ -22,8 +22,8 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker
-from django_redis_components.core.secrets import Secret
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.secrets import Secret
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Names of this machine, which are equal when databases are compared.
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0", ""}  # noqa: S104 - compared, not bound

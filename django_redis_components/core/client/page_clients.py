@@ -20,9 +20,9 @@ from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import BlockingPop, Call, Command
+from django_redis_components.core.slot_waits import slot_wait_limit
 
 
 class _BasePageClient:

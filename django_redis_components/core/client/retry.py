@@ -39,13 +39,14 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from django_redis_components.core import slot_waits
 from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.client.budget import budget_left_s
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
 from django_redis_components.core.protocol import Call, Command, CommandArgs
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Longest first pause before a retry, in seconds; it doubles for each further retry, with full jitter.
 BACKOFF_BASE_S = 0.02
@@ -183,7 +184,6 @@ class RetryLimits:
             self._pauses += 1
         if _Retry.AFTER_SLOT_MOVED in used:
             pause_s = min(slots.pause_s(), slot_wait_left_s)
-            slots.record_wait(pause_s)
             self._deadline = time.monotonic() + pause_s + self.settings.socket_timeout_s  # starts after the wait
         return [pending for pending, when in failed if when in allowed], pause_s
 
@@ -192,7 +192,7 @@ class RetryLimits:
         if all(when is not _Retry.AFTER_SLOT_MOVED for _, when in failed):
             return 0.0
         if self._slot_deadline is None:
-            self._slot_deadline = slots.give_up_at(self.settings.slot_migration_timeout_s)
+            self._slot_deadline = slot_waits.give_up_at(self.settings.slot_migration_timeout_s)
         return self._slot_deadline - time.monotonic()
 
 

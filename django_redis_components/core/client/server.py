@@ -9,7 +9,7 @@ from redis.exceptions import AskError, AuthenticationError, RedisError, Response
 
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.exceptions import UnsupportedServer
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Oldest versions that have all commands used here (SET NX GET, EXPIRE GT, BITCOUNT BIT).
 MINIMUM_VERSIONS = {"Redis": (7, 0, 0), "Valkey": (7, 2, 0)}

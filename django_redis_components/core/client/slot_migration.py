@@ -10,11 +10,8 @@ declared keys are still on the source would run there and fail midway at a deriv
 
 from __future__ import annotations
 
-import contextvars
-import math
 import random
 import time
-import weakref
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, MovedError, TryAgainError
@@ -28,10 +25,6 @@ PAUSE_S = (0.05, 0.5)
 LOG_AGAIN_S = 60.0
 
 _log = guarded_logger(__name__)
-_waited_s: contextvars.ContextVar[float] = contextvars.ContextVar("slot_waited_s", default=0.0)
-#: The limits of the `with` blocks around this point: the innermost one, and those around it. The references are weak:
-#: Ctrl-C or a soft time limit may interrupt `__enter__` or `__exit__`; then the limit ends with its object.
-_limits: contextvars.ContextVar[_Limits | None] = contextvars.ContextVar("slot_wait_limits", default=None)
 
 
 def slot_of(key: object) -> int:
@@ -47,62 +40,6 @@ def is_migrating(error: object) -> bool:
 def pause_s() -> float:
     """Return the seconds until a request for a moving slot is sent again."""
     return random.uniform(*PAUSE_S)
-
-
-class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
-    """Limit how long the requests of a `with` block, in total, wait for slots that are being moved.
-
-    For callers with other work to do, or with a time limit.
-    """
-
-    __slots__ = ("__weakref__", "_before", "_seconds", "give_up_at")
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._before: _Limits | None = None
-        #: When requests of this block stop waiting, by the monotonic clock.
-        self.give_up_at = math.inf
-
-    def __enter__(self) -> None:
-        self._before = _current_limits()
-        self.give_up_at = min(_give_up_at(self._before), time.monotonic() + self._seconds)
-        _limits.set((weakref.ref(self), self._before))
-
-    def __exit__(self, *_: object) -> None:
-        _limits.set(
-            self._before
-        )  # `reset` fails in another context, such as that of a garbage collector that closes a coroutine
-
-
-_Limits = tuple["weakref.ref[slot_wait_limit]", "_Limits | None"]
-
-
-def _current_limits() -> _Limits | None:
-    """Return the innermost limit whose block has not ended, and those around it."""
-    limits = _limits.get()
-    while limits is not None and limits[0]() is None:
-        limits = limits[1]
-    return limits
-
-
-def _give_up_at(limits: _Limits | None) -> float:
-    block = None if limits is None else limits[0]()
-    return math.inf if block is None else block.give_up_at
-
-
-def give_up_at(timeout_s: float) -> float:
-    """Return when a request whose slot is moving now stops waiting for it, by the monotonic clock."""
-    return min(_give_up_at(_current_limits()), time.monotonic() + timeout_s)
-
-
-def record_wait(seconds: float) -> None:
-    """Add to the time that requests of this thread or task have waited for moving slots."""
-    _waited_s.set(_waited_s.get() + seconds)
-
-
-def waited_s() -> float:
-    """Return the seconds that requests of this thread or task have waited for moving slots, not for a slow server."""
-    return _waited_s.get()
 
 
 class SlotWaits:

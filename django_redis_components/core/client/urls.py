@@ -20,7 +20,7 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from django_redis_components.core.client.endpoint import Endpoint, Node, known_options, own_options
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Default port of a Sentinel.
 SENTINEL_PORT = 26379

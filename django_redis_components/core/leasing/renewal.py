@@ -26,7 +26,6 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.connections import client
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
@@ -36,6 +35,7 @@ from django_redis_components.core.leasing.calls import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: A lease is renewed when this share of it has passed: two attempts may fail before it is lost.

@@ -29,7 +29,7 @@ from django_redis_components.core.leasing.calls import BoundedCall, IdempotentCa
 from django_redis_components.core.leasing.kind import QueuedKind
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
-from django_redis_components.core.live_events import LockWait
+from django_redis_components.core.observability.live_events import LockWait
 from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
 from django_redis_components.core.units import Seconds, to_seconds
 

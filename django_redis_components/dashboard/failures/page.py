@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard import snapshot as snapshots

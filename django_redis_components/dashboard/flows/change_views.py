@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.flows import page
 from django_redis_components.dashboard.flows.page import UNFINISHED

@@ -9,10 +9,10 @@ from typing import TypeVar
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.core.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
+from django_redis_components.core.observability.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.error_text import error_line, shown_error
 from django_redis_components.dashboard.formats import Timestamp, number

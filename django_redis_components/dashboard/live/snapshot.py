@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django_redis_components.core import conf, keys
-from django_redis_components.core.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
+from django_redis_components.core import keys
+from django_redis_components.core.observability.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
 from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.clients import queue_shard

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+from django_redis_components.core.settings import conf
 from django_redis_components.locks.group import GroupKind
 from django_redis_components.locks.lock import PlainKind
 from django_redis_components.locks.readwrite import ReadWriteKind

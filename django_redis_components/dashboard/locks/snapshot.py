@@ -6,11 +6,11 @@ import dataclasses
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from django_redis_components.core import conf
 from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.core.leasing.scripted_kind import parse_states
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.registry import DeclaredName, registered_names
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.gather import GatherResult, gather

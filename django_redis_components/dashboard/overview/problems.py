@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import pause_note
 from django_redis_components.dashboard.formats import number

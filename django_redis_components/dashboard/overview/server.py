@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem

@@ -14,10 +14,10 @@ from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
 from django_redis_components.analytics.visitors import count_flow
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed

@@ -15,8 +15,8 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
 from django_redis_components.analytics.visitors import IDENTITY_PERIODS, count_flow
 from django_redis_components.analytics.visitors import series_flow as visitor_series_flow
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather

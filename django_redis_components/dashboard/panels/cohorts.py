@@ -16,8 +16,8 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.retention import stored_counts_flow
 from django_redis_components.analytics.stored_cohorts import StoredCohorts, stored_cohorts_flow
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import number, short_percent

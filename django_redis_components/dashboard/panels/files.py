@@ -9,9 +9,9 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.core import conf
-from django_redis_components.core.catalog import names_flow, objects
+from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed

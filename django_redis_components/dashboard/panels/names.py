@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.core.catalog import CatalogEntry, names_flow
+from django_redis_components.core.observability.catalog import CatalogEntry, names_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import age, number
 from django_redis_components.dashboard.gather import gather_values

@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
 from django_redis_components.dashboard.json_data import JSONEncoder

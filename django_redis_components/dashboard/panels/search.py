@@ -8,9 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.core import conf
 from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_cell

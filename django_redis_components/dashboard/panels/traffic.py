@@ -15,8 +15,8 @@ from django_redis_components.analytics.pageviews import breakdown_flow, count_fl
 from django_redis_components.analytics.view_counters import SUM, Dimension, value_key
 from django_redis_components.analytics.visitors import active_flow, recent_flow
 from django_redis_components.analytics.visitors import count_flow as visitor_count_flow
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
 from django_redis_components.dashboard.clients import queue_shard

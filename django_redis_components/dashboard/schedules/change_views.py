@@ -8,7 +8,8 @@ from functools import partial
 from django.http import HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest

@@ -10,10 +10,11 @@ from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseNotFou
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import outages, responses, verbs
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.models import MODELS

@@ -10,8 +10,8 @@ from typing import Any
 from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats, responses, verbs
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.audit import AuditEntry

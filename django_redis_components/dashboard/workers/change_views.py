@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients, formats, outages, responses, verbs
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine

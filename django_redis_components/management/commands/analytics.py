@@ -12,7 +12,7 @@ from django_redis_components.analytics import Events, roll_up_cohorts
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.management.analytics_commands import COLUMNS, Site, as_csv, last_days
 from django_redis_components.management.arguments import day, whole_number
 from django_redis_components.management.base import EXIT_CODES, CommandResult, OperatorCommand, add_subcommands, add_yes

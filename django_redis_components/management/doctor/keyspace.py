@@ -9,9 +9,9 @@ from typing import Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.management.doctor.findings import Finding, Report
 from django_redis_components.taskqueue.fields import Field, Key, Part

@@ -8,8 +8,8 @@ from django.apps import apps
 from django.db import DatabaseError
 from redis.exceptions import ExecAbortError, NoPermissionError, ResponseError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.settings import conf
 from django_redis_components.management.doctor.findings import Finding, Report
 
 #: Every command that the components send, or that their scripts call, with arguments of the right number. K is a key.

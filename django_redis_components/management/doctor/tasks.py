@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.management.doctor.findings import Finding, Report
 from django_redis_components.management.task_listing import age
 from django_redis_components.taskqueue.fields import Field

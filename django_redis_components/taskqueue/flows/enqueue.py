@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from django_redis_components.core import conf, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue.exceptions import TaskQueueError

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.enqueue import call_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare, send

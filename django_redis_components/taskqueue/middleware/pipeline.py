@@ -10,8 +10,8 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError, must_raise
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack

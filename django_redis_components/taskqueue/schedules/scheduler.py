@@ -14,9 +14,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import failpoints
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.schedule import Schedule

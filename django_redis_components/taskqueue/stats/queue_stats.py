@@ -11,9 +11,10 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger

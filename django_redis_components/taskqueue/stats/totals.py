@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts

@@ -7,7 +7,7 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware, moment_of
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import MAX_WORKERS

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django_redis_components.core import conf, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.options import RESULT_TTL_S

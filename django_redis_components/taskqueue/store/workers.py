@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
-from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerNotFound
 from django_redis_components.taskqueue.shards import Shard

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 
 #: Shortest time over which the throughput is measured, in seconds: a wakeup may cause two heartbeats at once.
 MIN_INTERVAL_S = 1.0

@@ -16,15 +16,15 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
-from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import Key, Part
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
+from django_redis_components.taskqueue.outage_log import OutageLog
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shards import home

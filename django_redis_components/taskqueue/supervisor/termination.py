@@ -19,8 +19,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import OutageLog
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.states import REQUEUED

@@ -16,10 +16,11 @@ from typing import Any, ParamSpec, TypeVar, cast
 from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, failpoints, serialization
+from django_redis_components.core import serialization
 from django_redis_components.core.exceptions import TaskDelayed
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.taskqueue import logs, registry, retry
+from django_redis_components.taskqueue import failpoints, logs, registry, retry
 from django_redis_components.taskqueue.context import TaskContext, result_of_run
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,

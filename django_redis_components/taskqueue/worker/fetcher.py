@@ -16,14 +16,14 @@ from typing import Any
 
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from django_redis_components.core import conf, failpoints
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import forks, log_handler
+from django_redis_components.taskqueue import failpoints, forks, log_handler
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import is_error_reply
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack, Job, ack_args

@@ -20,8 +20,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher

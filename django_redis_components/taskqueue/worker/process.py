@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.live_events import RECORDER
+from django_redis_components.core.observability.live_events import RECORDER
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.guarded_logger import logger

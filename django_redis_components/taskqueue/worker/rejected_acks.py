@@ -18,11 +18,12 @@ import time
 
 from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError
 
-from django_redis_components.core import conf, serialization
-from django_redis_components.core.outage_log import is_error_reply
+from django_redis_components.core import serialization
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import OutcomeRefused
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import is_error_reply
 from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import Ack

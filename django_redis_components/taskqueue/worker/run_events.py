@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.core.live_events import RECORDER, LiveEvent
+from django_redis_components.core.observability.live_events import RECORDER, LiveEvent
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.states import SUCCEEDED
 from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job

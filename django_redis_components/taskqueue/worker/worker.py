@@ -18,15 +18,15 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.live_events import RECORDER
-from django_redis_components.core.outage_log import describe_error
+from django_redis_components.core.observability.live_events import RECORDER
+from django_redis_components.core.settings import conf
+from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import describe_error
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from django_redis_components.core import failpoints
-from django_redis_components.taskqueue import task
+from django_redis_components.taskqueue import failpoints, task
 from django_redis_components.taskqueue.startup import run_poller, run_worker
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import TaskContext, task
 from tests.taskqueue.forking import work
 

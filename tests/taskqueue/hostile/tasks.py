@@ -17,9 +17,9 @@ from asgiref.sync import sync_to_async
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone, translation
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, task
 from tests.taskqueue.hostile.errors import make
 

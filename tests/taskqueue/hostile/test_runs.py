@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.live_events import RECORDER
+from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.taskqueue import Middleware, RunContext, RunOutcome, WorkerDescription, signals
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.store.job import Ack, Job

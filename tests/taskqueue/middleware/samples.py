@@ -6,9 +6,9 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import Middleware, NewTask, RunContext, RunOutcome, TaskResult, WorkerDescription
 from tests.taskqueue.tenants import tenant
 

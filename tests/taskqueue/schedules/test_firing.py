@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from django_redis_components.core import failpoints
 from django_redis_components.core.client import connections
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import failpoints, get_queue
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_redis_components.core import failpoints
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import failpoints, get_queue
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.history import RANGES, History, ahistory, history
 from django_redis_components.taskqueue.stats.metrics import SIZE

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import every, task
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_redis_components.core import failpoints
+from django_redis_components.taskqueue import failpoints
 from tests.support import Store
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import note

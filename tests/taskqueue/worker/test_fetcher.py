@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from redis.exceptions import ResponseError
 
-from django_redis_components.core import failpoints
 from django_redis_components.core.exceptions import UnsupportedServer
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import failpoints, get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import MAX_ACKS, Fetcher

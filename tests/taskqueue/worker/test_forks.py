@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import conf
+from django_redis_components.core.settings import conf
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.forking import tasks

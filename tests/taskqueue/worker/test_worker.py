@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from django_redis_components.core import failpoints, outage_log
-from django_redis_components.taskqueue import Task, get_queue
+from django_redis_components.taskqueue import Task, failpoints, get_queue, outage_log
 from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.guarded_logger import GuardedLogger
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 
 #: Seconds between two transfers to Redis.
 FLUSH_S = 1.0

@@ -25,11 +25,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.flushing import Collector
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Command, Flow, Read
+from django_redis_components.core.settings import conf
 
 #: Seconds between two records of a name by one process.
 RECORD_S = 3_600.0

@@ -1,7 +1,7 @@
 """Events for the page Live of the dashboard: what happens to tasks, and to callers that wait for locks and semaphores.
 
 Each process keeps at most `MAX_EVENTS` in its memory, and a thread adds them to a stream once a second
-(`core.flushing`); running a task sends no command more. Further events are counted. Arguments and results are never
+(`flushing`); running a task sends no command more. Further events are counted. Arguments and results are never
 recorded. The stream is ``<prefix>:live:{events}``.
 """
 
@@ -16,11 +16,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.flushing import Collector
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 
 #: Events that a process records between two transfers.

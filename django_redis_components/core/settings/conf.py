@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
-from django_redis_components.core import sections, setting_checks
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.secrets import Secret, mask_credentials
+from django_redis_components.core.settings import checks as setting_checks
+from django_redis_components.core.settings import sections
+from django_redis_components.core.settings.secrets import Secret, mask_credentials
 
 #: Name of the Django setting.
 SETTING = "REDIS_COMPONENTS"

@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from django_redis_components.core.secrets import Secret
-from django_redis_components.core.setting_checks import (
+from django_redis_components.core.settings.checks import (
     Check,
     boolean,
     integer,
@@ -28,6 +27,7 @@ from django_redis_components.core.setting_checks import (
     text,
     token,
 )
+from django_redis_components.core.settings.secrets import Secret
 from django_redis_components.core.units import to_seconds
 
 #: Converts a valid value to the type of its field.
