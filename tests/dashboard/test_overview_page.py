@@ -11,6 +11,7 @@ from django.test import Client
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.dashboard.overview.snapshot import read
 from tests.dashboard.support import (
     HOSTILE,
     SIGN_INS_OFF,
@@ -43,6 +44,19 @@ def fill(store: Store) -> None:
     for ago in range(30):
         UniqueVisitors("default").add(*range(ago + 1), at=today - timedelta(days=ago))
         SignIns("default").sign_in(500 + ago, at=today - timedelta(days=ago))
+
+
+def test_queues_that_fail_are_measured_beside_many_with_more_tasks(redis_server: Store, viewer: Client) -> None:
+    for number in range(60):
+        write_queue(redis_server, f"q{number:02}", ready=5)
+    write_queue(redis_server, "mail", failed=1)
+    write_queue(redis_server, "retries", scheduled=1, retrying=1)
+
+    overview = read().queues
+
+    assert overview is not None
+    assert {"mail", "retries"} <= overview.metrics.keys()
+    assert "last hour · 50 of 62 queues" in page_text(viewer)
 
 
 def test_queues_table_shows_all_states(redis_server: Store, viewer: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -39,12 +40,25 @@ def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
 def _queue_cards(overview: TaskQueueOverview, links: Links) -> Iterable[Tile]:
     metrics = [*overview.metrics.values()]
     intervals = _sum_intervals(metrics)
-    yield _throughput_card(metrics, intervals)
-    yield _failures_card(metrics, intervals, links.page("failure"))
+    of_queues = _measured_note(overview)
+    yield _with_note(_throughput_card(metrics, intervals), of_queues)
+    yield _with_note(_failures_card(metrics, intervals, links.page("failure")), of_queues)
     yield _ready_card(overview)
-    yield _wait_card(metrics)
+    yield _with_note(_wait_card(metrics), of_queues)
     yield _threads_card(overview)
     yield _memory_card(overview)
+
+
+def _with_note(card: Tile, note: str) -> Tile:
+    return dataclasses.replace(card, note=" · ".join(filter(None, [card.note, note])))
+
+
+def _measured_note(overview: TaskQueueOverview) -> str:
+    """Return of how many queues the figures of the last hour are, unless they are of all."""
+    measured, known = len(overview.metrics), len(overview.queues)
+    if measured == known:
+        return ""
+    return _("%(count)s of %(total)s queues") % {"count": number(measured), "total": number(known)}
 
 
 def _sum_intervals(metrics: Sequence[Metrics]) -> list[Interval]:

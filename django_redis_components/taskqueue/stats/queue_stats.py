@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -38,6 +39,10 @@ ERROR_QUEUES = 5
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
 #: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
+
+
+#: Numbers in a row of QUEUE_STATS.
+_RUNNING, _FAILED, _RETRYING = operator.itemgetter(3), operator.itemgetter(4), operator.itemgetter(14)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class TaskQueueOverview:
         server: fields of INFO: server, clients, memory, persistence, replication; empty if it may not be read.
         unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
         workers: of more than 200 the 150 with the latest heartbeats and the 50 with the oldest; see `read_overview`.
-        metrics: of the busiest 50 queues in the last hour, by queue name.
+        metrics: of the last hour, by queue name, of the 50 queues with most failed, retrying, running or other tasks.
         main_errors: the error with most failures in the last hour, by queue name, of the 5 queues with most failed
             tasks.
         worker_count, live_count: how many workers have sent a heartbeat in the last ten minutes, and how many of them
@@ -138,7 +143,7 @@ def read_overview(
     """Read queues, workers and poller in two round trips, and in one more for each further 200 queues.
 
     Args:
-        with_metrics: whether to read the metrics of the busiest 50 queues, and what has failed in them.
+        with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
         with_all_workers: whether to return up to 5,000 workers.
     """
     depths, heartbeats, poller, info = yield Batch(
@@ -186,13 +191,22 @@ def _selected(workers: list[str]) -> list[str]:
 
 def _selected_queues(rows: list[Any]) -> tuple[list[bytes], list[bytes], list[bytes]]:
     """Return the queues whose metrics, whose unregistered tasks, and whose main errors are read."""
-    busiest = sorted(rows, key=lambda row: -sum(row[1:5]))
     most_failed = sorted((row for row in rows if row[4]), key=lambda row: -row[4])
     return (
-        [row[0] for row in busiest[: metrics.MAX_QUEUES]],
+        _measured_queues(rows),
         [row[0] for row in rows if row[5]][:NAMED_QUEUES],
         [row[0] for row in most_failed[:ERROR_QUEUES]],
     )
+
+
+def _measured_queues(rows: list[Any]) -> list[bytes]:
+    """Return the queues whose metrics are read: in turn one with most failed, retrying, running and all tasks.
+
+    Queues that have many tasks must not hide one in which each task fails.
+    """
+    orders = [sorted(rows, key=key, reverse=True) for key in (_FAILED, _RETRYING, _RUNNING, lambda row: sum(row[1:5]))]
+    measured = dict.fromkeys(row[0] for rank in zip(*orders, strict=True) for row in rank)
+    return list(measured)[: metrics.MAX_QUEUES]
 
 
 def _first_request(shard: Shard) -> Call:
