@@ -123,8 +123,8 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     # The server restarts without persistence.
     set_option(settings, RESTARTED_WITHIN=600)
     restart_without_persistence(own_server)
-    restarted = row_with(operator, r"Redis restarted (< 1|\d+) s ago\.")
-    assert "The append-only file is off: changes after the last snapshot are lost. Turn it on:" in restarted.text
+    restarted = row_with(operator, r"Redis started (< 1|\d+) s ago without data\.")
+    assert "What it held before is lost. The append-only file is off. Turn it on:" in restarted.text
     assert "redis-cli CONFIG SET appendonly yes" in restarted.text
     assert restarted.text.startswith("■ Critical")
 

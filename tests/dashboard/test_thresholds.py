@@ -181,6 +181,25 @@ def test_healthy_server_has_no_problems() -> None:
     assert values[2:] == ["append-only file", "primary, replicas: 1", "62 of 10,000", "Redis 7.2.5", "1 d 0 h"]
 
 
+def test_start_without_data_is_told_from_a_restart() -> None:
+    lost = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+    loaded = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="7")[0]
+
+    assert (lost.text, lost.severity) == ("Redis started 5 s ago without data.", "critical")
+    assert lost.advice == "What it held before is lost. The append-only file is off. Turn it on:"
+    assert loaded.text == "Redis restarted 5 s ago."
+
+
+def test_start_of_the_server_is_not_shown_as_a_snapshot() -> None:
+    info = {**HEALTHY, "aof_enabled": "0"}
+
+    saved = [fact.value for fact in server_facts(info | {"rdb_last_bgsave_time_sec": "0"}, NOW)][2]
+    unsaved = [fact.value for fact in server_facts(info | {"rdb_last_bgsave_time_sec": "-1"}, NOW)][2]
+
+    assert saved.startswith("no append-only file; last snapshot: ")
+    assert unsaved == "no append-only file; no snapshot since the start of the server"
+
+
 @pytest.mark.parametrize(("offset_s", "side"), [(1.5, "ahead of"), (-1.5, "behind")])
 def test_clock_offset_is_a_problem(offset_s: float, side: str) -> None:
     [found] = clock_problem(offset_s)

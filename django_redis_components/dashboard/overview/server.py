@@ -71,12 +71,17 @@ def server_facts(info: Mapping[str, str], now: datetime) -> list[ServerFact]:
 def _restart(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
     uptime_s = _integer(info, "uptime_in_seconds")
     if "uptime_in_seconds" in info and uptime_s < conf.settings().dashboard.restarted_within_s:
-        text = _("Redis restarted %(age)s ago.") % {"age": formats.age(uptime_s)}
-        if info.get("aof_enabled") == "0":
-            advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
-            yield Problem("restarted", text, advice, "redis-cli CONFIG SET appendonly yes", "critical")
-        else:
+        age = {"age": formats.age(uptime_s)}
+        text, command = _("Redis restarted %(age)s ago.") % age, "redis-cli CONFIG SET appendonly yes"
+        if info.get("aof_enabled") != "0":
             yield Problem("restarted", text, _("Check the server’s log for the cause."))
+        elif info.get("rdb_last_load_keys_loaded") == "0":
+            text = _("Redis started %(age)s ago without data.") % age
+            advice = _("What it held before is lost. The append-only file is off. Turn it on:")
+            yield Problem("restarted", text, advice, command, "critical")
+        else:
+            advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
+            yield Problem("restarted", text, advice, command, "critical")
 
 
 def _disk(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -148,6 +153,8 @@ def _persistence_text(info: Mapping[str, str], now: datetime) -> str:
         return _("append-only file")
     if "rdb_last_save_time" not in info:
         return ""
+    if info.get("rdb_last_bgsave_time_sec") == "-1":  # then the time of the last save is that of the start
+        return _("no append-only file; no snapshot since the start of the server")
     saved = formats.timestamp(datetime.fromtimestamp(_integer(info, "rdb_last_save_time"), UTC), now)
     return _("no append-only file; last snapshot: %(time)s") % {"time": saved.text}
 
