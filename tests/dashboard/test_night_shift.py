@@ -125,7 +125,7 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     restart_without_persistence(own_server)
     restarted = row_with(operator, r"Redis started (< 1|\d+) s ago without data\.")
     assert "What it held before is lost. The append-only file is off. Turn it on:" in restarted.text
-    assert "redis-cli CONFIG SET appendonly yes" in restarted.text
+    assert re.search(r"redis-cli -h \S+ -p \d+ CONFIG SET appendonly yes", restarted.text)
     assert restarted.text.startswith("■ Critical")
 
 

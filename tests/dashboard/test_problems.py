@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from django_redis_components.core.client import connections
 from django_redis_components.dashboard.overview import problems as problems_module
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
@@ -93,12 +94,13 @@ def test_suggested_command_is_shell_quoted(name: str, command: str, redis_server
 
 def test_eviction_policy_is_a_problem(own_server: Store, viewer: Client) -> None:
     own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
+    server = connections.endpoint("default").redis_cli()
 
     assert sentences(viewer) == [
         (
             "Redis may evict tasks when its memory is full: maxmemory-policy is allkeys-lru. "
             "Set maxmemory-policy to noeviction, or use a separate server for the task queue. "
-            "redis-cli CONFIG SET maxmemory-policy noeviction"
+            f"{server} CONFIG SET maxmemory-policy noeviction"
         )
     ]
 

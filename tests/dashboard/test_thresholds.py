@@ -153,7 +153,8 @@ def test_restart_of_a_server_without_append_only_file_is_critical(own_server: St
     [found] = problems(viewer)
 
     assert (found["code"], found["severity"]) == ("restarted", "critical")
-    assert found["command"] == "redis-cli CONFIG SET appendonly yes"
+    host, port = re.findall(r"//([^:]+):(\d+)", own_server.url)[0]
+    assert found["command"] == f"redis-cli -h {host} -p {port} CONFIG SET appendonly yes"
     html = viewer.get(URL).content.decode()
     assert "of 1.0" in html  # the panel of the server
     assert "primary, replicas: 0" in html

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import shlex
 import socket
 import sys
 from typing import Any, NamedTuple
@@ -82,6 +83,27 @@ class Endpoint:
     def database(self) -> int:
         """The number of the database."""
         return int(self.options.get("db") or 0)
+
+    def redis_cli(self) -> str:
+        """Return the beginning of a command of redis-cli for this server, for a shell; it asks for the password.
+
+        On a Cluster the command is executed by every node. The primary that Sentinels monitor must be filled in.
+        """
+        node, user = self.seeds[0], self.options.get("username")
+        parts = ["redis-cli"]
+        if self.kind == "cluster":
+            parts += ["--cluster", "call", str(node)]
+        elif self.kind == "sentinel":
+            parts += ["-h", f"PRIMARY-OF-{self.service}"]
+        elif self.transport == "unix":
+            parts += ["-s", node.host]
+        else:
+            parts += ["-h", node.host, "-p", str(node.port)]
+        parts += ["--tls"] if self.transport == "tls" else []
+        parts += ["-n", str(self.database)] if self.database else []
+        parts += ["--user", str(user)] if user else []
+        parts += ["--askpass"] if self.options.get("password") else []
+        return shlex.join(parts)
 
     def sync_connection(self, node: Node, *, sentinel: bool = False) -> Any:
         """Return a connection of redis-py to the node, not yet open. It never retries by itself."""

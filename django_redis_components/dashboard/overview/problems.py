@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -44,7 +45,14 @@ def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
     if snapshot.queues is not None:
         for check in _CHECKS:
             found.extend(_truncate(list(check(snapshot.queues))))
+    found = [_naming_server(problem, snapshot.redis_cli) for problem in found]
     return sorted(found, key=lambda problem: problem.severity != "critical")
+
+
+def _naming_server(problem: Problem, redis_cli: str) -> Problem:
+    """Return a problem whose command, if it is one of redis-cli, names the server."""
+    program, _space, rest = problem.command.partition(" ")
+    return dataclasses.replace(problem, command=f"{redis_cli} {rest}") if program == "redis-cli" else problem
 
 
 def worker_name(worker: WorkerInfo) -> str:

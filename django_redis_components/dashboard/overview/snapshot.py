@@ -15,6 +15,7 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
 from django_redis_components.analytics.visitors import count_flow
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -50,6 +51,7 @@ class OverviewSnapshot:
         history: of all queues, in the range of the request.
         errors: the error by part: "queues", "history", "schedules", "visitors", "sign_ins".
         address: of the task queue's server, without credentials.
+        redis_cli: see `Endpoint.redis_cli`.
         is_cluster: whether each round trip goes to several nodes.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
             above 0 if the server's is ahead, None if unknown.
@@ -65,6 +67,7 @@ class OverviewSnapshot:
     errors: dict[str, Exception]
     cost: Cost
     address: str
+    redis_cli: str
     is_cluster: bool
     clock_offset_s: float | None = None
 
@@ -83,13 +86,13 @@ def read(
         SnapshotFailed: no part could be read.
     """
     cost, started = Cost(), time.time()
-    address, is_cluster = _address()
+    endpoint = _endpoint()
     parts = {**PARTS, "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name))}
     found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
     outcomes = dict(zip(parts, found, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):
-        raise SnapshotFailed(errors["queues"] or RedisError(), address)
+        raise SnapshotFailed(errors["queues"] or RedisError(), str(endpoint))
     queues = outcomes["queues"].value
     return OverviewSnapshot(
         at=queues.at if queues else timezone.now(),
@@ -101,8 +104,9 @@ def read(
         panels=panel_results(panels, found[len(parts) :]),
         errors={name: error for name, error in errors.items() if error is not None},
         cost=cost,
-        address=address,
-        is_cluster=is_cluster,
+        address=str(endpoint),
+        redis_cli=endpoint.redis_cli(),
+        is_cluster=endpoint.kind == "cluster",
         clock_offset_s=_clock_offset(queues.at.timestamp(), started, time.time()) if queues else None,
     )
 
@@ -112,13 +116,12 @@ def _clock_offset(server: float, started: float, finished: float) -> float:
     return min(server - started, 0.0) + max(server - finished, 0.0)
 
 
-def _address() -> tuple[str, bool]:
-    """Return the address of the task queue's server, and whether it is a Cluster."""
+def _endpoint() -> Endpoint:
+    """Return the server of the task queue."""
     try:
-        endpoint = connections.endpoint(conf.settings().dashboard.using)
+        return connections.endpoint(conf.settings().dashboard.using)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, "") from exc
-    return str(endpoint), endpoint.kind == "cluster"
 
 
 def _visitors() -> Flow[Estimate]:
