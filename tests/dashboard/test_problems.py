@@ -253,15 +253,28 @@ def test_paused_queue_without_ready_tasks_is_no_problem(redis_server: Store, vie
     assert "mail Paused 0" in page_text(viewer)
 
 
+def test_many_queues_without_a_worker_are_one_row_with_one_command(redis_server: Store, viewer: Client) -> None:
+    for number in range(9):
+        write_queue(redis_server, f"queue-{number}", ready=2, age_s=65)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"].startswith("9 queues have 18 ready tasks and no live worker. Oldest: 1 min ")
+    assert found["command"] == "python manage.py runworker " + " ".join(f"queue-{number}" for number in range(9))
+    assert "Critical: 9 · Warnings: 0" in page_text(viewer)
+
+
 def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, viewer: Client) -> None:
     for number in range(9):
-        write_queue(redis_server, f"queue-{number}", ready=1)
+        write_worker(redis_server, f"gone-{number}:a", seen_s=50)
     write_poller(redis_server)
 
     found = problems(viewer)
 
-    assert [each["code"] for each in found] == ["no_worker"] * 6
+    assert [each["code"] for each in found] == ["worker_lost"] * 6
     assert found[5]["text"] == "4 more of this kind."
+    assert "Critical: 0 · Warnings: 9" in page_text(viewer)
 
 
 def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,8 +384,8 @@ def test_problems_are_sorted_by_severity(own_server: Store, viewer: Client) -> N
     write_worker(own_server, "gone:b", seen_s=70)
 
     assert [each["code"] for each in problems(viewer)] == [
-        "no_worker",
         "evicts",
+        "no_worker",
         "poller_missing",
         "late",
         "worker_lost",

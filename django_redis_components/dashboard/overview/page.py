@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpRequest, QueryDict
@@ -84,7 +85,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
 
 def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
     if found:
-        return ngettext("%(count)d problem", "%(count)d problems", len(found)) % {"count": len(found)}
+        return ngettext("%(count)d problem", "%(count)d problems", _count(found)) % {"count": _count(found)}
     if overview and not overview.queues and not overview.workers:
         return _("No problems. No tasks have been enqueued yet.")
     failed = sum(queue.failed for queue in overview.queues) if overview else 0
@@ -95,11 +96,15 @@ def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
 
 def _counts(found: list[Problem]) -> str:
     """Return how many problems are critical, and how many are warnings."""
-    critical = sum(problem.severity == "critical" for problem in found)
+    critical = _count(problem for problem in found if problem.severity == "critical")
     return _("Critical: %(critical)s · Warnings: %(warnings)s") % {
         "critical": number(critical),
-        "warnings": number(len(found) - critical),
+        "warnings": number(_count(found) - critical),
     }
+
+
+def _count(found: Iterable[Problem]) -> int:
+    return sum(problem.count for problem in found)
 
 
 def _workers_note(overview: TaskQueueOverview) -> str:

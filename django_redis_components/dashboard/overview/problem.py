@@ -19,6 +19,7 @@ class Problem:
         queue: the queue that has the problem, or "".
         state: the state of tasks that the page of the queue should show, or "".
         fingerprint: of the error that is the cause, or "".
+        count: how many problems it stands for.
     """
 
     code: str
@@ -29,11 +30,13 @@ class Problem:
     queue: str = ""
     state: str = ""
     fingerprint: str = ""
+    count: int = 1
 
 
-def worker_command(queue: str) -> str:
-    """Return the command that starts a worker for a queue, quoted for a shell."""
-    return f"python manage.py runworker {_argument(queue)}"
+def worker_command(*queues: str) -> str:
+    """Return the command that starts a worker for queues, quoted for a shell."""
+    names = sorted(queues, key=lambda queue: queue.startswith("-"))  # after "--" all are names
+    return f"python manage.py runworker {' '.join(map(_argument, names))}"
 
 
 def queue_command(verb: str, queue: str) -> str:

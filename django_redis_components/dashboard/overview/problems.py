@@ -86,16 +86,29 @@ def _overdue_schedules(snapshot: ScheduleSnapshot) -> Iterator[Problem]:
 
 
 def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
-    for queue in overview.queues:
-        if queue.ready and not queue.paused and not queue.live_workers:
-            text = ngettext(
-                "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
-                "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
-                queue.ready,
-            ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
-            command = worker_command(queue.name)
-            advice = " ".join(filter(None, [_last_worker(queue.name, overview), _("Start a worker:")]))
-            yield Problem("no_worker", text, advice, command, "critical", queue.name)
+    unserved = [queue for queue in overview.queues if queue.ready and not queue.paused and not queue.live_workers]
+    if len(unserved) > MAX_OF_A_KIND:
+        yield _many_without_worker(unserved)
+        return
+    for queue in unserved:
+        text = ngettext(
+            "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
+            "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
+            queue.ready,
+        ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
+        command = worker_command(queue.name)
+        advice = " ".join(filter(None, [_last_worker(queue.name, overview), _("Start a worker:")]))
+        yield Problem("no_worker", text, advice, command, "critical", queue.name)
+
+
+def _many_without_worker(queues: list[QueueDepth]) -> Problem:
+    text = _("%(queues)s queues have %(tasks)s ready tasks and no live worker. Oldest: %(age)s.") % {
+        "queues": number(len(queues)),
+        "tasks": number(sum(queue.ready for queue in queues)),
+        "age": formats.age(max(queue.oldest_age or 0.0 for queue in queues)),
+    }
+    command = worker_command(*[queue.name for queue in queues])
+    return Problem("no_worker", text, _("Start a worker:"), command, "critical", count=len(queues))
 
 
 def _last_worker(queue: str, overview: TaskQueueOverview) -> str:
@@ -260,15 +273,16 @@ def _truncate(found: list[Problem]) -> list[Problem]:
     if rest <= 0:
         return found
     text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
-    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "", severity=found[MAX_OF_A_KIND].severity)]
+    severity = found[MAX_OF_A_KIND].severity
+    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "", severity=severity, count=rest)]
 
 
-#: Checks of the task queue, most severe first.
+#: Checks of the task queue, most severe first: what is wrong with the server may be the cause of the rest.
 _CHECKS = (
-    failing_queues,
-    _queues_without_worker,
     server_problems,
     _eviction,
+    failing_queues,
+    _queues_without_worker,
     _missing_poller,
     retry_storms,
     growing_queues,
