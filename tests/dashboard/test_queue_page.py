@@ -118,6 +118,17 @@ def page_text_of(viewer: Client, name: str, **headers: Any) -> str:
     return text_of(response.content.decode())
 
 
+def test_queue_without_a_worker_says_so_with_the_command(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=1)
+
+    assert "No worker No live worker serves this queue. Start a worker: python manage.py runworker mail" in (
+        page_text_of(viewer, "mail")
+    )
+
+    redis_server.raw.zadd(f"{home().base}:q:mail:workers", {"here:a": now_ms(redis_server)})
+    assert "No live worker" not in page_text_of(viewer, "mail")
+
+
 def test_paused_queue_shows_reason_and_author(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     now = now_ms(redis_server)

@@ -202,7 +202,9 @@ def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     lease_s = conf.settings().taskqueue.lease_s
     returned_at = overview.at + timedelta(seconds=lease_s * RETURN_LEASES - worker.heartbeat_age)
     if returned_at <= overview.at:
-        return _("The poller returns them to their queues.")
+        return ngettext(
+            "The poller returns it to its queue.", "The poller returns them to their queues.", worker.leases
+        )
     text = ngettext(
         "Its %(count)s task returns to its queue by %(time)s.",
         "Its %(count)s tasks return to their queues by %(time)s.",

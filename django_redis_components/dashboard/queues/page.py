@@ -16,6 +16,7 @@ from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.overview.problem import worker_command
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
@@ -73,6 +74,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "name": depth.name,
         "paused": pause_note(depth.paused, at) if depth.paused else "",
         "is_paused": depth.paused is not None,
+        "worker_command": "" if depth.paused or depth.live_workers or not depth.ready else worker_command(depth.name),
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],

@@ -192,6 +192,8 @@ def _busy(task: Explanation, reason: Reason) -> str:
 
 
 def _next(task: Explanation, reason: Reason) -> str:
+    if task.pause or not any(worker.state == "working" for worker in task.live_workers):
+        return _("it is the next task of its queue.")
     return _("it is the next task; a worker fetches it now.")
 
 
