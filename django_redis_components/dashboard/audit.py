@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -16,6 +17,12 @@ from django_redis_components.core.text import encodable, one_line
 REQUESTED = ": requested."
 
 logger = guarded_logger("django_redis_components.dashboard")
+
+
+def logged_time(until_ms: str) -> str:
+    """Return a time in milliseconds since the epoch as an entry names it, in UTC and to the millisecond."""
+    at = datetime.fromtimestamp(float(until_ms) / 1_000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1_000:03} UTC"
 
 
 class AuditEntry:

@@ -35,7 +35,7 @@ def test_purge_is_listed_and_undone_from_the_page(redis_server: Store, operator:
     [link] = re.findall(rf'<a href="({ACTIONS}[^"]+)">Actions</a>', queue_page)
     html = operator.get(link.replace("&amp;", "&")).content.decode()
 
-    assert re.search(r"Purge queue &#x27;default&#x27;, tasks until [\d.]+ ms: 3 tasks purged, trash", html)
+    assert re.search(r"Purge queue &#x27;default&#x27;, tasks until [-\d:. ]+ UTC: 3 tasks purged, trash", html)
     assert "task queue default" in text_of(html)
     [undo] = re.findall(r'<a href="([^"]+_verb/restore/default/\?trash=\w+)">Undo…</a>', html)
     operator.post(verb_url("restore"), fields_of(operator.get(undo)))

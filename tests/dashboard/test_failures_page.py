@@ -187,7 +187,8 @@ def test_delete_covers_all_queues_and_is_undone(redis_server: Store, operator: C
     assert (len(failed_of(group)), len(failed_of(group, "mail"))) == (3, 2)
     entry = LogEntry.objects.order_by("pk")[0]
     assert re.fullmatch(
-        rf"Delete failed tasks of error {group} \(LookupError\) in 'mail' until [\d.]+ ms, 'default' until [\d.]+ ms:"
+        rf"Delete failed tasks of error {group} \(LookupError\) in"
+        r" 'mail' until [-\d:. ]+ UTC, 'default' until [-\d:. ]+ UTC:"
         r" 5 tasks deleted, trash \w+, \w+\.",
         entry.change_message,
     )

@@ -110,7 +110,10 @@ def test_purge_previews_hits_no_later_task_and_is_undone_in_order(redis_server: 
     assert settle_tasks("succeeded", 2_000) == [*range(1_200), "late"]
     assert late[1].state == "scheduled"
     messages = [entry.change_message for entry in LogEntry.objects.order_by("pk")]
-    assert re.fullmatch(r"Purge queue 'default', tasks until [\d.]+ ms: 1,201 tasks purged, trash \w+\.", messages[0])
+    assert re.fullmatch(
+        r"Purge queue 'default', tasks until \d{4}-\d\d-\d\d [\d:]{8}\.\d{3} UTC: 1,201 tasks purged, trash \w+\.",
+        messages[0],
+    )
     assert re.fullmatch(r"Restore trash '\w+' of queue 'default': 1,201 tasks restored\.", messages[-1])
 
 

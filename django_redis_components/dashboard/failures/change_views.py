@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.failures import page
 from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGroup, FailureQuery, query_of
@@ -140,7 +141,7 @@ def _facts(failure: FailureGroup) -> list[tuple[str, str]]:
 
 def _execute(request: PageRequest, verb: Verb, selection: Mapping[str, Any]) -> HttpResponse:
     what = "Retry" if verb is RETRY else "Delete"
-    queues = ", ".join(f"{part['queue']!r} until {part['until_ms']} ms" for part in selection["parts"])
+    queues = ", ".join(f"{part['queue']!r} until {logged_time(part['until_ms'])}" for part in selection["parts"])
     action = f"{what} failed tasks of error {selection['group']} ({selection['kind']}) in {queues}"
     back = request.links.error(selection["group"], selection["queue"])
     execute = partial(_change, request, verb, selection["parts"])

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import formats, verbs
+from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.forms import PauseForm
@@ -74,7 +75,7 @@ def purge(request: PageRequest) -> HttpResponse:
     queue = request.object_id
     ticket, back = verbs.ticket_of(request.http, changes.PURGE), request.links.queue(queue)
     if ticket.is_confirmed and ticket.selection["queue"] == queue:
-        action = f"Purge queue {queue!r}, tasks until {ticket.selection['until_ms']} ms"
+        action = f"Purge queue {queue!r}, tasks until {logged_time(ticket.selection['until_ms'])}"
         execute = partial(_purge, request, ticket.selection)
         return verbs.execute(request, Change(changes.PURGE, queue, action, execute, back))
     found = changes.preview_purge(queue, request.links.task)
@@ -220,7 +221,8 @@ def _tasks_confirmation(
 def _execute_tasks(request: PageRequest, verb: Verb, selection: Any) -> HttpResponse:
     queue, state = selection["queue"], selection["state"]
     which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
-    action = f"{verb.name.capitalize()} {state} tasks of queue {queue!r} until {selection['until_ms']} ms ({which})"
+    until = logged_time(selection["until_ms"])
+    action = f"{verb.name.capitalize()} {state} tasks of queue {queue!r} until {until} ({which})"
     query = TaskQuery(state, **selection.get("filters", {}))
     back = f"{request.links.queue(queue)}?{query.encoded()}"
     execute = partial(_change_tasks, request, verb, selection)
