@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from html import unescape
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.dashboard.overview.problem import Problem
@@ -16,8 +18,8 @@ from tests.dashboard.support import (
     URL,
     client_of,
     fail_with,
-    group_of,
     now_ms,
+    text_of,
     write_minute,
     write_poller,
     write_queue,
@@ -77,18 +79,23 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
 
 def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, viewer: Client) -> None:
     fail_with(*["mail server is away"] * 25)
-    fail_with(*[f"error {letter}" for letter in "abcdefgh"])
+    fail_with(*["unknown address kim@example.org"] * 3, *[f"error {letter}" for letter in "abcde"])
     write_minute(redis_server, "default", failed=33)
     write_poller(redis_server)
 
     found = problems(viewer)[0]
 
     assert found["code"] == "failures"
-    assert found["fingerprint"] == group_of("mail server is away")
     assert re.match(
-        r"25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. ",
+        r"25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. "
+        r"Others: LookupError: unknown address …@… \(3\); LookupError: error \w \(1\); ",
         found["advice"],
     )
+    assert found["fingerprint"] == "", "there is no one error to retry"
+    root = Client()
+    root.force_login(User.objects.create_superuser("root"))
+    [link] = re.findall(r'href="([^"]+)">Retry all…', root.get(URL).content.decode())
+    assert "Retry 33 failed tasks of the queue “default”?" in text_of(root.get(unescape(link)).content.decode())
 
 
 def test_few_failures_are_no_failure_rate(redis_server: Store, viewer: Client) -> None:

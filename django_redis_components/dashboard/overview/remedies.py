@@ -42,6 +42,8 @@ def _changes(problem: Problem, links: Links) -> Iterator[Remedy]:
     if problem.code == "failures" and problem.fingerprint and links.page("failure"):
         url = links.verb("retry_error", "failure", group=problem.fingerprint, queue=problem.queue)
         yield Remedy(_("Retry…"), url, is_change=True)
+    elif problem.code == "failures" and problem.queue:
+        yield Remedy(_("Retry all…"), links.queue(problem.queue, "retry", state="failed", all="1"), is_change=True)
     elif problem.code in ("retry_storm", "growing", "late") and problem.queue:
         yield Remedy(pgettext("queue", "Pause…"), links.queue(problem.queue, "pause"), is_change=True)
     elif problem.code == "paused" and problem.queue:

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.error_text import group_line
+from django_redis_components.dashboard.error_text import error_line
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
@@ -36,26 +36,35 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "finished": number(finished),
             }
             severity = "critical" if failed > finished * limit * CRITICAL_FACTOR else "warning"
-            group = overview.main_errors.get(queue.name)
+            groups = overview.main_errors.get(queue.name, [])
             remedy = _("Correct the cause, then retry the tasks. List the errors:")
-            advice = f"{_error_note(group, overview.at)} {remedy}" if group else remedy
+            advice = " ".join([*_error_notes(groups, overview.at), remedy])
             command = queue_command("errors", queue.name)
-            fingerprint = group.fingerprint if group else ""
+            fingerprint = groups[0].fingerprint if len(groups) == 1 else ""
             yield Problem("failures", text, advice, command, severity, queue.name, "failed", fingerprint)
 
 
-def _error_note(group: ErrorGroup, at: datetime) -> str:
-    count = sum(count for _at, count in group.minutes)
+def _error_notes(groups: list[ErrorGroup], at: datetime) -> Iterator[str]:
+    """Yield what is known of the errors, those with most failures first. Their texts have no variable parts."""
+    for group in groups[:1]:
+        count = _failures(group)
+        yield ngettext(
+            "%(count)s failure in the last hour with the same error, first seen %(time)s: %(error)s.",
+            "%(count)s failures in the last hour with the same error, first seen %(time)s: %(error)s.",
+            count,
+        ) % {"count": number(count), "time": formats.timestamp(group.first_at, at).text, "error": _error_text(group)}
+    others = [f"{_error_text(group)} ({number(_failures(group))})" for group in groups[1:]]
+    if others:
+        yield _("Others: %(errors)s.") % {"errors": "; ".join(others)}
+
+
+def _failures(group: ErrorGroup) -> int:
+    return sum(count for _at, count in group.minutes)
+
+
+def _error_text(group: ErrorGroup) -> str:
     kind = group.exception_class_path.rpartition(".")[2]
-    return ngettext(
-        "%(count)s failure in the last hour with the same error, first seen %(time)s: %(error)s.",
-        "%(count)s failures in the last hour with the same error, first seen %(time)s: %(error)s.",
-        count,
-    ) % {
-        "count": number(count),
-        "time": formats.timestamp(group.first_at, at).text,
-        "error": ": ".join(filter(None, [kind, group_line(group).rstrip(".")])),
-    }
+    return ": ".join(filter(None, [kind, error_line(group.message).rstrip(".")]))
 
 
 def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:

@@ -19,6 +19,8 @@ from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 MAX_ERRORS = 100
 #: Most queues of the index that are read.
 MAX_QUEUES = 5_000
+#: Most errors of a queue that the overview names.
+MAIN_ERRORS = 5
 #: Minutes for which failures are counted by minute; as in error_stats.lua.
 MINUTES = 60
 _MINUTE = re.compile(rb"(\d{1,10}):(\d{1,10})")
@@ -114,9 +116,9 @@ def _listing_request(shard: Shard, queues: Sequence[str], limit: int, fingerprin
     )
 
 
-def main_error_request(shard: Shard, queue: str | bytes) -> Call:
-    """Return the request for the error of a queue with most failures in the last hour; see `parse_listing`."""
-    return ERROR_GROUPS(base=shard.base, limit=1, fingerprint="", order="most", first=0, queues=[queue])
+def main_errors_request(shard: Shard, queue: str | bytes) -> Call:
+    """Return the request for the errors of a queue with most failures in the last hour; see `parse_listing`."""
+    return ERROR_GROUPS(base=shard.base, limit=MAIN_ERRORS, fingerprint="", order="most", first=0, queues=[queue])
 
 
 def parse_listing(reply: Any) -> ErrorListing:

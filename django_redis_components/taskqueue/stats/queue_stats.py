@@ -41,6 +41,8 @@ INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
 OVERVIEW_MINUTES = 60
 
 
+#: The main errors by queue name.
+ErrorsByQueue = dict[str, list[errors.ErrorGroup]]
 #: Numbers in a row of QUEUE_STATS.
 _RUNNING, _FAILED, _RETRYING = operator.itemgetter(3), operator.itemgetter(4), operator.itemgetter(14)
 
@@ -103,8 +105,8 @@ class TaskQueueOverview:
         unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
         workers: of more than 200 the 150 with the latest heartbeats and the 50 with the oldest; see `read_overview`.
         metrics: of the last hour, by queue name, of the 50 queues with most failed, retrying, running or other tasks.
-        main_errors: the error with most failures in the last hour, by queue name, of the 5 queues with most failed
-            tasks.
+        main_errors: the errors with most failures in the last hour, 5 at most, by queue name, of the 5 queues with
+            most failed tasks.
         worker_count, live_count: how many workers have sent a heartbeat in the last ten minutes, and how many of them
             within the duration of a lease.
     """
@@ -117,7 +119,7 @@ class TaskQueueOverview:
     metrics: dict[str, metrics.Metrics] = dataclasses.field(default_factory=dict)
     server: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unregistered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    main_errors: dict[str, errors.ErrorGroup] = dataclasses.field(default_factory=dict)
+    main_errors: ErrorsByQueue = dataclasses.field(default_factory=dict)
     worker_count: int = 0
     live_count: int = 0
 
@@ -255,10 +257,10 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
 
 def _read_details(
     shard: Shard, workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
-) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, errors.ErrorGroup]]]:
+) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], ErrorsByQueue]]:
     """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors."""
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
-    requests += [errors.main_error_request(shard, queue) for queue in failing]
+    requests += [errors.main_errors_request(shard, queue) for queue in failing]
     ids = list(workers)
     chunks = [ids[start : start + MAX_WORKERS] for start in range(0, len(ids), MAX_WORKERS)]
     requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
@@ -269,8 +271,7 @@ def _read_details(
         queue.decode(): sorted(name.decode(errors="replace") for name in next(replies)[9][::3])
         for queue in unregistered
     }
-    groups = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
-    main_errors = {queue: found[0] for queue, found in groups.items() if found}
+    main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
     reports = [report for _ in chunks for report in next(replies)]
     return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, main_errors
 
