@@ -36,8 +36,8 @@ class Row:
 
 
 def ours(*options: str, threads: int = THREADS) -> Callable[[int], Commands]:
-    """`runworker`."""
-    command = ["-m", "django", "runworker", "--verbosity", "0", "--threads", str(threads), *options]
+    """`runworker` as it is by default: it writes a line for each task, into a file."""
+    command = ["-m", "django", "runworker", "--threads", str(threads), *options]
     return lambda processes: [[environment.python(), *command, "--processes", str(processes)]]
 
 
@@ -97,6 +97,7 @@ def _bullmq(processes: int) -> Commands:
 
 
 OURS = Row("ours", "ours", ours(), 3.0, "django-redis-components")
+WITHOUT_LOG = Row("ours, without a log, as the peers", "ours", ours("--verbosity", "0"), 3.0, OURS.package)
 ONE_AT_A_TIME = Row("ours, one task a round trip, 8 threads", "ours", _batch_one(THREADS), 1.0, OURS.package)
 ONE_THREAD_ONE = Row("ours, one task a round trip, 1 thread", "ours", _batch_one(1), 0.5, OURS.package)
 CELERY = Row("Celery", "celery", _celery, 0.25, "celery")
@@ -112,7 +113,19 @@ BULLMQ = Row("BullMQ (Node.js)", "bullmq", _bullmq, 1.0, "bullmq")
 
 #: One row for each peer; and all of them.
 PEERS = [VTASKS, HUEY, DRAMATIQ, THREADMILL, CELERY, RQ_SIMPLE, BULLMQ]
-ROWS = [OURS, ONE_AT_A_TIME, ONE_THREAD_ONE, VTASKS, HUEY, HUEY_SINGLE, DRAMATIQ, THREADMILL, CELERY, CELERY_SOLO]
+ROWS = [
+    OURS,
+    WITHOUT_LOG,
+    ONE_AT_A_TIME,
+    ONE_THREAD_ONE,
+    VTASKS,
+    HUEY,
+    HUEY_SINGLE,
+    DRAMATIQ,
+    THREADMILL,
+    CELERY,
+    CELERY_SOLO,
+]
 ROWS += [RQ_SIMPLE, RQ, BULLMQ]
 
 
