@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 import pytest
 
 from django_redis_components.taskqueue import TaskResult, get_queue
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.hostile import tasks
@@ -86,7 +87,8 @@ def send(worker: Child, port: int) -> tuple[list[TaskResult[Any]], list[TaskResu
         if time.monotonic() > until and number >= len(SAMPLES):
             break
         hostile.append(samples[number % len(samples)]())
-        good += [tasks.good.enqueue(len(good)), tasks.good_async.enqueue(len(good) + 1)]
+        kept = {"result_ttl": SECONDS + 3_600}  # the first results are read after all tasks are sent
+        good += [tasks.good.using(**kept).enqueue(len(good)), tasks.good_async.using(**kept).enqueue(len(good) + 1)]
         if number % 20 == 0:
             problems.append(health(port))
         eventually(lambda: get_queue("default").depths().ready < 20)
@@ -95,7 +97,10 @@ def send(worker: Child, port: int) -> tuple[list[TaskResult[Any]], list[TaskResu
 
 def is_finished(result: TaskResult[Any]) -> bool:
     if not result.is_finished:
-        result.refresh()
+        try:
+            result.refresh()
+        except TaskResultDoesNotExist:  # it has expired since
+            return True
     return result.is_finished
 
 
