@@ -19,6 +19,9 @@ TITLES = ["task option", "record field", "Lua script", "lock kind", "panel", "pa
 _NAMES = r"(?: \((?P<names>`[^)]+`)\))?: \S"
 _STEP = re.compile(rf"^\d+\. (?:New: `[^`]+`, like )?`(?P<path>[^`]+)`{_NAMES}", re.M)
 
+#: A file, by its path or the end of it.
+FILE = re.compile(r"`([\w./-]+\.(?:py|lua|md|rst|html|po))`")
+
 
 class Step(NamedTuple):
     """A numbered line of a page: a file, and names that it contains."""
@@ -57,6 +60,18 @@ def test_file_of_a_step_exists_and_contains_its_names(step: Step) -> None:
     assert path, f"{step.path} does not exist"
     text = path.read_text()
     assert [name for name in step.names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)] == []
+
+
+@pytest.mark.parametrize("page", [RECIPES, ARCHITECTURE], ids=lambda page: page.stem)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    """A page may name a file by the end of its path."""
+    folders = (PACKAGE_DIR, ROOT / "docs", ROOT / "tests", ROOT / "tools")
+    files = {f"/{path.relative_to(ROOT)}" for folder in folders for path in folder.rglob("*.*")}
+    files |= {f"/{path.name}" for path in ROOT.iterdir()}
+
+    assert [
+        name for name in FILE.findall(page.read_text()) if not any(path.endswith(f"/{name}") for path in files)
+    ] == []
 
 
 @pytest.mark.parametrize(
