@@ -12,6 +12,9 @@ from tests.architecture.sources import PACKAGE_DIR, modules
 
 LETTERS = {value for name, value in vars(Field).items() if not name.startswith("_")}
 
+#: Fields that the page of a task does not read: what only scripts need.
+NOT_SHOWN = {"waiters", "nonce", "fingerprint"}
+
 
 def letters_read(text: str) -> list[str]:
     """Return the fields that are read or written by their stored names, as ``record["s"]`` or ``fields.get("s")``."""
@@ -51,3 +54,14 @@ def test_each_name_of_the_legend_is_used(letter: str) -> None:
 
     used = set(re.findall(rf"\b{letter}\.(\w+)", lua)) | set(re.findall(rf"\b{legend.__name__}\.(\w+)", python))
     assert [name for name in names if name not in used] == []
+
+
+def test_page_of_a_task_reads_every_field_of_its_record() -> None:
+    text = (PACKAGE_DIR / "taskqueue" / "lua" / "stats" / "explain.lua").read_text()
+    names = re.search(r"^local NAMES = \{(.+?)\}", text, re.M | re.S)
+    assert names is not None
+
+    read = set(re.findall(r"F\.(\w+)", names[1]))
+
+    assert read | NOT_SHOWN == {name for name in vars(Field) if not name.startswith("_")}
+    assert not read & NOT_SHOWN
