@@ -263,7 +263,7 @@ def _ms_of(moment: datetime) -> int:
     return -(-round(aware.timestamp() * 1_000_000) // 1_000)
 
 
-def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:
+def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[str, Any]) -> TaskOptions:
     """Return `base` with the given options replaced.
 
     Args:
@@ -272,13 +272,13 @@ def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[s
     Raises:
         InvalidTask: an option is unknown or has a value that is not accepted.
     """
-    known = {field.name for field in dataclasses.fields(TaskOptions)}
-    unknown = sorted(set(given) - known)
+    option_names = {field.name for field in dataclasses.fields(TaskOptions)}
+    unknown = sorted(set(changes) - option_names)
     if unknown:
-        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(known))}.")
-    chosen = dataclasses.replace(base, **dict(given))
-    check_keys(func, chosen)
-    return chosen
+        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(option_names))}.")
+    options = dataclasses.replace(base, **dict(changes))
+    check_keys(func, options)
+    return options
 
 
 def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:

@@ -171,7 +171,7 @@ class _Builder:
     def _command_note(self, target: str, workers: list[WorkerInfo]) -> str:
         """Return a sentence about the command that waits for a target, or was executed last."""
         reported = [each.command for each in workers if each.command and each.command.target == target]
-        command = self.listed.waiting.get(target) or next(iter(reported), None)
+        command = self.listed.pending_commands.get(target) or next(iter(reported), None)
         return labels.command_note(command, self.listed.at) if command else ""
 
     def _actions(self, target: str, states: set[str]) -> Iterable[tuple[str, str, str]]:
