@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings as django_settings
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.core.settings import conf
@@ -22,7 +22,7 @@ AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 def check_middleware() -> list[CheckMessage]:
     """Report a middleware without rates (drc.W050), with invalid ones (drc.E052), or above the users (drc.E050)."""
     found = list(check_rates())
-    middleware = list(django_settings.MIDDLEWARE)
+    middleware = list(settings.MIDDLEWARE)
     positions = [position for position, path in enumerate(middleware) if path in PATHS]
     if not positions:
         return found

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
 from django_redis_components.core.arguments import check_choice, check_flag, check_int
-from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
+from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
@@ -222,7 +222,7 @@ class Limiter:
             outcome = "counted in this process" if self.fails_open else "denied"
             _log.warning("Rate limits cannot be checked, hits are %s: %s", outcome, breaker.reason)
         if not self.fails_open:
-            return decisions.unchecked(self.rates, breaker.retry_after_s() or PAUSE_S)
+            return decisions.unchecked(self.rates, breaker.retry_after_s() or OPEN_S)
         return LOCAL_COUNTS.decide(self.algorithm.name, self._rate_keys(base_key), self.rates, cost, count=not is_peek)
 
     def _base_key(self, key: LimitKey) -> str:

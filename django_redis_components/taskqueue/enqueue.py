@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db import connections as databases
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import serialization
@@ -272,7 +271,7 @@ def _alias_in_transaction(database: str | None) -> str | None:
 def _database_in_transaction() -> str | None:
     """Alias of the database that is in a transaction in this thread."""
     try:
-        aliases = [each.alias for each in databases.all(initialized_only=True) if each.in_atomic_block]
+        aliases = [each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block]
     except ImproperlyConfigured:  # a site without a database
         return None
     if DEFAULT_DB_ALIAS in aliases:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
-from django.conf import settings as django_settings
+from django.conf import settings
 from django.utils import timezone
 
 from django_redis_components.core import keys
@@ -216,7 +216,7 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
     if value is None:
         return
     if isinstance(value, datetime):
-        if django_settings.USE_TZ and timezone.is_naive(value):
+        if settings.USE_TZ and timezone.is_naive(value):
             raise ValueError(f"{what}={value!r}: expected an aware datetime, since USE_TZ is on.")
         if _ms_of(value) > _ms_of(LAST_MOMENT):
             raise ValueError(f"{what}={value!r}: expected {_BEFORE_LAST}.")
