@@ -69,7 +69,7 @@ class OverviewSnapshot:
     clock_offset_s: float | None = None
 
 
-def read(
+def read_overview_snapshot(
     panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE, query: Mapping[str, str] | None = None
 ) -> OverviewSnapshot:
     """Read all parts in two round trips (three if analytics uses another connection).
@@ -85,8 +85,8 @@ def read(
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
     parts = {**PARTS, "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name))}
-    found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
-    outcomes = dict(zip(parts, found, strict=False))
+    all_outcomes = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
+    outcomes = dict(zip(parts, all_outcomes, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):
         raise SnapshotFailed(errors["queues"] or RedisError(), address)
@@ -98,7 +98,7 @@ def read(
         schedules=outcomes["schedules"].value,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
-        panels=panel_results(panels, found[len(parts) :]),
+        panels=panel_results(panels, all_outcomes[len(parts) :]),
         errors={name: error for name, error in errors.items() if error is not None},
         cost=cost,
         address=address,
