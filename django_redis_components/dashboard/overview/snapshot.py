@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
-from django_redis_components.analytics.visitors import count_flow
+from django_redis_components.analytics.signins import sign_in_series_flow
+from django_redis_components.analytics.visitors import visitor_count_flow
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow
@@ -122,7 +122,7 @@ def _address() -> tuple[str, bool]:
 
 
 def _visitors() -> Flow[Estimate]:
-    return (yield from count_flow(visitors_counter(), site_date()))
+    return (yield from visitor_count_flow(visitors_counter(), site_date()))
 
 
 def _sign_ins() -> Flow[int]:
