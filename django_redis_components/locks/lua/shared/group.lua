@@ -17,9 +17,9 @@ local function queue_key(ctx, name)
   return ctx.base .. ":queue:" .. name
 end
 
-local function names_in(text)
+local function names_in(joined)
   local names = {}
-  for name in string.gmatch(text or "", "[^\n]+") do
+  for name in string.gmatch(joined or "", "[^\n]+") do
     names[#names + 1] = name
   end
   return names
