@@ -164,7 +164,7 @@ def write_flow(queue: str) -> str:
     """Enqueue a flow of 20 tasks and one after them; return its id."""
     from django_redis_components.taskqueue import chain, group, registry
 
-    task: Any = next(each for each in registry.each() if each.options.queue_name == queue)
+    task: Any = next(each for each in registry.all_tasks() if each.options.queue_name == queue)
     return chain(group(*[task.s(number) for number in range(20)]), task.si(0)).enqueue().id
 
 

@@ -7,16 +7,16 @@ from django.urls import path
 from django_redis_components.autocomplete.views import autocomplete
 from django_redis_components.contrib.prometheus.views import metrics
 from django_redis_components.dashboard.healthz import healthz
-from django_redis_components.messaging import views as messaging
+from django_redis_components.messaging import views
 
 app_name = "django_redis_components"
 
 urlpatterns = [
     path("autocomplete/<str:name>/", autocomplete, name="autocomplete"),
-    path("chats/unread/", messaging.unread, name="unread"),
-    path("chats/<str:chat_id>/messages/", messaging.chat_messages, name="chat_messages"),
-    path("chats/<str:chat_id>/ack/", messaging.chat_ack, name="chat_ack"),
-    path("chats/<str:chat_id>/events/", messaging.chat_events, name="chat_events"),
+    path("chats/unread/", views.unread, name="unread"),
+    path("chats/<str:chat_id>/messages/", views.chat_messages, name="chat_messages"),
+    path("chats/<str:chat_id>/ack/", views.chat_ack, name="chat_ack"),
+    path("chats/<str:chat_id>/events/", views.chat_events, name="chat_events"),
     path("metrics/", metrics, name="metrics"),
     path("healthz/", healthz, name="healthz"),
 ]

@@ -235,9 +235,9 @@ class LogAggregator(DeletableComponent):
             yield RECOUNT_FILE(base=self._log_key(), file=file, first=log.first)
 
     def _delete(self) -> Flow[bool]:
-        found, left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
-        while left:
-            _, left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
+        found, rows_left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
+        while rows_left:
+            _, rows_left = yield DELETE(base=self._log_key(), count=DELETE_COUNT)
         return bool(found)
 
     def _day(self, day: date) -> str:

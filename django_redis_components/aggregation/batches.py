@@ -63,7 +63,7 @@ class PlaceKey:
         """Return the address: the places of a batch are looked up together."""
         return entry.address
 
-    def _known_texts(self) -> dict[str, str]:
+    def _cached_places(self) -> dict[str, str]:
         """Return the keys that are remembered, by address."""
         if time.monotonic() > self._forget_at or len(self._texts) > MAX_REMEMBERED:
             self._texts, self._forget_at = {}, time.monotonic() + REMEMBER_S
@@ -84,14 +84,14 @@ class PlaceKey:
         Raises:
             NoRangesLoaded: the ranges were removed since `check_places`.
         """
-        known = self._known_texts()
-        wanted = [address for address in set(addresses) if address not in known]
+        cached = self._cached_places()
+        wanted = [address for address in set(addresses) if address not in cached]
         places = (yield from places_flow(self.lookup, wanted)) if wanted else []
         if wanted and all(place == UNKNOWN for place in places):
             yield from self._check()
         for address, place in zip(wanted, places, strict=True):
-            known[address] = "/".join(place[: self._fields]).rstrip("/")
-        return known
+            cached[address] = "/".join(place[: self._fields]).rstrip("/")
+        return cached
 
 
 def check_places(key: PlaceKey) -> Flow[None]:
@@ -122,11 +122,11 @@ class LogBatch:
         addresses: number of requests by day and address, for addresses whose key is not known yet.
     """
 
-    __slots__ = ("_key", "_known", "_needs_address", "addresses", "bad", "counts", "examples", "lines")
+    __slots__ = ("_key", "_needs_address", "_places", "addresses", "bad", "counts", "examples", "lines")
 
     def __init__(self, key: EntryKey) -> None:
         self._key = key
-        self._known = key._known_texts() if isinstance(key, PlaceKey) else None
+        self._places = key._cached_places() if isinstance(key, PlaceKey) else None
         self._needs_address = bool(getattr(key, "needs_address", False))
         self.lines = self.bad = 0
         self.examples: list[int] = []
@@ -135,7 +135,7 @@ class LogBatch:
 
     def add(self, entry: LogEntry | None, offset: int = 0) -> None:
         """Count a request; None for a line that is none."""
-        if entry is not None and self._known is not None and (place := self._known.get(entry.address)) is not None:
+        if entry is not None and self._places is not None and (place := self._places.get(entry.address)) is not None:
             self.lines += 1
             self.counts[entry.day, place] += 1
         elif entry is None or (self._needs_address and bare_address(entry.address) is None):
@@ -147,7 +147,7 @@ class LogBatch:
             self._count(entry)
 
     def _count(self, entry: LogEntry) -> None:
-        if self._known is not None:
+        if self._places is not None:
             self.addresses[entry.day, entry.address] += 1
         elif (key := self._key(entry)) is not None:
             self.counts[entry.day, key] += 1

@@ -41,9 +41,9 @@ class Mark(NamedTuple):
     token: str = ""
 
     @classmethod
-    def decode(cls, text: bytes) -> Self:
+    def decode(cls, stored: bytes) -> Self:
         """Return the mark of a stored text."""
-        offset, length, digest, token = text.decode().split(" ")
+        offset, length, digest, token = stored.decode().split(" ")
         return cls(int(offset), int(length), digest, token)
 
     def encode(self) -> str:
@@ -82,7 +82,7 @@ class LogFile:
             self.inode = os.fstat(self._raw.fileno()).st_ino
             self.error = ""
             self.incomplete = 0
-            self._text = LogText(self._raw, self.codec)
+            self._content = LogText(self._raw, self.codec)
             head = [_digest(line or b"") for _, line in islice(self.lines(0), HEAD_LINES)]
         except BaseException:
             self._raw.close()
@@ -124,7 +124,7 @@ class LogFile:
         if not self.codec and mark.offset > self.size:
             return False
         try:
-            text = self._text.read_at(mark.offset - mark.length, mark.length)
+            text = self._content.read_at(mark.offset - mark.length, mark.length)
         except LogDamaged as exc:
             self.error = str(exc)
             return False
@@ -136,7 +136,7 @@ class LogFile:
 
     def mark(self, offset: int) -> Mark:
         """Return the mark of an offset after the line that was read last."""
-        text = self._text.tail(offset)
+        text = self._content.tail(offset)
         return Mark(offset, len(text), _digest(text))
 
     def lines(self, offset: int) -> Iterator[tuple[int, bytes | None]]:
@@ -168,16 +168,16 @@ class LogFile:
             self.incomplete = length
 
     def _blocks(self, offset: int) -> Iterator[bytes]:
-        self._text.seek(offset)
+        self._content.seek(offset)
         try:
-            while block := self._text.read():
+            while block := self._content.read():
                 yield block
         except LogDamaged as exc:
             self.error = str(exc)
 
 
-def _digest(text: bytes) -> str:
-    return hashlib.blake2b(text, digest_size=8).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 #: Called with the growth of the position in a file, in bytes.

@@ -153,8 +153,8 @@ def _nginx_entry(data: dict[str, Any]) -> LogEntry | None:
     """Return the request of a JSON line whose fields have the names of nginx's variables."""
     time = _first(data, "time_iso8601", "msec", "time_local", "timestamp", "time", "@timestamp")
     address = _first(data, "remote_addr", "client_ip", "clientip", "remote_ip")
-    method, _, rest = _text(data.get("request")).partition(" ")
-    path = _text(_first(data, "request_uri", "uri")) or rest.partition(" ")[0]
+    method, _, rest = _as_text(data.get("request")).partition(" ")
+    path = _as_text(_first(data, "request_uri", "uri")) or rest.partition(" ")[0]
     agent, referrer = _first(data, "http_user_agent", "user_agent"), _first(data, "http_referer", "http_referrer")
     return _entry(time, address, data.get("status"), data.get("request_method") or method, path, referrer, agent)
 
@@ -165,7 +165,7 @@ def _caddy_entry(data: dict[str, Any]) -> LogEntry | None:
         return None
     headers = request.get("headers")
     headers = headers if isinstance(headers, dict) else {}
-    if _text(data.get("logger")).startswith(_CADDY_ERRORS):
+    if _as_text(data.get("logger")).startswith(_CADDY_ERRORS):
         return None
     address = _first(request, "client_ip", "remote_ip", "remote_addr")
     return _entry(
@@ -181,12 +181,18 @@ def _caddy_entry(data: dict[str, Any]) -> LogEntry | None:
 
 def _entry(time: Any, address: Any, status: Any, method: Any, path: Any, referrer: Any, agent: Any) -> LogEntry | None:
     day = _day(time)
-    code = _text(status)
+    code = _as_text(status)
     if day is None or not isinstance(address, str) or not address or not _STATUS.fullmatch(code):
         return None
     client = address.partition(",")[0].strip()
     return LogEntry(
-        day, bare_address(client) or client, int(code), _text(method), _text(path), _text(referrer), _text(agent)
+        day,
+        bare_address(client) or client,
+        int(code),
+        _as_text(method),
+        _as_text(path),
+        _as_text(referrer),
+        _as_text(agent),
     )
 
 
@@ -202,13 +208,13 @@ def _first(data: dict[str, Any], *names: str) -> Any:
     return next((data[name] for name in names if data.get(name) not in (None, "")), None)
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def _header(headers: dict[str, Any], name: str) -> str:
     values = headers.get(name)
-    return _text(values[0]) if isinstance(values, list) and values else ""
+    return _as_text(values[0]) if isinstance(values, list) and values else ""
 
 
 def _day(time: Any) -> date | None:

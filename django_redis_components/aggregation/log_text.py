@@ -60,10 +60,10 @@ class LogText:
     def read_at(self, offset: int, length: int) -> bytes:
         """Return the text at an offset; less at the end. See `read`."""
         self.seek(offset)
-        parts, left = [], length
-        while left > 0 and (part := self.read()):
-            parts.append(part[:left])
-            left -= len(part)
+        parts, bytes_left = [], length
+        while bytes_left > 0 and (part := self.read()):
+            parts.append(part[:bytes_left])
+            bytes_left -= len(part)
         return b"".join(parts)
 
     def tail(self, offset: int) -> bytes:

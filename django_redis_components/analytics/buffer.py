@@ -268,10 +268,10 @@ class _Batch:
 
     def _names(self) -> dict[tuple[int, Dimension | None], dict[str, int]]:
         """Return the views of each page, for None, and of each value of the dimensions, by minute."""
-        found: dict[tuple[int, Dimension | None], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        times_by_name: dict[tuple[int, Dimension | None], dict[str, int]] = defaultdict(lambda: defaultdict(int))
         countries = COUNTRIES.countries_of(view.address for _, view in self._views)
         for (minute, view), times in self._views.items():
-            found[minute, None][view.page] += times
+            times_by_name[minute, None][view.page] += times
             values: tuple[tuple[Dimension, str | None], ...] = (
                 ("referrer", view.referrer),
                 ("utm_source", view.utm_source),
@@ -280,8 +280,8 @@ class _Batch:
             )
             for dimension, value in values:
                 if value is not None:
-                    found[minute, dimension][value] += times
-        return found
+                    times_by_name[minute, dimension][value] += times
+        return times_by_name
 
     def visitors(self) -> Flow[list[Call]]:
         """Return the calls that add the visitors, by minute, and by page and day."""

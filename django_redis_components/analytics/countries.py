@@ -28,23 +28,23 @@ class CountryLookup:
 
         An address whose look-up raises is unknown. The next batch tries again.
         """
-        found: dict[str | None, str | None] = {None: None}
+        countries: dict[str | None, str | None] = {None: None}
         path = conf.settings().analytics.country
         error: BaseException | None = None
         for address in addresses:
-            if address is None or address in found:
+            if address is None or address in countries:
                 continue
             try:
-                found[address] = None if path is None else _checked(import_string(path)(address))
+                countries[address] = None if path is None else _checked(import_string(path)(address))
             except BaseException as exc:
                 if must_raise(exc):
                     raise
-                found[address], error = UNKNOWN_COUNTRY, exc
+                countries[address], error = UNKNOWN_COUNTRY, exc
         if error is not None and not self._has_failed:
             message = "The country of an address cannot be looked up and counts as unknown: %s raised %s"
             logger.warning(message, path, safe_repr(error))
         self._has_failed = error is not None
-        return found
+        return countries
 
 
 def _checked(country: object) -> str:

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.estimate import Estimate
-from django_redis_components.analytics.pageviews import PageViews
-from django_redis_components.analytics.pageviews import count_flow as view_count_flow
+from django_redis_components.analytics.pageviews import PageViews, view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
-from django_redis_components.analytics.visitors import UniqueVisitors, count_flow
+from django_redis_components.analytics.visitors import UniqueVisitors, visitor_count_flow
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
@@ -31,7 +30,7 @@ def visitors_of(page: str, days: int, site: str | None) -> Estimate | str:
     analytics = conf.settings().analytics
     start, end = _last_days(days)
     visitors = UniqueVisitors(site or analytics.site, page=page, using=analytics.using)
-    return _read("visitors", count_flow(visitors, start, end))
+    return _read("visitors", visitor_count_flow(visitors, start, end))
 
 
 def _last_days(days: int) -> tuple[date, date]:

@@ -198,7 +198,7 @@ def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
     return sorted(pages, key=lambda row: (-row[1], row[0]))
 
 
-def series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:
+def view_series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:
     """Return the flow of `PageViews.series` for all pages, to run it with others."""
     return views._series(None, start, end, unit)
 
@@ -210,7 +210,7 @@ def breakdown_flow(
     return views._breakdown(dimension, limit, at, unit)
 
 
-def count_flow(views: PageViews, page: str | None, start: date, end: date | None = None) -> Flow[int]:
+def view_count_flow(views: PageViews, page: str | None, start: date, end: date | None = None) -> Flow[int]:
     """Return the flow of `PageViews.count`, to run it with others."""
     return views._count(page, start, end)
 

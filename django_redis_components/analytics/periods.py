@@ -89,7 +89,7 @@ def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
     Args:
         days: the days of the range, in order, without a gap.
     """
-    found: list[tuple[Unit, date]] = []
+    periods: list[tuple[Unit, date]] = []
     at, last = 0, len(days) - 1
     while at <= last:
         day = days[at]
@@ -102,9 +102,9 @@ def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
             unit, length = "week", 7
         else:
             unit, length = "day", 1
-        found.append((cast("Unit", unit), day))
+        periods.append((cast("Unit", unit), day))
         at += length
-    return found
+    return periods
 
 
 def days_of(unit: Unit, start: date) -> list[date]:

@@ -252,23 +252,23 @@ class Ranking(DeletableComponent):
 
     def _range(self, zset: str, first: int, last: int) -> Flow[list[RankedMember]]:
         """Return members by their place; the rank of the first one is counted, those of the others follow."""
-        found = yield from self._read(zset, first, last)
-        if not found:
+        scored = yield from self._read(zset, first, last)
+        if not scored:
             return []
-        scores = (found[0][1], found[-1][1])
+        scores = (scored[0][1], scored[-1][1])
         places = yield from self._places(zset, *scores)
         if not self.ascending:
-            found = yield from self._by_name(zset, found, (first, last), dict(zip(scores, places, strict=True)))
+            scored = yield from self._by_name(zset, scored, (first, last), dict(zip(scores, places, strict=True)))
         rank = places[0][0] + 1
         ranked: list[RankedMember] = []
-        for number, (name, score) in enumerate(found):
-            if number and score != found[number - 1][1]:
+        for number, (name, score) in enumerate(scored):
+            if number and score != scored[number - 1][1]:
                 rank = first + number + 1
             ranked.append(RankedMember(name, score, rank))
         return ranked
 
     def _by_name(
-        self, zset: str, found: list[_Scored], page: tuple[int, int], places: dict[float, tuple[int, int]]
+        self, zset: str, scored: list[_Scored], page: tuple[int, int], places: dict[float, tuple[int, int]]
     ) -> Flow[list[_Scored]]:
         """Return a page with equal scores in the order of their names; the server has them the other way round.
 
@@ -281,7 +281,7 @@ class Ranking(DeletableComponent):
                 others[score] = yield from self._read(
                     zset, start + end - min(end, last), start + end - max(start, first)
                 )
-        kept = [row for row in found if row[1] not in others]
+        kept = [row for row in scored if row[1] not in others]
         return sorted([*kept, *itertools.chain(*others.values())], key=lambda row: (-row[1], row[0]))
 
     def _read(self, zset: str, first: int, last: int) -> Flow[list[_Scored]]:

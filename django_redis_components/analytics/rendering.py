@@ -35,17 +35,17 @@ def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[b
         TypeError, ValueError: an argument is not accepted.
     """
     settings, today = conf.settings().analytics, local_date()
-    chosen = today.year if year is None else year
+    shown_year = today.year if year is None else year
     # The key of a user is the same with and without mapping.
     sign_ins = SignIns(name or settings.site, mapped=True, using=settings.using)
     if days is None:
         try:
             client = connections.page_client(settings.using, settings.timeout_s)
-            days = run(client, year_flow(sign_ins, user_id, chosen))
+            days = run(client, year_flow(sign_ins, user_id, shown_year))
         except (RedisError, UnsupportedServer, TimeoutError) as exc:
             logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)
             return None
-    return year_calendar(chosen, days, today, subject=f"{sign_ins.name}:{user_id}")
+    return year_calendar(shown_year, days, today, subject=f"{sign_ins.name}:{user_id}")
 
 
 def calendar_context(calendar: YearCalendar | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 logger = guarded_logger("django_redis_components.analytics")
 
 #: Seconds for which nothing is counted after an error of Redis, so that requests do not wait for its timeout.
-PAUSE_S = 5.0
+OPEN_S = 5.0
 #: Minimum seconds between two log lines.
 LOG_EVERY_S = 60.0
 #: Seconds that counting waits for a migrating Cluster slot.
@@ -35,8 +35,8 @@ class Safeguard:
         self._own.reset()
 
     def allows_attempt(self) -> bool:
-        """Return whether to send a request. After a failure, one caller may try every PAUSE_S seconds."""
-        return self._breaker.allows_request(PAUSE_S)
+        """Return whether to send a request. After a failure, one caller may try every OPEN_S seconds."""
+        return self._breaker.allows_request(OPEN_S)
 
     def should_count(self, what: str, condition: Callable[[], bool]) -> bool:
         """Return whether to count, by a condition and the state of Redis.
@@ -67,7 +67,7 @@ class Safeguard:
             raise
         except Exception as exc:  # noqa: BLE001 - counting must not fail a request
             if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
-                self._breaker.record_failure(PAUSE_S, reason=exc)
+                self._breaker.record_failure(OPEN_S, reason=exc)
             self._log(what, exc)
         else:
             self._breaker.record_success()

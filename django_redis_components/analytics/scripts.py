@@ -25,15 +25,15 @@ UNION = LuaScript("analytics", "union", keys=("scratch", "part"), args=("sketche
 SIGN_IN = LuaScript(
     "analytics",
     "sign_in",
-    keys=("base", "user", "day", "claim", "audit"),
-    args=("id", "is_mapped", "max_number", "offset", "token", "claim_ms", "entry"),
+    keys=("base", "user", "day", "last_call", "audit"),
+    args=("id", "is_mapped", "max_number", "offset", "token", "repeat_ms", "entry"),
     idempotent=True,
 )
 UNDO_SIGN_IN = LuaScript(
     "analytics",
     "undo_sign_in",
-    keys=("base", "user", "day", "claim", "audit"),
-    args=("id", "is_mapped", "offset", "token", "claim_ms", "entry"),
+    keys=("base", "user", "day", "last_call", "audit"),
+    args=("id", "is_mapped", "offset", "token", "repeat_ms", "entry"),
     idempotent=True,
 )
 FORGET = LuaScript(

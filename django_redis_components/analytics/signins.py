@@ -17,7 +17,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
 
 #: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
-CLAIM_MS = 60_000
+REPEAT_MS = 60_000
 #: Attempts of `forget` while the user signs in concurrently.
 FORGET_ATTEMPTS = 5
 #: Maximum keys deleted by one command.
@@ -225,55 +225,55 @@ class SignIns(SiteCounter):
         return await self._arun(self._prune(before))
 
     def _sign_in(self, user_id: UserId, at: date | None, entry: str = "") -> Flow[bool]:
-        chosen = local_date(at)
-        offset, user = bits.offset_of(chosen), self._text(user_id)
+        day = local_date(at)
+        offset, user = bits.offset_of(day), self._stored_id(user_id)
         reply: int = yield SIGN_IN(
             base=self._key(),
             user=self._user(user),
-            day=self._day(chosen),
-            claim=self._key("si", "c", user, stamp(chosen)),
+            day=self._day(day),
+            last_call=self._key("si", "c", user, stamp(day)),
             audit=self._key("si", "a", user),
             id=user,
             is_mapped=int(self.mapped),
             max_number=conf.settings().analytics.max_user_id,
             offset=offset,
             token=secrets.token_hex(8),
-            claim_ms=CLAIM_MS,
+            repeat_ms=REPEAT_MS,
             entry=entry,
         )
         return check_number(reply, self) == 1
 
     def _backfill(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
-        chosen, today = local_date(at), local_date()
-        if chosen > today:
-            raise ValueError(f"at={chosen}: expected today, {today}, or an earlier day.")
-        return (yield from self._sign_in(user_id, chosen, entry_of("backfill", bits.offset_of(chosen), by)))
+        day, today = local_date(at), local_date()
+        if day > today:
+            raise ValueError(f"at={day}: expected today, {today}, or an earlier day.")
+        return (yield from self._sign_in(user_id, day, entry_of("backfill", bits.offset_of(day), by)))
 
     def _remove(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
-        chosen, user = local_date(at), self._text(user_id)
-        offset = bits.offset_of(chosen)
+        day, user = local_date(at), self._stored_id(user_id)
+        offset = bits.offset_of(day)
         reply: int = yield UNDO_SIGN_IN(
             base=self._key(),
             user=self._user(user),
-            day=self._day(chosen),
-            claim=self._key("si", "c", user, stamp(chosen)),
+            day=self._day(day),
+            last_call=self._key("si", "c", user, stamp(day)),
             audit=self._key("si", "a", user),
             id=user,
             is_mapped=int(self.mapped),
             offset=offset,
             token=secrets.token_hex(8),
-            claim_ms=CLAIM_MS,
+            repeat_ms=REPEAT_MS,
             entry=entry_of("remove", offset, by),
         )
         return reply == 1
 
     def _changes(self, user_id: UserId) -> Flow[list[SignInChange]]:
-        entries: list[bytes] = yield Read("LRANGE", self._key("si", "a", self._text(user_id)), 0, MAX_AUDIT - 1)
+        entries: list[bytes] = yield Read("LRANGE", self._key("si", "a", self._stored_id(user_id)), 0, MAX_AUDIT - 1)
         return [parse_entry(entry) for entry in entries]
 
     def _signed_in(self, user_id: UserId, at: date | None) -> Flow[bool]:
         offset = bits.offset_of(local_date(at))
-        bit: int = yield Read("GETBIT", self._user(self._text(user_id)), offset)
+        bit: int = yield Read("GETBIT", self._user(self._stored_id(user_id)), offset)
         return bit == 1
 
     def _month(self, user_id: UserId, year: int, month: int) -> Flow[list[bool]]:
@@ -284,7 +284,7 @@ class SignIns(SiteCounter):
 
     def _range(self, user_id: UserId, first: int, length: int) -> Flow[list[bool]]:
         start, end = first // 8, (first + length - 1) // 8
-        text = bits.text_of((yield Read("GETRANGE", self._user(self._text(user_id)), start, end)))
+        text = bits.text_of((yield Read("GETRANGE", self._user(self._stored_id(user_id)), start, end)))
         skipped = first % 8
         return [bit == "1" for bit in text[skipped : skipped + length].ljust(length, "0")]
 
@@ -293,11 +293,11 @@ class SignIns(SiteCounter):
         first, last = bits.window(*sides)
         if last < first:
             return 0
-        days: int = yield Read("BITCOUNT", self._user(self._text(user_id)), first, last, "BIT")
+        days: int = yield Read("BITCOUNT", self._user(self._stored_id(user_id)), first, last, "BIT")
         return days
 
     def _first(self, user_id: UserId) -> Flow[date | None]:
-        offset: int = yield Read("BITPOS", self._user(self._text(user_id)), 1)
+        offset: int = yield Read("BITPOS", self._user(self._stored_id(user_id)), 1)
         return bits.day_of(offset) if offset >= 0 else None
 
     def _last(self, user_id: UserId) -> Flow[date | None]:
@@ -330,26 +330,26 @@ class SignIns(SiteCounter):
         return counts
 
     def _forget(self, user_id: UserId) -> Flow[int]:
-        text = self._text(user_id)
-        user, found = self._user(text), 0
+        stored_id = self._stored_id(user_id)
+        user, day_count = self._user(stored_id), 0
         for _ in range(FORGET_ATTEMPTS):
             seen: bytes | None = yield Read("GET", user)
             if seen is None:
-                return found  # above 0 if the reply to the deletion was lost
+                return day_count  # above 0 if the reply to the deletion was lost
             offsets = bits.days_set(bits.text_of(seen))
-            found = len(offsets)
+            day_count = len(offsets)
             days = [part for offset in offsets for part in (stamp(bits.day_of(offset)), offset)]
             deleted = yield FORGET(
                 base=self._key(),
                 user=user,
-                audit=self._key("si", "a", text),
-                id=text,
+                audit=self._key("si", "a", stored_id),
+                id=stored_id,
                 is_mapped=int(self.mapped),
                 seen=seen,
                 days=days,
             )
             if deleted:
-                return found
+                return day_count
         raise RuntimeError(f"{self!r}: user {user_id} signed in {FORGET_ATTEMPTS} times during forget().")
 
     def _prune(self, before: date) -> Flow[int]:
@@ -360,16 +360,16 @@ class SignIns(SiteCounter):
         return sum(deleted)
 
     def _bits(self, user_id: UserId) -> Flow[str]:
-        return bits.text_of((yield Read("GET", self._user(self._text(user_id)))))
+        return bits.text_of((yield Read("GET", self._user(self._stored_id(user_id)))))
 
     def _catalog_options(self) -> dict[str, Any]:
         return {"mapped": self.mapped}
 
-    def _text(self, user_id: UserId) -> str:
+    def _stored_id(self, user_id: UserId) -> str:
         return user_text(user_id, mapped=self.mapped)
 
-    def _user(self, text: str) -> str:
-        return self._key("si", "u", text)
+    def _user(self, stored_id: str) -> str:
+        return self._key("si", "u", stored_id)
 
     def _day(self, day: date) -> str:
         return self._key("si", "d", stamp(day))
@@ -380,7 +380,7 @@ def sign_in_flow(sign_ins: SignIns, user_id: UserId, at: date | None = None) -> 
     return sign_ins._sign_in(user_id, at)
 
 
-def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:
+def sign_in_series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:
     """Return the flow of `SignIns.series`, to run it with others."""
     return sign_ins._series(start, end)
 

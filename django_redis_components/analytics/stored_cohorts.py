@@ -81,7 +81,7 @@ def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | N
     name, index = f"{first.event}:{later.event}:{unit}", _index(first.site)
     yield Batch(
         [
-            Command("SET", _key(first.site, name), _text(table), "PX", ttl_ms(), retry=True),
+            Command("SET", _key(first.site, name), _encoded(table), "PX", ttl_ms(), retry=True),
             Command("ZADD", index, now, name, retry=True),
             Command("ZREMRANGEBYRANK", index, 0, -MAX_TABLES - 1, retry=True),
             Command("ZREMRANGEBYSCORE", index, 0, now - ttl_ms() / 1_000, retry=True),
@@ -91,7 +91,7 @@ def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | N
     return table
 
 
-def _text(table: StoredCohorts) -> str:
+def _encoded(table: StoredCohorts) -> str:
     rows = [[row.start.isoformat(), row.size, row.later] for row in table.rows]
     return json.dumps({"at": aware(table.at).isoformat(), "rows": rows})
 

@@ -292,12 +292,12 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
     return [call] if parts else []
 
 
-def count_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[Estimate]:
+def visitor_count_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[Estimate]:
     """Return the flow of `UniqueVisitors.count`, to run it with others."""
     return visitors._count(start, end)
 
 
-def series_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
+def visitor_series_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
     """Return the flow of `UniqueVisitors.series` by day, to run it with others."""
     return visitors._series(start, end, "day")
 

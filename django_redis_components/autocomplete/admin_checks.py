@@ -74,17 +74,17 @@ def _field_errors(model: Any, name: str, index: str | None, finds_scope: bool) -
 
 
 def _index_errors(
-    name: str, related: Any, chosen: RegisteredIndex, finds_scope: bool
+    name: str, related: Any, index: RegisteredIndex, finds_scope: bool
 ) -> Iterator[tuple[str, str | None, str]]:
-    if not isinstance(chosen, ModelIndex):
-        yield f"{name!r} has no index of a model: {chosen.name!r} is no ModelIndex.", None, NO_INDEX_ID
-    elif not _have_common_objects(related, chosen.model):
-        labels = related._meta.label, chosen.model._meta.label
-        yield f"{name!r} refers to {labels[0]}, and the index {chosen.name!r} is one of {labels[1]}.", None, NO_INDEX_ID
-    elif chosen.scoped and not (finds_scope or chosen.finds_scope or _overrides_scope_for(chosen)):
-        text = f"{name!r} has the index {chosen.name!r}, which has one part per scope, and nothing says which one."
+    if not isinstance(index, ModelIndex):
+        yield f"{name!r} has no index of a model: {index.name!r} is no ModelIndex.", None, NO_INDEX_ID
+    elif not _have_common_objects(related, index.model):
+        labels = related._meta.label, index.model._meta.label
+        yield f"{name!r} refers to {labels[0]}, and the index {index.name!r} is one of {labels[1]}.", None, NO_INDEX_ID
+    elif index.scoped and not (finds_scope or index.finds_scope or _overrides_scope_for(index)):
+        problem = f"{name!r} has the index {index.name!r}, which has one part per scope, and nothing says which one."
         hint = "Define scope_for() or forward of the index, or redis_autocomplete_scope() of the admin class."
-        yield text, hint, NO_SCOPE_ID
+        yield problem, hint, NO_SCOPE_ID
 
 
 def _create_errors(admin: Any, names: Iterable[str]) -> Iterator[CheckMessage]:

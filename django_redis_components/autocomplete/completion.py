@@ -77,15 +77,15 @@ class Completion:
         if recents:
             requests.append(recents)
         replies = (yield Batch(requests)) if len(requests) > 1 else [(yield requests[0])]
-        chosen = _suggestions(replies.pop()) if recents else []
+        recent_choices = _suggestions(replies.pop()) if recents else []
         by_words = replies.pop() if words else []
-        candidates = Candidates(self._start, self._limit + len(chosen))
+        candidates = Candidates(self._start, self._limit + len(recent_choices))
         yield from self._add_positions(candidates, positions, replies)
         if by_words:
             candidates.add(MATCHES.index("words"), by_words)
         if self._typos and candidates.missing:
             candidates.add(MATCHES.index("typo"), (yield self._find_variants()))
-        return candidates, chosen
+        return candidates, recent_choices
 
     def _add_positions(
         self, candidates: Candidates, positions: Sequence[int], replies: list[list[bytes]]

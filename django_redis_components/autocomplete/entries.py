@@ -92,17 +92,19 @@ def _positioned_terms(entry: Entry, text: str) -> list[str]:
         raise TypeError(f"terms={entry.terms!r}: expected a list of strings, got one string.")
     positions = list(folded_positions(text, MAX_TEXT_TERMS).items())
     positions += [(fold(check_text(term, "term")), WORD) for term in entry.terms or ()]
-    found: dict[str, int] = {}
+    positions_by_term: dict[str, int] = {}
     for term, position in positions:
         if shortened := term[:MAX_TERM_CHARS].rstrip():
-            found[shortened] = min(position, found.get(shortened, position))
-    if not found:
+            positions_by_term[shortened] = min(position, positions_by_term.get(shortened, position))
+    if not positions_by_term:
         raise ValueError(f"text {text!r}: expected at least one letter or digit.")
-    if len(found) > MAX_TERMS:
-        raise ValueError(f"entry {entry.id!r} has {len(found)} terms with those of its text: at most {MAX_TERMS}.")
+    if len(positions_by_term) > MAX_TERMS:
+        raise ValueError(
+            f"entry {entry.id!r} has {len(positions_by_term)} terms with those of its text: at most {MAX_TERMS}."
+        )
     # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
     # suggestions are ordered by. Lua's comparison depends on the server's locale.
-    return sorted(f"{position}{term}" for term, position in found.items())
+    return sorted(f"{position}{term}" for term, position in positions_by_term.items())
 
 
 def check_id(value: object, what: str = "id") -> str:

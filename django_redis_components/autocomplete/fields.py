@@ -73,16 +73,16 @@ class AutocompleteField(forms.Field):
         except ValueError:
             raise self._error("invalid") from None
         try:
-            found = self._look_up(typed)
+            suggestions = self._look_up(typed)
         except RedisError:
             if not self.free_text:
                 raise self._error("unavailable", text=typed.text) from None
-            found = []
-        if len(found) == 1:
-            return found[0]
+            suggestions = []
+        if len(suggestions) == 1:
+            return suggestions[0]
         if self.free_text:
             return Suggestion("", typed.text)
-        raise self._error("ambiguous" if found else "unknown", text=typed.text)
+        raise self._error("ambiguous" if suggestions else "unknown", text=typed.text)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Return whether the data differ from the initial id (with its text in the index) or suggestion."""

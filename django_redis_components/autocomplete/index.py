@@ -244,9 +244,9 @@ class PrefixIndex(DeletableComponent):
         candidates = Candidates(start, entries.MAX_SUGGESTIONS)
         for position, members in enumerate((yield Batch(requests))):
             candidates.add(position, members)
-        found = candidates.ranked([], entries.MAX_SUGGESTIONS)
+        ranked = candidates.ranked([], entries.MAX_SUGGESTIONS)
         whole = fold(text[: entries.MAX_QUERY_CHARS])
-        return ([one for one in found if fold(one.text) == whole] or found)[:limit]
+        return ([one for one in ranked if fold(one.text) == whole] or ranked)[:limit]
 
     def _count(self) -> Flow[int]:
         number: int = yield Read("HLEN", self._part_key("entries"))

@@ -40,7 +40,7 @@ def delete_leftovers(keys: Sequence[str], using: str = "default") -> None:
         run(client, _delete(keys[start : start + COUNT]))
 
 
-def _find(anchor: str, found: Leftovers) -> Flow[None]:
+def _find(anchor: str, leftovers: Leftovers) -> Flow[None]:
     start = f"{conf.settings().prefix}:autocomplete:{{"
     pattern = re.sub(r"([\\*?\[\]])", r"\\\1", start) + "*"
     cursor = 0
@@ -50,7 +50,7 @@ def _find(anchor: str, found: Leftovers) -> Flow[None]:
         for key in (key.decode(errors="replace") for key in reply[1]):
             name, _, part = key.removeprefix(start).partition("}:")
             if _is_leftover(name, part):
-                found.setdefault(name, []).append(key)
+                leftovers.setdefault(name, []).append(key)
         if not cursor:
             return
 

@@ -87,19 +87,21 @@ class IndexedObjects:
         """Return whether the widget shows texts of objects, instead of their keys as a hidden field does."""
         return isinstance(self.widget, AutocompleteInput)
 
-    def _given(self, values: Iterable[Any]) -> list[Model]:
+    def _objects_of(self, values: Iterable[Any]) -> list[Model]:
         """Return objects that are given, or with given values of `to_field_name`, by one query.
 
         Those of an unknown value, and those that may not be chosen, are left out.
         """
         values = list(values)
-        found = {id(value): value for value in values if isinstance(value, Model)}
+        objects_by_value = {id(value): value for value in values if isinstance(value, Model)}
         others = [value for value in values if not isinstance(value, Model)]
         name, field = self._key_field()
         keys = {id(value): key for value in others if (key := _key(field, value)) is not None}
         objects = self.queryset.in_bulk(set(keys.values()), field_name=name) if keys else {}
-        found |= {one: objects[key] for one, key in keys.items() if key in objects and self._may_show(objects[key])}
-        return [found[id(value)] for value in values if id(value) in found]
+        objects_by_value |= {
+            one: objects[key] for one, key in keys.items() if key in objects and self._may_show(objects[key])
+        }
+        return [objects_by_value[id(value)] for value in values if id(value) in objects_by_value]
 
     def _key_field(self) -> tuple[str, Field[Any, Any]]:
         """Return the name and field of the model that initial values refer to: mostly the primary key."""
@@ -112,7 +114,7 @@ class IndexedObjects:
         """Return the object of an initial value: that of the form's instance, or one that may be chosen."""
         if isinstance(value, Model):
             return value
-        return self._of_instance(value) or next(iter(self._given([value])), None)
+        return self._of_instance(value) or next(iter(self._objects_of([value])), None)
 
     def _of_instance(self, value: Any) -> Model | None:
         """Return the object that the form's instance refers to, if the value is its key.
@@ -137,8 +139,8 @@ class IndexedObjects:
     def _chosen(self, typed: Iterable[Typed]) -> list[Model]:
         """Return the objects of chosen ids, in their order, by one query. Those that may not be chosen are left out."""
         keys = [key for each in typed if (key := key_of(self.index.model, each.id)) is not None]
-        found = self.queryset.in_bulk(keys) if keys else {}
-        return [found[key] for key in dict.fromkeys(keys) if key in found and self._is_in_scope(found[key])]
+        objects = self.queryset.in_bulk(keys) if keys else {}
+        return [objects[key] for key in dict.fromkeys(keys) if key in objects and self._is_in_scope(objects[key])]
 
     def _look_up(self, text: str) -> Model:
         """Return the object with this text or term, or create it.
@@ -156,12 +158,12 @@ class IndexedObjects:
             named = find_by_text(self.index, self.scope, text, 2)
         except RedisError:
             raise self._error("unavailable", text=text) from None
-        found = self._chosen(Typed(one.text, one.id) for one in named)
-        if len(found) == 1:
-            return found[0]
-        if not found and self._create is not None:
+        objects = self._chosen(Typed(one.text, one.id) for one in named)
+        if len(objects) == 1:
+            return objects[0]
+        if not objects and self._create is not None:
             return self._created_object(text, self._create)
-        raise self._error("ambiguous" if found else "unknown", text=text)
+        raise self._error("ambiguous" if objects else "unknown", text=text)
 
     def _created_object(self, text: str, create: Callable[[str], Model]) -> Model:
         """Return the object with this text that the index does not have yet, or create it.
@@ -169,14 +171,14 @@ class IndexedObjects:
         Raises:
             ValidationError: there are several, or the database rejects a new one.
         """
-        if known := self._not_indexed(text):
-            return known
+        if existing := self._not_indexed(text):
+            return existing
         try:
             with transaction.atomic(using=self._primary.db):
                 created = create(text)
         except (IntegrityError, DataError):  # it exists, or the text is too long for the field
-            if known := self._not_indexed(text):  # another request created it meanwhile
-                return known
+            if existing := self._not_indexed(text):  # another request created it meanwhile
+                return existing
             raise self._error("not_created", text=text) from None
         self._created[fold(text)] = created
         return created
@@ -184,14 +186,14 @@ class IndexedObjects:
     def _not_indexed(self, text: str) -> Model | None:
         """Return the object with this text from the database: a created one, or one whose `text` is a field."""
         last = self._created.get(fold(text))
-        found = list(self._primary.filter(pk=last.pk)) if last else []
+        objects = list(self._primary.filter(pk=last.pk)) if last else []
         name, fields = self.index.text, {field.name: field for field in self.index.model._meta.concrete_fields}
-        if not found and isinstance(fields.get(name), (CharField, TextField)):
-            found = list(self._primary.filter(**{f"{name}__iexact": text})[:2])
-        found = [obj for obj in found if self._is_in_scope(obj)]
-        if len(found) > 1:
+        if not objects and isinstance(fields.get(name), (CharField, TextField)):
+            objects = list(self._primary.filter(**{f"{name}__iexact": text})[:2])
+        objects = [obj for obj in objects if self._is_in_scope(obj)]
+        if len(objects) > 1:
             raise self._error("ambiguous", text=text)
-        return found[0] if found else None
+        return objects[0] if objects else None
 
     @property
     def _primary(self) -> QuerySet[Any]:

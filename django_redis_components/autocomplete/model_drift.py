@@ -93,15 +93,15 @@ class DriftFinder:
         """Return what is missing, stale and extra still: an object may have changed since it was read."""
         stored, wanted = self._records(suspects), self._wanted(self._keys_of(suspects))
         missing, stale, extra = list[ScopedId](), list[ScopedId](), list[ScopedId]()
-        for each in dict.fromkeys(suspects):
-            entry, record = wanted[each].get(each.scope), stored[each]
+        for suspect in dict.fromkeys(suspects):
+            entry, record = wanted[suspect].get(suspect.scope), stored[suspect]
             if entry is None:
                 if record is not None:
-                    extra.append(each)
+                    extra.append(suspect)
             elif record is None:
-                missing.append(each)
+                missing.append(suspect)
             elif record != record_of(entry).encode():
-                stale.append(each)
+                stale.append(suspect)
         return missing, stale, extra
 
     def _records(self, ids: Sequence[ScopedId]) -> dict[tuple[str, str], bytes | None]:

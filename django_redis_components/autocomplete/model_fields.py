@@ -83,7 +83,7 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
             value = Typed("", str(value.pk))
             found = self._chosen([value])
         else:
-            found = self._given([value])
+            found = self._objects_of([value])
         return found[0] if found else self._look_up(getattr(value, "id", str(value)))
 
     def has_changed(self, initial: Any, data: Any) -> bool:
@@ -142,7 +142,7 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         if value is None or isinstance(value, str):
             return value
         is_typed = isinstance(value, TypedList)
-        objects = self._chosen(Typed("", id_) for id_ in value.ids) if is_typed else self._given(value)
+        objects = self._chosen(Typed("", id_) for id_ in value.ids) if is_typed else self._objects_of(value)
         shown = tuple(map(self._suggestion, objects))
         given = value if is_typed else TypedList((), "")
         return given._replace(ids=tuple(one.id for one in shown), suggestions=shown)
@@ -155,15 +155,15 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         """
         if not isinstance(value, TypedList):
             value = TypedList(self._ids_of(value or ()), "")
-        chosen = self._chosen(Typed("", id_) for id_ in value.ids)
-        if len(chosen) < len(set(value.ids)):
-            known = {str(obj.pk) for obj in chosen}
-            raise self._error("unknown", text=next(id_ for id_ in value.ids if id_ not in known))
-        chosen += [self._look_up(text) for text in (*value.others, value.text) if text]
-        if self.required and not chosen:
+        objects = self._chosen(Typed("", id_) for id_ in value.ids)
+        if len(objects) < len(set(value.ids)):
+            known_ids = {str(obj.pk) for obj in objects}
+            raise self._error("unknown", text=next(id_ for id_ in value.ids if id_ not in known_ids))
+        objects += [self._look_up(text) for text in (*value.others, value.text) if text]
+        if self.required and not objects:
             raise ValidationError(self.error_messages["required"], code="required")
-        self.run_validators(chosen)
-        return self.index.model._default_manager.filter(pk__in=[obj.pk for obj in chosen])
+        self.run_validators(objects)
+        return self.index.model._default_manager.filter(pk__in=[obj.pk for obj in objects])
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Return whether other objects were chosen, or text was typed."""

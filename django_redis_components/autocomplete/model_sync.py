@@ -126,7 +126,7 @@ def _without_scope(name: str, ids: Sequence[tuple[str, str]]) -> Flow[dict[tuple
 
 def orphans(source: RegisteredIndex, scope: str, *, remove: bool = False) -> set[str]:
     """Return the ids of members of the sorted sets of a scope that no entry has, and remove them if asked."""
-    client, part, found = connections.client(source.using), part_of(source, scope), set[str]()
+    client, part, orphaned = connections.client(source.using), part_of(source, scope), set[str]()
     for name in ("lex", "top"):
         cursor = 0
         while True:
@@ -138,10 +138,10 @@ def orphans(source: RegisteredIndex, scope: str, *, remove: bool = False) -> set
                 remove=int(remove),
             )
             cursor, ids = run(client, _orphans(call))
-            found.update(ids)
+            orphaned.update(ids)
             if not cursor:
                 break
-    return found
+    return orphaned
 
 
 def _orphans(call: Call) -> Flow[tuple[int, list[str]]]:

@@ -41,7 +41,7 @@ class RankedSuggestion:
 
 
 #: A found entry: match, position and term, text, weight and id.
-_Found = tuple[int, str, str, int, str]
+_Candidate = tuple[int, str, str, int, str]
 
 
 class Candidates:
@@ -58,59 +58,59 @@ class Candidates:
     def __init__(self, prefix: bytes, limit: int) -> None:
         self._prefix = prefix.decode()
         self._limit = limit
-        self._found: dict[str, _Found] = {}
+        self._candidates: dict[str, _Candidate] = {}
 
     @property
     def missing(self) -> int:
         """How many entries are missing to `limit`."""
-        return max(0, self._limit - len(self._found))
+        return max(0, self._limit - len(self._candidates))
 
     def add(self, match: int, members: Sequence[bytes]) -> None:
         """Add the next members of a match, in their order."""
-        found, limit = self._found, self._limit
+        candidates, limit = self._candidates, self._limit
         for entry in _parse(match, members):
-            if len(found) >= limit:
+            if len(candidates) >= limit:
                 return
-            if entry[4] not in found:
-                found[entry[4]] = entry
+            if entry[4] not in candidates:
+                candidates[entry[4]] = entry
 
     def add_weighed(self, match: int, members: Sequence[bytes]) -> None:
         """Add the first members of a match, which the weight orders."""
         if b"\1" not in b"".join(members):
             self.add(match, members)
             return
-        best: dict[str, tuple[tuple[bool, int, str, str, str], _Found]] = {}
+        best: dict[str, tuple[tuple[bool, int, str, str, str], _Candidate]] = {}
         for entry in _parse(match, members):
             _match, placed, text, weight, id_ = entry
-            if id_ in self._found:
+            if id_ in self._candidates:
                 continue
             order = (placed[1:] != self._prefix, -weight, placed, text, id_)
             if id_ not in best or order < best[id_][0]:
                 best[id_] = (order, entry)
         for _order, entry in sorted(best.values()):
-            self._found[entry[4]] = entry
+            self._candidates[entry[4]] = entry
 
     def ranked(self, recents: Sequence[Suggestion], limit: int) -> list[Suggestion]:
         """Return the first `limit` suggestions, matching recent choices first."""
-        shown, others = self._shown(recents, limit)
-        return shown + [Suggestion(found[4], found[2]) for found in others]
+        shown, others = self._split(recents, limit)
+        return shown + [Suggestion(candidate[4], candidate[2]) for candidate in others]
 
     def explained(self, recents: Sequence[Suggestion], limit: int) -> list[RankedSuggestion]:
         """Return the same with the reasons."""
-        shown, others = self._shown(recents, limit)
+        shown, others = self._split(recents, limit)
         return [RankedSuggestion(one.id, one.text, "recent") for one in shown] + [
             RankedSuggestion(id_, text, MATCHES[match], placed[1:], placed[1:] == self._prefix, weight)
             for match, placed, text, weight, id_ in others
         ]
 
-    def _shown(self, recents: Sequence[Suggestion], limit: int) -> tuple[list[Suggestion], list[_Found]]:
-        shown = list(recents[: min(limit, RECENTS_SHOWN) if self._prefix else limit])
-        for one in shown:
-            self._found.pop(one.id, None)
-        return shown, list(self._found.values())[: limit - len(shown)]
+    def _split(self, recents: Sequence[Suggestion], limit: int) -> tuple[list[Suggestion], list[_Candidate]]:
+        first_recents = list(recents[: min(limit, RECENTS_SHOWN) if self._prefix else limit])
+        for one in first_recents:
+            self._candidates.pop(one.id, None)
+        return first_recents, list(self._candidates.values())[: limit - len(first_recents)]
 
 
-def _parse(match: int, members: Sequence[bytes]) -> Iterator[_Found]:
+def _parse(match: int, members: Sequence[bytes]) -> Iterator[_Candidate]:
     """Yield the parts of members. Those that another program has written are logged and left out."""
     for member in members:
         try:

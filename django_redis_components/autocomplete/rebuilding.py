@@ -17,10 +17,10 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
 
 #: What a rebuild loads.
-Given = Entry | tuple[Id, str]
+EntryLike = Entry | tuple[Id, str]
 
 
-class IndexRebuild(Rebuild[Given]):
+class IndexRebuild(Rebuild[EntryLike]):
     """The rebuild of an index.
 
     Args:
@@ -40,7 +40,7 @@ class IndexRebuild(Rebuild[Given]):
         """See the base class."""
         return (yield REBUILD_BEGIN(**self._all(), token=self.token, ttl_ms=TTL_MS))
 
-    def load(self, chunk: list[Given]) -> Flow[Any]:
+    def load(self, chunk: list[EntryLike]) -> Flow[Any]:
         """See the base class."""
         pairs = [part for given in chunk for part in _pair(given)]
         keys = {name: self._keys[name] for name in BUILD}
@@ -59,9 +59,9 @@ class IndexRebuild(Rebuild[Given]):
         return {"build": self._keys["build"], "rest": [self._keys[name] for name in BUILD[1:]]}
 
 
-def _pair(given: Given) -> tuple[str, str]:
-    if isinstance(given, tuple) and len(given) == 2:
-        given = Entry(*given)
-    if not isinstance(given, Entry):
-        raise TypeError(f"{given!r}: expected an Entry or a tuple of id and text.")
-    return check_id(given.id), record_of(given)
+def _pair(entry: EntryLike) -> tuple[str, str]:
+    if isinstance(entry, tuple) and len(entry) == 2:
+        entry = Entry(*entry)
+    if not isinstance(entry, Entry):
+        raise TypeError(f"{entry!r}: expected an Entry or a tuple of id and text.")
+    return check_id(entry.id), record_of(entry)

@@ -104,9 +104,9 @@ class RecentList(DeletableComponent):
         return self._key("recent")
 
     def _touch(self, id: Id, text: str | None) -> Flow[None]:
-        shown = "" if text is None else entries.check_text(text)
+        checked_text = "" if text is None else entries.check_text(text)
         yield RECENT_TOUCH(
-            recents=self._list_key(), id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms
+            recents=self._list_key(), id=entries.check_id(id), text=checked_text, limit=self.limit, ttl_ms=self._ttl_ms
         )
 
     def _remove(self, id: Id) -> Flow[None]:

@@ -90,13 +90,15 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     try:
         with slot_wait_limit(SLOT_WAIT_S):
             query = _query(request, name)
-            found: list[Suggestion] = []
+            suggestions: list[Suggestion] = []
             if query.is_long_enough:
-                found = query.index.complete(query.typed, limit=query.count, recents=query.recents, typos=query.typos)
+                suggestions = query.index.complete(
+                    query.typed, limit=query.count, recents=query.recents, typos=query.typos
+                )
             elif query.asks_for_recents and query.recents is not None:
-                chosen = query.recents.ids()
-                found = _known(chosen, query.index.get_many(chosen))
-            return _finished(_response(query, found))
+                ids = query.recents.ids()
+                suggestions = _in_index(ids, query.index.get_many(ids))
+            return _finished(_response(query, suggestions))
     except (RequestRejected, RedisError, RedisComponentsError) as exc:
         return _finished(_error(exc, name))
 
@@ -108,15 +110,15 @@ async def aautocomplete(request: HttpRequest, name: str) -> JsonResponse:
     try:
         with slot_wait_limit(SLOT_WAIT_S):
             query = await sync_to_async(_query)(request, name)
-            found: list[Suggestion] = []
+            suggestions: list[Suggestion] = []
             if query.is_long_enough:
-                found = await query.index.acomplete(
+                suggestions = await query.index.acomplete(
                     query.typed, limit=query.count, recents=query.recents, typos=query.typos
                 )
             elif query.asks_for_recents and query.recents is not None:
-                chosen = await query.recents.aids()
-                found = _known(chosen, await query.index.aget_many(chosen))
-            return _finished(_response(query, found))
+                ids = await query.recents.aids()
+                suggestions = _in_index(ids, await query.index.aget_many(ids))
+            return _finished(_response(query, suggestions))
     except (RequestRejected, RedisError, RedisComponentsError) as exc:
         return _finished(_error(exc, name))
 
@@ -147,13 +149,13 @@ def _query(request: HttpRequest, name: str) -> _Query:
     return _Query(index, recents, typed, page, limit, is_long_enough, index_source.typos)
 
 
-def _response(query: _Query, found: list[Suggestion]) -> JsonResponse:
+def _response(query: _Query, suggestions: list[Suggestion]) -> JsonResponse:
     first, last = (query.page - 1) * query.limit, query.page * query.limit
-    more = query.is_long_enough and len(found) > last and query.page < MAX_PAGES
-    shown = found[first:last]
+    more = query.is_long_enough and len(suggestions) > last and query.page < MAX_PAGES
+    page = suggestions[first:last]
     folded = folded_prefix(query.typed) if len(query.typed) <= MAX_MARKED_CHARS else ""
-    rows = [_row(one, folded) for one in shown]
-    return JsonResponse({"results": rows, "pagination": {"more": more}, "status": _status(len(shown))})
+    rows = [_row(one, folded) for one in page]
+    return JsonResponse({"results": rows, "pagination": {"more": more}, "status": _status(len(page))})
 
 
 def _error(exc: Exception, name: str) -> JsonResponse:
@@ -172,9 +174,9 @@ def _finished(response: JsonResponse) -> JsonResponse:
     return response
 
 
-def _known(chosen: list[str], known: dict[str, Suggestion]) -> list[Suggestion]:
+def _in_index(ids: list[str], suggestions: dict[str, Suggestion]) -> list[Suggestion]:
     """Return the recent choices that are in the index, with its texts."""
-    return [Suggestion(id_, known[id_].text, recent=True) for id_ in chosen if id_ in known]
+    return [Suggestion(id_, suggestions[id_].text, recent=True) for id_ in ids if id_ in suggestions]
 
 
 def _scope(request: HttpRequest, index_source: RegisteredIndex) -> str:

@@ -52,7 +52,7 @@ from django_redis_components.bloom.count_min import CountMinInfo, CountMinPlan, 
 from django_redis_components.bloom.exceptions import BloomError, FilterMismatch, SketchMismatch
 from django_redis_components.bloom.filter import BloomFilter
 from django_redis_components.bloom.info import BloomInfo
-from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.plans import BloomPlan
 from django_redis_components.bloom.top_k import TopItem, TopK, TopKInfo
 
 __all__ = [

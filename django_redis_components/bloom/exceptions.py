@@ -14,17 +14,17 @@ class FilterMismatch(BloomError):
 
     Attributes:
         name: of the filter.
-        stored, given: capacity, error rate, and whether it grows, as text.
+        stored, declared: capacity, error rate, and whether it grows, as text.
     """
 
-    def __init__(self, name: str, stored: str, given: str) -> None:
+    def __init__(self, name: str, stored: str, declared: str) -> None:
         super().__init__(
-            f"Bloom filter {name!r} was created with {stored}, not {given}. Use the same parameters, or rebuild or"
+            f"Bloom filter {name!r} was created with {stored}, not {declared}. Use the same parameters, or rebuild or"
             " delete it."
         )
         self.name = name
         self.stored = stored
-        self.given = given
+        self.declared = declared
 
 
 class SketchMismatch(BloomError):
@@ -32,13 +32,13 @@ class SketchMismatch(BloomError):
 
     Attributes:
         name: of the sketch.
-        stored, given: its parameters, as text.
+        stored, declared: its parameters, as text.
     """
 
-    def __init__(self, kind: str, name: str, stored: str, given: str) -> None:
+    def __init__(self, kind: str, name: str, stored: str, declared: str) -> None:
         super().__init__(
-            f"{kind} {name!r} was created with {stored}, not {given}. Use the same parameters, or delete it."
+            f"{kind} {name!r} was created with {stored}, not {declared}. Use the same parameters, or delete it."
         )
         self.name = name
         self.stored = stored
-        self.given = given
+        self.declared = declared

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
-from django_redis_components.bloom import plan as planning
+from django_redis_components.bloom import plans
 from django_redis_components.bloom.exceptions import FilterMismatch
 from django_redis_components.bloom.hashing import DIGEST_BYTES, HEADER_BITS, Item, digest, digests, operands
 from django_redis_components.bloom.info import BloomInfo, describe
-from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.plans import BloomPlan
 from django_redis_components.bloom.rebuilding import FilterRebuild
 from django_redis_components.bloom.scripts import ADD, CONTAINS, CREATE, DELETE, LOOK
 from django_redis_components.core.arguments import check_flag, check_iterable
@@ -80,19 +80,19 @@ class BloomFilter(DeletableComponent):
         self, name: str, capacity: int, *, error_rate: float = 0.01, scaling: bool = True, using: str = "default"
     ) -> None:
         super().__init__(name, using=using)
-        planning.check(capacity, error_rate)
+        plans.check(capacity, error_rate)
         self.capacity = capacity
         self.error_rate = float(error_rate)
         self.scaling = check_flag(scaling, "scaling")
-        self._plans = planning.layers(capacity, self.error_rate, scaling=scaling)
+        self._plans = plans.layers(capacity, self.error_rate, scaling=scaling)
         self._parameters = f"capacity={capacity}, error_rate={self.error_rate}, scaling={scaling}"
         self._has_warned = False
-        self._known: KnownState | None = None
+        self._last_state: KnownState | None = None
 
     @staticmethod
     def plan(capacity: int, error_rate: float = 0.01) -> BloomPlan:
         """Return the bits, hashes and bytes of a filter that does not grow."""
-        return planning.plan(capacity, error_rate)
+        return plans.plan(capacity, error_rate)
 
     def add(self, item: Item) -> bool:
         """Add an item and return whether it was new.
@@ -172,35 +172,35 @@ class BloomFilter(DeletableComponent):
     def _state(self, generation: bytes, layers: bytes, layout: bytes) -> KnownState:
         name, prefix = generation.decode(), f"{self._base()}:{generation.decode()}"
         return KnownState(
-            name, planning.parse(layout.decode()), tuple(f"{prefix}:{number}" for number in range(int(layers)))
+            name, plans.parse(layout.decode()), tuple(f"{prefix}:{number}" for number in range(int(layers)))
         )
 
     def _add_one(self, hashes: bytes) -> Flow[bool]:
         """Add an item by one plain command, if the filter has one layer; the first byte of the layer tells."""
-        known = self._known
-        if known is None or len(known.keys) > 1:
+        last_state = self._last_state
+        if last_state is None or len(last_state.keys) > 1:
             return (yield from self._add(hashes))[0]
-        parts = operands(hashes, known.plans[0], is_set=True)
-        state, *old = yield Command("BITFIELD", known.keys[0], "GET", "u8", "0", *parts)
+        parts = operands(hashes, last_state.plans[0], is_set=True)
+        state, *old = yield Command("BITFIELD", last_state.keys[0], "GET", "u8", "0", *parts)
         if state == OPEN:
             if random.random() * self.capacity < SHARE:
                 yield from self._look()
             return 0 in old
-        self._known = None
-        if state == REBUILDING or (state and (yield from self._find(known))):
-            return (yield from self._add(hashes, seen=known.generation, was_new=0 in old))[0] and 0 in old
-        yield from self._look(known.generation)  # the filter was removed or replaced
+        self._last_state = None
+        if state == REBUILDING or (state and (yield from self._find(last_state))):
+            return (yield from self._add(hashes, seen=last_state.generation, was_new=0 in old))[0] and 0 in old
+        yield from self._look(last_state.generation)  # the filter was removed or replaced
         return (yield from self._add(hashes))[0]
 
-    def _find(self, known: KnownState | None = None) -> Flow[KnownState | None]:
+    def _find(self, last_state: KnownState | None = None) -> Flow[KnownState | None]:
         """Read which layers there are; None if there is no filter, or another one than that which is known."""
         stored, *state = yield Read("HMGET", f"{self._base()}:meta", *META_FIELDS)
         if stored is None:
             return None
         if stored.decode() != self._parameters:
             raise FilterMismatch(self.name, stored.decode(), self._parameters)
-        self._known = self._state(*state)
-        return self._known if known is None or known.generation == self._known.generation else None
+        self._last_state = self._state(*state)
+        return self._last_state if last_state is None or last_state.generation == self._last_state.generation else None
 
     def _add(self, hashes: bytes, seen: str = "", was_new: bool = True) -> Flow[list[bool]]:
         """Add items by the script, and create the filter.
@@ -215,7 +215,7 @@ class BloomFilter(DeletableComponent):
         if reply is None:
             yield from self._create()
             reply = yield from self._apply(ADD, hashes, look=self._first_look(), seen=seen, was_new=int(was_new))
-        if self._known is None:
+        if self._last_state is None:
             with suppress(RedisError):  # the next call tries again
                 yield from self._find()
         if not self.scaling and random.random() * self.capacity < SHARE * count:
@@ -224,11 +224,11 @@ class BloomFilter(DeletableComponent):
 
     def _contains_one(self, hashes: bytes, default: bool) -> Flow[bool]:
         """Look an item up by one plain command for each layer; the first byte of the newest layer tells."""
-        known = self._known or (yield from self._find())
-        if known is None:
+        last_state = self._last_state or (yield from self._find())
+        if last_state is None:
             return default
         reads = []
-        for plan, key in reversed(list(zip(known.plans, known.keys, strict=False))):
+        for plan, key in reversed(list(zip(last_state.plans, last_state.keys, strict=False))):
             parts = operands(hashes, plan, is_set=False)
             reads.append(Read("BITFIELD_RO", key, "GET", "u8", "0", *parts))
         replies = yield (Batch(reads) if len(reads) > 1 else reads[0])
@@ -236,9 +236,9 @@ class BloomFilter(DeletableComponent):
         states = [state for state, *_ in replies]
         if states[0] in (OPEN, REBUILDING) and all(state in (OPEN, CLOSED, REBUILDING) for state in states):
             return any(0 not in bits[1:] for bits in replies)
-        self._known = None  # there are other layers, or some were removed between the commands
-        found: list[bool] = yield from self._contains(hashes, default)
-        return found[0]
+        self._last_state = None  # there are other layers, or some were removed between the commands
+        answers: list[bool] = yield from self._contains(hashes, default)
+        return answers[0]
 
     def _contains(self, hashes: bytes, default: bool) -> Flow[list[bool]]:
         reply = yield from self._apply(CONTAINS, hashes)
@@ -264,22 +264,22 @@ class BloomFilter(DeletableComponent):
             logger.debug("Whether Bloom filter %r is full was not found out: %s", self.name, exc)
             return
         items = float(reply or 0)
-        if self.scaling or self._has_warned or not planning.is_exceeded(self._plans[0], items):
+        if self.scaling or self._has_warned or not plans.is_exceeded(self._plans[0], items):
             return
         self._has_warned = True
         logger.warning(
             "Bloom filter %r has about %d items, more than its capacity of %d: its error rate is %.2g instead of %.2g."
             " Rebuild it with a larger capacity, or with scaling=True.",
-            self.name, items, self.capacity, planning.expected_error(self._plans[0], items), self.error_rate,
+            self.name, items, self.capacity, plans.expected_error(self._plans[0], items), self.error_rate,
         )  # fmt: skip
 
     def _create(self) -> Flow[None]:
-        generation, layout = secrets.token_hex(8), planning.layout(self._plans)
+        generation, layout = secrets.token_hex(8), plans.layout(self._plans)
         yield CREATE(base=self._base(), parameters=self._parameters, generation=generation, layout=layout)
 
     def _new_rebuild(self) -> FilterRebuild:
         self._record_use()
-        layout = planning.layout(self._plans)
+        layout = plans.layout(self._plans)
         return FilterRebuild(self.name, self._base(), self._parameters, layout, self._first_look)
 
     def _delete(self) -> Flow[bool]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from uuid import UUID
 
-from django_redis_components.bloom.plan import BloomPlan
+from django_redis_components.bloom.plans import BloomPlan
 
 #: Bits before those of the items; see lua/shared/layers.lua.
 HEADER_BITS = 64

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from django_redis_components.bloom.plan import BloomPlan, estimated_items, is_exceeded
+from django_redis_components.bloom.plans import BloomPlan, estimated_items, is_exceeded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ class TopK(DeletableComponent):
         return self._key(VERSION)
 
     def _add(self, pairs: Sequence[tuple[str | int | UUID, int]]) -> Flow[list[int]]:
-        items = [part for item, count in pairs for part in (_text(item), check_int(count, "count", 1, MAX_COUNT))]
+        items = [part for item, count in pairs for part in (_item_text(item), check_int(count, "count", 1, MAX_COUNT))]
         reply: list[int] = yield INCREMENT_TOP(
             base=self._base(),
             parameters=self._parameters,
@@ -200,7 +200,7 @@ class TopK(DeletableComponent):
             raise SketchMismatch("Top list", self.name, text, self._parameters)
 
 
-def _text(item: object) -> str:
+def _item_text(item: object) -> str:
     if isinstance(item, bool) or not isinstance(item, str | int | UUID):
         raise TypeError(f"item={item!r}: expected str, int or UUID.")
     return check_text(str(item), "item", max_bytes=MAX_ITEM_BYTES)

@@ -34,8 +34,8 @@ def check_int(value: object, what: str, low: int | None = None, high: int | None
     if isinstance(value, int) and not isinstance(value, bool):
         if (low is None or value >= low) and (high is None or value <= high):
             return value
-        raise ValueError(f"{what}={shown(value)}: expected an integer{_bounds(low, high)}{hint}.")
-    raise TypeError(f"{what}={shown(value)}: expected an integer{_bounds(low, high)}{hint}.")
+        raise ValueError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
+    raise TypeError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
 
 
 def check_number(
@@ -56,14 +56,14 @@ def check_number(
     """
     bounds = _bounds(low, high) if above is None else f" above {above}" + (f", at most {high}" if high else "")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what}={shown(value)}: expected a number{bounds}.")
+        raise TypeError(f"{what}={short_repr(value)}: expected a number{bounds}.")
     try:
         number = float(value)
     except OverflowError:  # an int beyond 1.8e308
         number = math.inf
     is_within = (low is None or number >= low) and (high is None or number <= high)
     if not math.isfinite(number) or not is_within or (above is not None and number <= above):
-        raise ValueError(f"{what}={shown(value)}: expected a{'' if bounds else ' finite'} number{bounds}.")
+        raise ValueError(f"{what}={short_repr(value)}: expected a{'' if bounds else ' finite'} number{bounds}.")
     return number
 
 
@@ -76,13 +76,13 @@ def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) 
     """
     expected = f"{min_bytes} to {max_bytes} bytes of text" if min_bytes else f"at most {max_bytes} bytes of text"
     if not isinstance(value, str):
-        raise TypeError(f"{what}={shown(value)}: expected a string of {expected}.")
+        raise TypeError(f"{what}={short_repr(value)}: expected a string of {expected}.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"{what}={shown(value)}: expected text that UTF-8 can encode.") from None
+        raise ValueError(f"{what}={short_repr(value)}: expected text that UTF-8 can encode.") from None
     if not min_bytes <= size <= max_bytes:
-        raise ValueError(f"{what}={shown(value)}: expected {expected}, got {size}.")
+        raise ValueError(f"{what}={short_repr(value)}: expected {expected}, got {size}.")
     return value
 
 
@@ -97,7 +97,7 @@ def check_choice(value: object, what: str, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in accepted:
         return value
     kind = ValueError if isinstance(value, str) else TypeError
-    raise kind(f"{what}={shown(value)}: expected one of {', '.join(map(repr, accepted))}.")
+    raise kind(f"{what}={short_repr(value)}: expected one of {', '.join(map(repr, accepted))}.")
 
 
 def check_flag(value: object, what: str) -> bool:
@@ -108,7 +108,7 @@ def check_flag(value: object, what: str) -> bool:
     """
     if isinstance(value, bool):
         return value
-    raise TypeError(f"{what}={shown(value)}: expected True or False.")
+    raise TypeError(f"{what}={short_repr(value)}: expected True or False.")
 
 
 def check_callable(value: F, what: str, expected: str = "a function") -> F:
@@ -124,7 +124,7 @@ def check_callable(value: F, what: str, expected: str = "a function") -> F:
     """
     if callable(value):
         return value
-    raise TypeError(f"{what}={shown(value)}: expected {expected}.")
+    raise TypeError(f"{what}={short_repr(value)}: expected {expected}.")
 
 
 def check_sequence(value: object, what: str, items: str = "names") -> Sequence[Any]:
@@ -140,23 +140,23 @@ def check_sequence(value: object, what: str, items: str = "names") -> Sequence[A
     """
     if isinstance(value, list | tuple):
         return value
-    raise TypeError(f"{what}={shown(value)}: expected a list of {items}.")
+    raise TypeError(f"{what}={short_repr(value)}: expected a list of {items}.")
 
 
 def check_iterable(value: object, what: str, items: str = "items") -> Iterable[Any]:
     """Return an iterable that is not one string. See `check_sequence`."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return value
-    raise TypeError(f"{what}={shown(value)}: expected an iterable of {items}.")
+    raise TypeError(f"{what}={short_repr(value)}: expected an iterable of {items}.")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the repr of a value for an error, shortened."""
     try:
-        text = repr(value)
+        representation = repr(value)
     except ValueError:  # an integer of more digits than Python converts
         return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return representation if len(representation) <= MAX_SHOWN else f"{representation[:MAX_SHOWN]}…"
 
 
 def _bounds(low: float | None, high: float | None) -> str:

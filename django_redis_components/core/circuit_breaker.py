@@ -5,7 +5,7 @@ them (`client.transport`): they know how long the server has not answered, while
 interpreter or for a busy event loop. A single reply is limited by the timeout of the client
 (`connections.client_with_timeout`).
 
-Each process has one breaker for each connection alias. It takes no lock: after a pause two threads may both try, which
+Each process has one breaker for each connection alias. It takes no lock: after `OPEN_S` two threads may both try, which
 is harmless.
 """
 
@@ -16,7 +16,7 @@ import time
 from django_redis_components.core.settings import conf
 
 #: Seconds for which Redis is skipped after a failure.
-PAUSE_S = 5.0
+OPEN_S = 5.0
 #: Seconds between two log lines.
 LOG_EVERY_S = 60.0
 #: A request that the server has not answered after this time, in seconds, is late. Others use none of the budget.
@@ -51,19 +51,19 @@ class CircuitBreaker:
         """Whether Redis has failed or was slow, and has not answered in time since."""
         return bool(self._open_until)
 
-    def allows_request(self, pause_s: float = PAUSE_S) -> bool:
-        """Return whether to send a request. After a failure, one request per `pause_s` is allowed."""
+    def allows_request(self, open_s: float = OPEN_S) -> bool:
+        """Return whether to send a request. After a failure, one request per `open_s` is allowed."""
         if not self._open_until:
             return True
         now = time.monotonic()
         if now < self._open_until:
             return False
-        self._open_until = now + pause_s
+        self._open_until = now + open_s
         return True
 
-    def record_failure(self, pause_s: float = PAUSE_S, reason: object = "Redis does not answer.") -> None:
-        """Record a failed request: no request is allowed for `pause_s` seconds."""
-        self._open_until = time.monotonic() + pause_s
+    def record_failure(self, open_s: float = OPEN_S, reason: object = "Redis does not answer.") -> None:
+        """Record a failed request: no request is allowed for `open_s` seconds."""
+        self._open_until = time.monotonic() + open_s
         self.reason = str(reason)
 
     def record_success(self) -> None:
@@ -75,7 +75,7 @@ class CircuitBreaker:
         """Record that the server has not answered a request yet. A connection calls it again while that lasts.
 
         Time in which several requests waited counts once. If the budget is used up, no request is allowed until it has
-        recovered, for at most `PAUSE_S`.
+        recovered, for at most `OPEN_S`.
 
         Args:
             waited_s: seconds since the request was sent.
@@ -84,7 +84,7 @@ class CircuitBreaker:
             return
         now = time.monotonic()
         late_s = min(waited_s, now - self._slow_at)
-        self._slow_s, self._slow_at = min(self._left_s(now) + late_s, BURST_S + PAUSE_S * SLOW_SHARE), now
+        self._slow_s, self._slow_at = min(self._left_s(now) + late_s, BURST_S + OPEN_S * SLOW_SHARE), now
         if self._slow_s > BURST_S:
             self._open_until = now + (self._slow_s - BURST_S) / SLOW_SHARE
             self.reason = "Redis is slow."

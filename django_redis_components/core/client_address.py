@@ -32,7 +32,7 @@ _DECORATED = re.compile(r'"?(?:\[([^\]%]+)(?:%[^\]]*)?\](?::\d+)?|([\d.]+)(?::\d
 _IPV4_PREFIXES = (b"\0" * 10 + b"\xff\xff", b"\0\x64\xff\x9b" + b"\0" * 8)
 
 
-def bare_address(text: str) -> str | None:
+def bare_address(address: str) -> str | None:
     """Return the address in a text as all components write it; None if the text is not one address.
 
     A port, brackets, a zone, quotes and spaces around it are removed. An IPv4 address inside of an IPv6 one
@@ -40,20 +40,20 @@ def bare_address(text: str) -> str | None:
     DNS.
     """
     try:
-        return _normal_form(text)
+        return _normal_form(address)
     except (OSError, ValueError):  # ValueError: a null character, or text that is not ASCII
-        found = _DECORATED.fullmatch(text.strip()) if len(text) <= 2 * MAX_CHARS else None
+        match = _DECORATED.fullmatch(address.strip()) if len(address) <= 2 * MAX_CHARS else None
     try:
-        return _normal_form(next(filter(None, found.groups()))) if found else None
+        return _normal_form(next(filter(None, match.groups()))) if match else None
     except (OSError, ValueError):
         return None
 
 
-def _normal_form(text: str) -> str:
-    if ":" not in text:
-        socket.inet_pton(socket.AF_INET, text)  # it accepts the normal form only
-        return text
-    packed = socket.inet_pton(socket.AF_INET6, text)
+def _normal_form(address: str) -> str:
+    if ":" not in address:
+        socket.inet_pton(socket.AF_INET, address)  # it accepts the normal form only
+        return address
+    packed = socket.inet_pton(socket.AF_INET6, address)
     if packed.startswith(_IPV4_PREFIXES):
         return socket.inet_ntop(socket.AF_INET, packed[12:])
     return socket.inet_ntop(socket.AF_INET6, packed)

@@ -62,13 +62,13 @@ class UnsupportedServer(RedisComponentsError):
     """The server is older than the oldest supported version.
 
     Attributes:
-        found: product and version of the server, such as ``"Redis 6.2.14"``.
+        version: product and version of the server, such as ``"Redis 6.2.14"``.
         address: its address, without credentials.
     """
 
-    def __init__(self, found: str, address: str) -> None:
-        super().__init__(f"{found} at {address} is too old: expected at least Redis 7.0 or Valkey 7.2.")
-        self.found = found
+    def __init__(self, version: str, address: str) -> None:
+        super().__init__(f"{version} at {address} is too old: expected at least Redis 7.0 or Valkey 7.2.")
+        self.version = version
         self.address = address
 
 

@@ -49,7 +49,7 @@ class NameTemplate:
         """
         if not callable(func):
             raise TypeError(f"{func!r} is not a function: pass the {what} to the decorator, in parentheses.")
-        self._given = name
+        self._name = name
         self._signature = inspect.signature(_unwrapped(func))
         self._is_template = False
         #: The arguments used by the template.
@@ -72,13 +72,13 @@ class NameTemplate:
             TypeError: the arguments do not match the function's signature.
             ValueError: the template uses an argument of ``**kwargs``, an attribute or an item that does not exist.
         """
-        if not isinstance(self._given, str):
-            name: Any = self._given(*args, **kwargs)
+        if not isinstance(self._name, str):
+            name: Any = self._name(*args, **kwargs)
             if not isinstance(name, str):
-                refuse_awaitable(name, self._given, "the name is needed before the call")
+                refuse_awaitable(name, self._name, "the name is needed before the call")
             return cast(str, name)
         if not self._is_template:
-            return self._given
+            return self._name
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = dict(bound.arguments)
@@ -116,8 +116,8 @@ class NameTemplate:
         for text, field, specification, conversion in string.Formatter().parse(template):
             self._texts[-1] += text
             if field is not None:
-                shown = f"{field}!{conversion}" if conversion else field
-                self._fields.append(f"{{{shown}:{specification}}}" if specification else f"{{{shown}}}")
+                placeholder = f"{field}!{conversion}" if conversion else field
+                self._fields.append(f"{{{placeholder}:{specification}}}" if specification else f"{{{placeholder}}}")
                 self._texts.append("")
         if len(self._fields) > 1:
             between = [text if text[:1] not in _IN_ESCAPES | {""} else _SEPARATOR + text for text in self._texts[1:-1]]
@@ -140,8 +140,8 @@ def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
     return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func
 
 
-def _quoted(found: re.Match[str]) -> str:
-    return "".join([f"%{byte:02X}" for byte in found[0].encode()])
+def _quoted(match: re.Match[str]) -> str:
+    return "".join([f"%{byte:02X}" for byte in match[0].encode()])
 
 
 def _fields(template: str) -> Iterator[str]:

@@ -120,7 +120,7 @@ class LuaScript:
             FileNotFoundError: an included part does not exist.
             ValueError: a named function or a constant does not exist.
         """
-        text = _COMMENT.sub("", _Expansion(self.component, self._text, self.kind).expand())
+        text = _COMMENT.sub("", _Expansion(self.component, self._own_source, self.kind).expand())
         return _with_constants(self, self._legend, _without_unused(text))
 
     @cached_property
@@ -139,10 +139,10 @@ class LuaScript:
     @cached_property
     def derives(self) -> bool:
         """Whether the script derives keys from those in KEYS, as its header's DERIVED line says."""
-        return bool(_DERIVED.search(self._text))
+        return bool(_DERIVED.search(self._own_source))
 
     @cached_property
-    def _text(self) -> str:
+    def _own_source(self) -> str:
         folder = resources.files(_PACKAGE).joinpath(self.component, "lua")
         return folder.joinpath(f"{self.name}.lua").read_text(encoding="utf-8")
 
@@ -157,11 +157,11 @@ class LuaScript:
         """
         return (*keys, guard_key(keys[0])) if keys and self.derives else keys
 
-    def _mismatch(self, given: set[str]) -> str:
+    def _mismatch(self, names: set[str]) -> str:
         expected = f"expected {', '.join((*self.keys, *self.args))}."
-        if unknown := given - self._names:
+        if unknown := names - self._names:
             return f"{self!r} got unknown {', '.join(sorted(unknown))}: {expected}"
-        return f"{self!r} is missing {', '.join(sorted(self._names - given))}: {expected}"
+        return f"{self!r} is missing {', '.join(sorted(self._names - names))}: {expected}"
 
 
 def guard_key(key: Any) -> str:
@@ -191,37 +191,37 @@ class _Expansion:
 
     Args:
         component: the package whose shared parts are meant.
-        text: of the script.
+        source: of the script.
         kind: of the script.
     """
 
-    def __init__(self, component: str, text: str, kind: str) -> None:
+    def __init__(self, component: str, source: str, kind: str) -> None:
         self._component = component
-        self._text = text
+        self._source = source
         self._kind_component, _, self._kind_part = kind.partition("/")
         #: Lazy part -> its functions that any directive of the script names.
         self._named: dict[str, set[str]] = {}
         #: Part -> what is left of it after it was included by names.
         self._rest: dict[str, str] = {}
-        self._collect(text, set())
+        self._collect(source, set())
 
     def expand(self) -> str:
         """Return the text with all parts in place."""
-        return self._expand(self._text, set())
+        return self._expand(self._source, set())
 
-    def _collect(self, text: str, seen: set[str]) -> None:
-        for kind, part, functions in _DIRECTIVE.findall(text):
+    def _collect(self, source: str, seen: set[str]) -> None:
+        for kind, part, functions in _DIRECTIVE.findall(source):
             if kind == "lazy":
                 self._named.setdefault(part, set()).update(re.findall(r"\w+", functions))
             if part not in seen:
                 seen.add(part)
                 self._collect(self._shared(part), seen)
 
-    def _expand(self, text: str, in_scope: set[str]) -> str:
+    def _expand(self, source: str, in_scope: set[str]) -> str:
         """Expand a text that can use the parts `in_scope`; those that it includes are added."""
 
-        def replacement(found: re.Match[str]) -> str:
-            kind, part, names = found.groups()
+        def replacement(directive: re.Match[str]) -> str:
+            kind, part, names = directive.groups()
             if part not in in_scope:
                 in_scope.add(part)
                 body = self._shared(part)
@@ -231,7 +231,7 @@ class _Expansion:
                 self._rest[part] = self._expand(body, in_scope)
             return self._include(part, names) if kind == "include" else ""
 
-        return _DIRECTIVE.sub(replacement, text)
+        return _DIRECTIVE.sub(replacement, source)
 
     def _include(self, part: str, names: str | None) -> str:
         """Return what is left of an included part; with names, these functions and what they use."""
@@ -281,9 +281,9 @@ class _Expansion:
         )
 
 
-def _without_unused(text: str) -> str:
+def _without_unused(source: str) -> str:
     """Remove functions until each is named outside of itself: every call of the script creates all of them."""
-    lines = text.splitlines(keepends=True)
+    lines = source.splitlines(keepends=True)
     words = [_WORD.findall(line) for line in lines]
     uses = Counter(chain.from_iterable(words))
     functions, is_shorter = list(_functions(lines)), True
@@ -309,15 +309,15 @@ def _functions(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
             yield name, start, number + 1
 
 
-def _with_constants(script: LuaScript, legend: Mapping[str, type], text: str) -> str:
+def _with_constants(script: LuaScript, legend: Mapping[str, type], source: str) -> str:
     """Replace the legend's names by literals."""
     if not legend:
-        return text
+        return source
 
-    def literal(found: re.Match[str]) -> str:
-        value = vars(legend[found[1]]).get(found[2])
+    def literal(match: re.Match[str]) -> str:
+        value = vars(legend[match[1]]).get(match[2])
         if not isinstance(value, str | int):
-            raise ValueError(f"{script!r} names {found[0]}, which {legend[found[1]].__name__} does not define.")
+            raise ValueError(f"{script!r} names {match[0]}, which {legend[match[1]].__name__} does not define.")
         return f'"{value}"' if isinstance(value, str) else str(value)
 
-    return re.sub(rf"(?<![\w.])({'|'.join(legend)})\.(\w+)", literal, text)
+    return re.sub(rf"(?<![\w.])({'|'.join(legend)})\.(\w+)", literal, source)

@@ -144,14 +144,14 @@ def folded_positions(text: str, limit: int) -> dict[str, int]:
 
     ``folded_positions("北京 anna", 8) == {"北京 anna": START, "京 anna": INSIDE, "anna": WORD}``
     """
-    found = {fold(text): START}
+    positions = {fold(text): START}
     for start, position in _words(text):
-        if len(found) >= limit:
+        if len(positions) >= limit:
             break
         words = fold(text[start:])
-        found[words] = min(position, found.get(words, position))
-    found.pop("", None)
-    return found
+        positions[words] = min(position, positions.get(words, position))
+    positions.pop("", None)
+    return positions
 
 
 def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | None:

@@ -49,7 +49,9 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
         args, kwargs = masked_arguments(record)
     except Exception:  # noqa: BLE001 - the site's codec may raise anything
         return _("not readable")
-    parts = [_text(value) for value in args] + [f"{one_line(name)}={_text(value)}" for name, value in kwargs.items()]
+    parts = [_masked_json(value) for value in args] + [
+        f"{one_line(name)}={_masked_json(value)}" for name, value in kwargs.items()
+    ]
     text = ", ".join(parts)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
@@ -63,17 +65,20 @@ def argument_lines(record: TaskRecord[Any], *, masked: bool = True) -> list[str]
     args, kwargs = masked_arguments(record) if masked else (pack(record.args), pack(record.kwargs))
     names = _parameter_names(registry.find(record.name))
     pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(args)] + [*kwargs.items()]
-    lines = [_cut(f"{one_line(name)}={_text(value)}" if name else _text(value)) for name, value in pairs[:MAX_LINES]]
+    lines = [
+        _cut(f"{one_line(name)}={_masked_json(value)}" if name else _masked_json(value))
+        for name, value in pairs[:MAX_LINES]
+    ]
     return [*lines, "…"] if len(pairs) > MAX_LINES else lines
 
 
 def masked_text(value: Any) -> str:
     """Return metadata or a return value as JSON on one line, masked by name and cut."""
-    return _cut(_text(_masked("", value)))
+    return _cut(_masked_json(_masked("", value)))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= VALUE_LENGTH else f"{text[: VALUE_LENGTH - 1]}…"
+def _cut(line: str) -> str:
+    return line if len(line) <= VALUE_LENGTH else f"{line[: VALUE_LENGTH - 1]}…"
 
 
 def _masked(name: str, value: Any) -> Any:
@@ -86,7 +91,7 @@ def _masked(name: str, value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _masked_json(value: Any) -> str:
     return MASK if value == MASK else one_line(serialization.encode(value).decode())
 
 

@@ -22,16 +22,16 @@ def is_masked() -> bool:
     return conf.settings().dashboard.mask_error is not None
 
 
-def shown_error(text: str) -> str:
+def masked_error(message: str) -> str:
     """Return a message or a traceback as the function ``DASHBOARD["MASK_ERROR"]`` returns it; as it is without one.
 
     Lone surrogates are escaped: in an error they are bytes of a file name that is not UTF-8.
     """
-    text, path = encodable(text), conf.settings().dashboard.mask_error
-    if path is None or not text:
-        return text
+    message, path = encodable(message), conf.settings().dashboard.mask_error
+    if path is None or not message:
+        return message
     try:
-        return encodable(str(import_string(path)(text)))
+        return encodable(str(import_string(path)(message)))
     except BaseException as exc:
         if must_raise(exc):
             raise
@@ -39,9 +39,9 @@ def shown_error(text: str) -> str:
         return _("Hidden: MASK_ERROR failed.")
 
 
-def error_line(text: str) -> str:
+def error_line(message: str) -> str:
     """Return the first line of a message, masked and cut."""
-    line = shown_error(text).strip().partition("\n")[0]
+    line = masked_error(message).strip().partition("\n")[0]
     return line if len(line) <= LIST_LENGTH else f"{line[: LIST_LENGTH - 1]}…"
 
 

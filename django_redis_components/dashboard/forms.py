@@ -90,17 +90,17 @@ class RescheduleForm(ChangeForm):
         return found
 
 
-def _moment(text: str) -> datetime | None:
+def _moment(value: str) -> datetime | None:
     """Return a time in the active time zone; None if it is not valid."""
     try:
-        found = parse_datetime(text[: MAX_TIME + 1])
-        if found is None or found.year < 1970:
+        moment = parse_datetime(value[: MAX_TIME + 1])
+        if moment is None or moment.year < 1970:
             return None
-        if settings.USE_TZ and timezone.is_naive(found):
-            found = timezone.make_aware(found)
-        elif not settings.USE_TZ and timezone.is_aware(found):
-            found = timezone.make_naive(found)
-        check_moment(found, "due")
+        if settings.USE_TZ and timezone.is_naive(moment):
+            moment = timezone.make_aware(moment)
+        elif not settings.USE_TZ and timezone.is_aware(moment):
+            moment = timezone.make_naive(moment)
+        check_moment(moment, "due")
     except (ValueError, OverflowError):
         return None
-    return found
+    return moment

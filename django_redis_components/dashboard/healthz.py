@@ -14,9 +14,9 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.monitoring_access import Access, access_of, refusal
-from django_redis_components.dashboard.overview import snapshot
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -32,7 +32,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def _problems() -> list[dict[str, Any]]:
     """Return the problems; an outage of Redis is one."""
     try:
-        return [fields_of(each) for each in find_problems(snapshot.read())]
+        return [fields_of(each) for each in find_problems(read_overview_snapshot())]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
@@ -41,11 +41,11 @@ def _problems() -> list[dict[str, Any]]:
         return [fields_of(problem)]
 
 
-def _response(found: list[dict[str, Any]], access: Access) -> HttpResponse:
-    is_healthy = all(each["severity"] != "critical" for each in found)
-    codes = dict.fromkeys((each["code"], each["severity"]) for each in found)
-    shown = found if access.has_token else [{"code": code, "severity": severity} for code, severity in codes]
-    data: dict[str, Any] = {"status": "healthy" if is_healthy else "unhealthy", "problems": shown}
+def _response(problems: list[dict[str, Any]], access: Access) -> HttpResponse:
+    is_healthy = all(each["severity"] != "critical" for each in problems)
+    codes = dict.fromkeys((each["code"], each["severity"]) for each in problems)
+    listed = problems if access.has_token else [{"code": code, "severity": severity} for code, severity in codes]
+    data: dict[str, Any] = {"status": "healthy" if is_healthy else "unhealthy", "problems": listed}
     if access.has_token:
         data["environment"] = conf.settings().dashboard.environment
     response: Any = JsonResponse(data, status=200 if is_healthy else 503)

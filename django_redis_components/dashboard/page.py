@@ -125,13 +125,13 @@ class Page:
         """
         return None
 
-    def parse_id(self, text: str) -> str:
+    def parse_id(self, object_id: str) -> str:
         """Return the id of an object, if it is valid.
 
         Raises:
             ValueError: it is not; the page responds with 404.
         """
-        return text
+        return object_id
 
     def missing(self, request: PageRequest) -> HttpResponse | None:
         """Return the response if there is no such object; None for the site's page 404."""

@@ -41,7 +41,7 @@ class Snapshot(Generic[T]):
     is_cluster: bool
 
 
-def read(flow: Flow[T], using: str = "") -> Snapshot[T]:
+def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
     """Read a value, by default from the connection of the dashboard.
 
     Raises:

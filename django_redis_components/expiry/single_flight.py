@@ -43,7 +43,7 @@ _log = guarded_logger(__name__)
 Steps = Generator[Any, Any, Any]
 
 
-class _Claim(enum.Enum):
+class _LeaseState(enum.Enum):
     """Whether this call may have the lease."""
 
     NONE = enum.auto()
@@ -85,7 +85,7 @@ class CachedCall:
         self._options = options
         self._args = args
         self._kwargs = kwargs
-        self._claim = _Claim.NONE
+        self._lease_state = _LeaseState.NONE
         self._token = secrets.token_hex(8)
         self._name = validate_name(options.name.format(args, kwargs), "cache key")
         self._value_key = key("expiry", self._name)
@@ -104,14 +104,14 @@ class CachedCall:
     def _find_or_compute(self) -> Steps:
         deadline = time.monotonic() + MAX_WAIT_LEASES * self._options.lease_ms / 1_000
         while True:
-            self._claim = _Claim.REQUESTED
+            self._lease_state = _LeaseState.REQUESTED
             try:
                 state, *rest = yield self._fetch()
             except (RedisError, UnsupportedServer) as exc:
                 if self._options.on_error == "raise":
                     raise
                 return (yield from self._compute_locally(exc))
-            self._claim = _Claim.HELD if state in (FetchResult.EARLY, FetchResult.MISS) else _Claim.NONE
+            self._lease_state = _LeaseState.HELD if state in (FetchResult.EARLY, FetchResult.MISS) else _LeaseState.NONE
             if state == FetchResult.HIT:
                 return rest[0]
             left_s = deadline - time.monotonic()
@@ -122,7 +122,7 @@ class CachedCall:
 
     def _compute_locally(self, error: Exception) -> Steps:
         """Compute without Redis, once at a time in this process."""
-        self._claim = _Claim.NONE  # FETCH was rejected, or Redis is unreachable
+        self._lease_state = _LeaseState.NONE  # FETCH was rejected, or Redis is unreachable
         using = self._options.using
         if breaker_for(using).should_log(topic="cached values"):
             _log.warning("Cached values cannot be read, they are computed: %s", error)
@@ -175,13 +175,13 @@ class CachedCall:
             is_reachable = not isinstance(exc, (TimeoutError, NotConnected, SlotMigrating))
             if is_reachable:  # the server answers, but rejected this value
                 yield from self._give_up(exc)
-        self._claim = _Claim.NONE
+        self._lease_state = _LeaseState.NONE
 
     def _give_up(self, error: BaseException) -> Steps:
         """Release the lease, and reject a FETCH that the server may run later."""
-        if self._claim is _Claim.NONE:
+        if self._lease_state is _LeaseState.NONE:
             return
-        is_pending = self._claim is _Claim.REQUESTED
+        is_pending = self._lease_state is _LeaseState.REQUESTED
         if is_pending and isinstance(error, RedisError | RedisComponentsError):
             return  # FETCH was rejected, or Redis is unreachable
         abandon = ABANDON(lease=self._lease_key, token=self._token, cancel_ms=CANCEL_TTL_MS if is_pending else 0)
@@ -195,4 +195,4 @@ class CachedCall:
             with contextlib.suppress(RedisError):
                 yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, abandon)
             raise
-        self._claim = _Claim.NONE
+        self._lease_state = _LeaseState.NONE

@@ -81,7 +81,7 @@ class FileConsumer:
             )
             expires_s = log_reaped(self.channel, reaped)
             if len(reply) == 1:
-                logger.warning("Removed %r from channel %r: it had expired.", _text(reply[0]), self.channel)
+                logger.warning("Removed %r from channel %r: it had expired.", _decoded(reply[0]), self.channel)
                 continue
             if reply:
                 return self._file(reply), reply[1].decode()
@@ -91,16 +91,16 @@ class FileConsumer:
             yield Wait(f"{base}:wakeup:{self.name}", min(left_s, LOOK_AGAIN_S, expires_s + 0.001))
 
     def _file(self, reply: list[object]) -> RemoteFile:
-        file_id, fields = _text(reply[0]), reply[2:]
+        file_id, fields = _decoded(reply[0]), reply[2:]
         if not fields:
             reason = 'its record is missing. The server evicted it: "maxmemory-policy" must be "noeviction".'
             raise FileUnavailable(self.channel, file_id, reason)
-        pairs = [_text(each) for each in fields[0]]  # type: ignore[attr-defined]
+        pairs = [_decoded(each) for each in fields[0]]  # type: ignore[attr-defined]
         record = dict(zip(pairs[::2], pairs[1::2], strict=True))
         saved = {"raw": int(record["saved_raw"]), "data": int(record["saved_data"])}
         manifest = Manifest.from_fields(file_id, record)
         return RemoteFile(self._using, self._options.base, self.channel, self.name, manifest, saved)
 
 
-def _text(value: object) -> str:
+def _decoded(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)

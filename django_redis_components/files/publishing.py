@@ -37,8 +37,8 @@ MAX_CHUNKS = 20_000
 MAX_FILES = 10_000
 #: Seconds after which a producer that waits for room counts as dead. It asks again after a third of this time.
 WAITING_S = 15.0
-#: Calls that announce a file while replies are lost, and the pause after the first in seconds; it doubles.
-ANNOUNCE_ATTEMPTS, ANNOUNCE_PAUSE_S = 4, 0.05
+#: Calls that announce a file while replies are lost, and the backoff after the first in seconds; it doubles.
+ANNOUNCE_ATTEMPTS, ANNOUNCE_BACKOFF_S = 4, 0.05
 #: The reply of `announce` if there is no such file.
 _MISSING = -1
 #: Dead or expired files that one call removes; fewer if they have many chunks.
@@ -273,7 +273,7 @@ class Upload:
             except (ConnectionError, TimeoutError):
                 if attempt == ANNOUNCE_ATTEMPTS - 1:
                     raise
-            yield Sleep(ANNOUNCE_PAUSE_S * 2**attempt)
+            yield Sleep(ANNOUNCE_BACKOFF_S * 2**attempt)
         raise AssertionError("The loop returns or raises.")
 
     def _check_lease(self, reply: int, sent_at: float) -> None:

@@ -235,11 +235,11 @@ class RemoteFile:
     def _read(self, size: int) -> Flow[bytes]:
         self._start("read")
         parts: list[bytes] = []
-        left = self.size if size < 0 else size
+        bytes_left = self.size if size < 0 else size
         try:
-            while left > 0 and (part := (yield from self._reader.read(left))):
+            while bytes_left > 0 and (part := (yield from self._reader.read(bytes_left))):
                 parts.append(part)
-                left -= len(part)
+                bytes_left -= len(part)
         except BaseException:
             self._reader.put_back(parts)  # the caller may call again after an outage
             raise

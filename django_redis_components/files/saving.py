@@ -59,10 +59,10 @@ class PartFile:
         chunk_bytes = self._manifest.chunk_bytes
         length = min(os.fstat(self._file.fileno()).st_size, self._manifest.size)
         self.size = length if length == self._manifest.size else length - length % chunk_bytes
-        left = self.size
-        while left > 0 and (block := self._file.read(min(BLOCK_BYTES, left))):
+        bytes_left = self.size
+        while bytes_left > 0 and (block := self._file.read(min(BLOCK_BYTES, bytes_left))):
             self._digest.update(block)
-            left -= len(block)
+            bytes_left -= len(block)
         self._file.truncate(self.size)
         return self.size
 

@@ -157,15 +157,15 @@ def _overlap(start: bytes, end: bytes) -> str:
     )
 
 
-def _bounds(each: IpRange) -> tuple[bytes, bytes]:
-    start, end = pack(each.start), pack(each.end)
+def _bounds(ip_range: IpRange) -> tuple[bytes, bytes]:
+    start, end = pack(ip_range.start), pack(ip_range.end)
     if start is None or end is None:
-        wrong = each.start if start is None else each.end
+        wrong = ip_range.start if start is None else ip_range.end
         raise InvalidRange(f"{str(wrong)!r} is no IP address.")
     if end < start:
-        raise InvalidRange(f"The range ends at {each.end}, before its start {each.start}.")
+        raise InvalidRange(f"The range ends at {ip_range.end}, before its start {ip_range.start}.")
     if is_ipv4(start) != is_ipv4(end):
-        raise InvalidRange(f"The range {each.start} to {each.end} is partly IPv4 and partly IPv6.")
+        raise InvalidRange(f"The range {ip_range.start} to {ip_range.end} is partly IPv4 and partly IPv6.")
     return start, end
 
 

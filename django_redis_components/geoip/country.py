@@ -24,7 +24,7 @@ CACHE_TTL_S = 300.0
 TIMEOUT_S = 0.25
 
 #: Packed address -> period of the look-up, and country. The one looked up longest ago is the first.
-_known: dict[bytes, tuple[int, str]] = {}
+_cache: dict[bytes, tuple[int, str]] = {}
 _mutex = threading.Lock()
 
 
@@ -44,17 +44,17 @@ def country_of(ip: str) -> str:
         return UNKNOWN_COUNTRY
     if (path := conf.settings().geoip.mmdb) is not None:
         return mmdb_file(path).place(unpacked(packed)).country
-    period, known = int(time.monotonic() // CACHE_TTL_S), _known.get(packed)
-    if known is not None and known[0] == period:
-        return known[1]
+    period, cached = int(time.monotonic() // CACHE_TTL_S), _cache.get(packed)
+    if cached is not None and cached[0] == period:
+        return cached[1]
     country = _look_up(packed)
     if country is None:
-        return UNKNOWN_COUNTRY if known is None else known[1]
+        return UNKNOWN_COUNTRY if cached is None else cached[1]
     with _mutex:
-        _known.pop(packed, None)
-        _known[packed] = period, country
-        if len(_known) > CACHE_SIZE:
-            del _known[next(iter(_known))]
+        _cache.pop(packed, None)
+        _cache[packed] = period, country
+        if len(_cache) > CACHE_SIZE:
+            del _cache[next(iter(_cache))]
     return country
 
 
@@ -73,7 +73,7 @@ def _ranges(using: str) -> IpLookup:
     return IpLookup(source="ranges", using=using)
 
 
-conf.on_change(_known.clear)
+conf.on_change(_cache.clear)
 
 
 def _after_fork() -> None:

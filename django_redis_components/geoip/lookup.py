@@ -165,7 +165,7 @@ class IpLookup(DeletableComponent):
     def _lookup(self, ips: Sequence[Address]) -> Flow[list[Place]]:
         packed = [pack_public(ip) for ip in ips]
         wanted = sorted({each for each in packed if each is not None})
-        found: dict[bytes | None, Place] = {}
+        places: dict[bytes | None, Place] = {}
         for at in range(0, len(wanted), MAX_ADDRESSES):
             part = wanted[at : at + MAX_ADDRESSES]
             reply: Sequence[bytes] = yield FIND_RANGES(base=self._base(), addresses=part)
@@ -175,8 +175,8 @@ class IpLookup(DeletableComponent):
             decoded = [Block(block) for block in reply]
             for address in part:
                 number = bisect_right(starts, address) - 1
-                found[address] = decoded[number].place(address) if number >= 0 else UNKNOWN
-        return [found.get(each, UNKNOWN) for each in packed]
+                places[address] = decoded[number].place(address) if number >= 0 else UNKNOWN
+        return [places.get(each, UNKNOWN) for each in packed]
 
     def _warn_if_empty(self) -> Flow[None]:
         if self._has_warned or (yield from are_ranges_loaded(self)):

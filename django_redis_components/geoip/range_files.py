@@ -146,7 +146,7 @@ def read_locations(path: str) -> dict[str, Place]:
         InvalidRange: the file is not one.
         OSError: it cannot be read.
     """
-    number, found = 0, {}
+    number, places = 0, {}
     columns: dict[str, int] = {}
     try:
         for number, row in _rows(Path(path), lambda _: None):
@@ -156,11 +156,11 @@ def read_locations(path: str) -> dict[str, Place]:
                     raise ValueError("expected the columns geoname_id and country_iso_code")
                 continue
             values = (row[columns[name]] if name in columns else "" for name in _LOCATION_COLUMNS)
-            found[row[columns["geoname_id"]]] = _place(*values)
+            places[row[columns["geoname_id"]]] = _place(*values)
     except (ValueError, IndexError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as exc:
         reason = "too few columns" if isinstance(exc, IndexError) else str(exc)
         raise InvalidRange(f"{path}, line {number or 1}: {reason}.") from exc
-    return found
+    return places
 
 
 _LOCATION_COLUMNS = ("country_iso_code", "subdivision_1_name", "city_name")
@@ -222,10 +222,10 @@ def _ipinfo(header: Sequence[str]) -> RowReader:
     return read
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 39 or int(text) >= 2**128:
-        raise ValueError(f"{text[:50]!r} is no number of an IP address")
-    return int(text)
+def _number(value: str) -> int:
+    if not value.isdecimal() or len(value) > 39 or int(value) >= 2**128:
+        raise ValueError(f"{value[:50]!r} is no number of an IP address")
+    return int(value)
 
 
 def _place(country: str, region: str = "", city: str = "") -> Place:

@@ -120,15 +120,15 @@ def _update_under_lock(rows: QuerySet[M], allowed: QuerySet[M], token: int, valu
         )
 
 
-def _locked(chosen: QuerySet[Any]) -> list[tuple[Any, int]]:
+def _locked(rows: QuerySet[Any]) -> list[tuple[Any, int]]:
     """Primary keys and tokens, as they are once no other transaction can change them."""
-    features = connections[chosen.db].features
+    features = connections[rows.db].features
     if not features.has_select_for_update:
         # SQLite has one lock for the whole database. A transaction that begins with a write waits for it; one that
         # begins with a read fails when it writes after another one.
-        chosen.update(fence=models.F("fence"))
+        rows.update(fence=models.F("fence"))
     # The weaker lock, as that of an UPDATE: rows that refer to these can be inserted meanwhile.
-    locking = chosen.select_for_update(no_key=features.has_select_for_no_key_update)
+    locking = rows.select_for_update(no_key=features.has_select_for_no_key_update)
     # All in one order, so that two updates of the same rows cannot wait for each other.
     return list(locking.order_by("pk").values_list("pk", "fence"))
 

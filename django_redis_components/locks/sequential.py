@@ -26,10 +26,10 @@ from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.lock import PlainKind
 from django_redis_components.locks.state import LockState, read_locks
 
-#: Longest pause before the second attempt, in seconds; it doubles each time, with full jitter.
-FIRST_PAUSE_S = 0.01
-#: Longest pause between two attempts, in seconds: so long may a free set of locks stay unused.
-LONGEST_PAUSE_S = 0.2
+#: Longest backoff before the second attempt, in seconds; it doubles each time, with full jitter.
+FIRST_BACKOFF_S = 0.01
+#: Longest backoff between two attempts, in seconds: so long may a free set of locks stay unused.
+MAX_BACKOFF_S = 0.2
 
 
 class SequentialLease(Lease):
@@ -110,7 +110,7 @@ class SequentialQueue(WaitQueue):
     def acquire(self, wait_limit_s: float, acquisition: Acquisition, token: str | None = None) -> Flow[bool]:
         """Acquire all of them (True); False if another token holds one until `wait_limit_s` have passed."""
         deadline_at = time.monotonic() + wait_limit_s
-        pause_s = FIRST_PAUSE_S
+        backoff_s = FIRST_BACKOFF_S
         self.leases.record_request(acquisition)
         yield from self._settle()
         mine = new_token() if token is None else token
@@ -126,10 +126,10 @@ class SequentialQueue(WaitQueue):
                 if left_s <= 0:
                     return False
                 wait.start()
-                yield Sleep(min(random.uniform(0, pause_s), left_s))
+                yield Sleep(min(random.uniform(0, backoff_s), left_s))
                 if time.monotonic() >= deadline_at:
                     return False
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
                 if token is None:  # the request that has released the old one may have been sent twice, and arrive late
                     mine = new_token()
         except RedisError:

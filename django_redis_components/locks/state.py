@@ -81,29 +81,29 @@ def read_locks(kinds: Sequence[ScriptedKind], names: Sequence[str]) -> Flow[dict
 
 def read_readwrite(kind: ScriptedKind) -> Flow[ReadWriteState]:
     """Read the state of a read-write lock."""
-    [found] = parse_states((yield kind.inspect_call(MAX_LISTED)))
-    writers = [holder for holder in found.holders if not holder.token.endswith(READER)]
-    readers = [holder for holder in found.holders if holder.token.endswith(READER)]
+    [state] = parse_states((yield kind.inspect_call(MAX_LISTED)))
+    writers = [holder for holder in state.holders if not holder.token.endswith(READER)]
+    readers = [holder for holder in state.holders if holder.token.endswith(READER)]
     return ReadWriteState(
         writer=writers[0].token if writers else None,
         remaining=writers[0].remaining if writers else 0.0,
-        fencing_token=found.number or None,
-        reading=found.held - len(writers),
+        fencing_token=state.number or None,
+        reading=state.held - len(writers),
         readers={reader.token: reader.remaining for reader in readers},
-        waiting=found.waiting,
-        waiters=found.waiters,
-        held_by={holder.token: holder.held_by for holder in found.holders if holder.held_by is not None},
+        waiting=state.waiting,
+        waiters=state.waiters,
+        held_by={holder.token: holder.held_by for holder in state.holders if holder.held_by is not None},
     )
 
 
-def _lock_state(found: ObjectState) -> LockState:
-    holder = found.holders[0] if found.holders else None
+def _lock_state(state: ObjectState) -> LockState:
+    holder = state.holders[0] if state.holders else None
     return LockState(
         holder=holder.token if holder else None,
-        fencing_token=found.number or None,
-        age=found.age if holder else 0.0,
+        fencing_token=state.number or None,
+        age=state.age if holder else 0.0,
         remaining=holder.remaining if holder else 0.0,
-        waiting=found.waiting,
-        waiters=found.waiters,
+        waiting=state.waiting,
+        waiters=state.waiters,
         held_by=holder.held_by if holder else None,
     )

@@ -47,7 +47,7 @@ def send(target: str, verb: str, author: str, using: str) -> CommandResult:
     while True:
         time.sleep(LOOK_S)
         page = run(client, find_workers(home(using), target))
-        if target not in page.waiting:
+        if target not in page.pending_commands:
             return _result(target, verb, _outcome(target, page.workers))
         if time.monotonic() > deadline:
             text = f"Sent: {verb} {target}. It has not been executed yet; it expires after a minute."

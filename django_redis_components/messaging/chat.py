@@ -17,6 +17,7 @@ from django_redis_components.messaging.chat_info import ChatInfo, info_of
 from django_redis_components.messaging.creation import MAX_MEMBERS, create_flow
 from django_redis_components.messaging.exceptions import ChatExists, ChatFull
 from django_redis_components.messaging.message import Messages, fetched
+from django_redis_components.messaging.message_wait import wait_until
 from django_redis_components.messaging.retention import MAX_MESSAGES, Retention
 from django_redis_components.messaging.scripts import (
     ACK,
@@ -29,7 +30,6 @@ from django_redis_components.messaging.scripts import (
     SEND,
     UNREAD,
 )
-from django_redis_components.messaging.waiting import wait_until
 
 
 class Chat(DeletableComponent):

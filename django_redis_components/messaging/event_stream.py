@@ -38,7 +38,7 @@ WRITE_S = 60.0
 SUBSCRIBE_S = 1.0
 #: Seconds before the next attempt to read while Redis is unavailable: the first, and the longest. Each is shortened at
 #: random by up to a half, so that the streams of a process do not read all at once.
-MIN_PAUSE_S, MAX_PAUSE_S = 0.5, 5.0
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 5.0
 #: Seconds after which a browser connects again that did so while Redis was unavailable.
 RECONNECT_S = 5.0
 
@@ -67,9 +67,9 @@ class Position:
         return f"{self.after}-{self.revision}" if self.revision else str(self.after)
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
+    def parse(cls, event_id: str) -> Self | None:
         """Return the position of the id of an event; None if it is not one."""
-        after, separator, revision = text.partition("-")
+        after, separator, revision = event_id.partition("-")
         numbers = [after, revision] if separator else [after, "0"]
         if not all(one.isascii() and one.isdecimal() and len(one) <= 16 and int(one) <= MAX_ID for one in numbers):
             return None
@@ -114,7 +114,7 @@ class EventStreamResponse(StreamingHttpResponse):
 
 async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncGenerator[str, None]:
     """Return the events of a chat after a position: one fetch for each notification, and comments during silence."""
-    ends_at, pause_s = time.monotonic() + MAX_STREAM_S, 0.0
+    ends_at, backoff_s = time.monotonic() + MAX_STREAM_S, 0.0
     with subscriber(chat.using).listening(keyspace.chat_key(chat.id, "wakeup")) as listener:
         await listener.await_notification(SUBSCRIBE_S)
         while time.monotonic() < ends_at:
@@ -124,13 +124,13 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncG
                 yield "event: closed\ndata: {}\n\n"
                 return
             except (RedisError, RedisComponentsError) as exc:
-                if not pause_s:
+                if not backoff_s:
                     logger.warning("The event stream of chat %r is interrupted: %s", chat.id, exc)
-                pause_s = min(max(pause_s * 2, MIN_PAUSE_S), MAX_PAUSE_S)
+                backoff_s = min(max(backoff_s * 2, MIN_BACKOFF_S), MAX_BACKOFF_S)
                 yield _COMMENT
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                await asyncio.sleep(backoff_s * random.uniform(0.5, 1))
                 continue
-            pause_s = 0.0
+            backoff_s = 0.0
             for event in position.advance(messages):
                 yield event
                 if time.monotonic() >= ends_at:

@@ -13,8 +13,8 @@ from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
 from django_redis_components.messaging.message import Messages, read_entries
+from django_redis_components.messaging.message_wait import wait_until
 from django_redis_components.messaging.scripts import MAILBOX_ACK, MAILBOX_FETCH, MAILBOX_SEND
-from django_redis_components.messaging.waiting import wait_until
 
 #: Largest limit of a mailbox.
 MAX_MESSAGES = 1_000_000

@@ -91,6 +91,6 @@ def _remove_chats(user: str, done: Reconciliation) -> Flow[None]:
             return
 
 
-def _escaped(text: str) -> str:
+def _escaped(literal: str) -> str:
     """Return a glob pattern that matches this text only."""
-    return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in text)
+    return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in literal)

@@ -28,8 +28,8 @@ class TooManyRequests(MessagingError):
         retry_after_s: whole seconds after which the request may succeed.
     """
 
-    def __init__(self, text: str, retry_after_s: int) -> None:
-        super().__init__(text)
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
         self.retry_after_s = retry_after_s
 
 

@@ -33,7 +33,7 @@ from django_redis_components.core.settings import conf
 LINGER_S = 5.0
 #: Seconds before the next attempt to connect: the first, and the longest. Each is shortened at random by up to a half,
 #: so that the processes of a site do not connect all at once.
-MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 2.0
 #: Payloads that a listener keeps until they are read, and their bytes, 64 of the largest; the oldest are dropped.
 MAX_PAYLOADS, MAX_PAYLOAD_BYTES = 1_000, 4 * 1024 * 1024
 
@@ -218,7 +218,7 @@ class ChannelSubscriber:
             self._waker.send(b"x")
 
     def _run(self) -> None:
-        pause_s = MIN_PAUSE_S
+        backoff_s = MIN_BACKOFF_S
         while self._has_work():
             started_at, has_failed = time.monotonic(), True
             try:
@@ -232,10 +232,10 @@ class ChannelSubscriber:
             except BaseException:  # without the thread, no waiter of the process would be woken any more
                 logger.exception("Waiting for messages is interrupted by an error.")
             if has_failed:
-                if time.monotonic() - started_at > MAX_PAUSE_S:
-                    pause_s = MIN_PAUSE_S
-                time.sleep(pause_s * random.uniform(0.5, 1))
-                pause_s = min(pause_s * 2, MAX_PAUSE_S)
+                if time.monotonic() - started_at > MAX_BACKOFF_S:
+                    backoff_s = MIN_BACKOFF_S
+                time.sleep(backoff_s * random.uniform(0.5, 1))
+                backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
 
     def _has_work(self) -> bool:
         """Return whether there are listeners; without any the thread ends.

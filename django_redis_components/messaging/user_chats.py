@@ -86,17 +86,17 @@ def _pending(user: User, limit: int) -> Flow[_Pending]:
     name = check_user(user)
     check_int(limit, "limit", 1, arguments.MAX_FETCH)
     states = yield from _states(name)
-    found, size = [], 0
+    fetched_chats, size = [], 0
     for chunk in _chunks(states, limit):
         calls = {
             one: FETCH(chat=keyspace.chat_key(one), user=name, after="", before="", limit=chunk[one]) for one in chunk
         }
         replies = yield from _replies(name, calls)
-        found += [(chat_id, fetched(reply)) for chat_id, reply in replies.items()]
+        fetched_chats += [(chat_id, fetched(reply)) for chat_id, reply in replies.items()]
         size += sum(map(_size, replies.values()))
         if size > MAX_PENDING_BYTES:
             break
-    return [(chat_id, messages) for chat_id, messages in found if messages]
+    return [(chat_id, messages) for chat_id, messages in fetched_chats if messages]
 
 
 def _chunks(states: dict[str, ChatInfo], limit: int) -> list[dict[str, int]]:

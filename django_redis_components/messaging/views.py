@@ -307,11 +307,11 @@ def _json(request: HttpRequest) -> dict[str, Any]:
     return data
 
 
-def _number(text: str, name: str, low: int, high: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 16 and low <= int(text) <= high):
+def _number(value: str, name: str, low: int, high: int) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= 16 and low <= int(value) <= high):
         values = {"name": name, "low": low, "high": high}
         raise MessagingRequestError(400, gettext("%(name)s: expected an integer from %(low)d to %(high)d.") % values)
-    return int(text)
+    return int(value)
 
 
 def _error(exc: Exception) -> JsonResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings as django_settings
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.core.settings import conf
@@ -21,24 +21,24 @@ AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 
 def check_middleware() -> list[CheckMessage]:
     """Report a middleware without rates (drc.W050), with invalid ones (drc.E052), or above the users (drc.E050)."""
-    found = list(check_rates())
-    middleware = list(django_settings.MIDDLEWARE)
+    messages = list(check_rates())
+    middleware = list(settings.MIDDLEWARE)
     positions = [position for position, path in enumerate(middleware) if path in PATHS]
     if not positions:
-        return found
+        return messages
     options = conf.settings().ratelimits
     if not options.rates:
-        text = "RateLimitMiddleware is installed without rates: it limits nothing."
+        problem = "RateLimitMiddleware is installed without rates: it limits nothing."
         hint = 'Set REDIS_COMPONENTS["RATELIMITS"]["RATES"], for example to ["100/m"].'
-        found.append(Warning(text, hint=hint, id="drc.W050"))
+        messages.append(Warning(problem, hint=hint, id="drc.W050"))
     if options.key != "ip" and AUTHENTICATION not in middleware[: positions[0]]:
-        text = (
+        problem = (
             f'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = {options.key!r} needs the user, '
             "but RateLimitMiddleware runs before authentication."
         )
         hint = f'Move it below {AUTHENTICATION!r} in MIDDLEWARE, or set "KEY" to "ip".'
-        found.append(Error(text, hint=hint, id="drc.E050"))
-    return found
+        messages.append(Error(problem, hint=hint, id="drc.E050"))
+    return messages
 
 
 def check_rates() -> Iterator[CheckMessage]:

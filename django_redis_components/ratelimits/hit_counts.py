@@ -173,7 +173,7 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
     if denied:
         requests += [Read("ZREVRANGE", _key(each, hours[-1], "denied"), 0, denied - 1, "WITHSCORES") for each in ids]
     replies = yield Batch(requests)
-    found = {}
+    counts = {}
     for at, limit_id in enumerate(ids):
         minutes = {minute: (0,) * len(KINDS) for minute in range(now - 59, now + 1)}
         for hour, values in zip(hours, replies[at * len(hours) : (at + 1) * len(hours)], strict=True):
@@ -183,8 +183,8 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
             (name.decode("utf-8", "replace"), int(float(score)))
             for name, score in zip(pairs[::2], pairs[1::2], strict=True)
         ]
-        found[limit_id] = LimitCounts(minutes, denied_keys)
-    return found
+        counts[limit_id] = LimitCounts(minutes, denied_keys)
+    return counts
 
 
 def _sent_name(key: str | bytes | int) -> _SentName:

@@ -12,15 +12,14 @@ from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
 from django_redis_components.core.arguments import check_choice, check_flag, check_int
-from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
+from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, to_seconds
-from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import HitRequest, algorithm_by_name
-from django_redis_components.ratelimits.decision import Decision
+from django_redis_components.ratelimits.decision import Decision, allowed, blocked, denied, unchecked
 from django_redis_components.ratelimits.denials import DENIALS
 from django_redis_components.ratelimits.local_counts import LOCAL_COUNTS
 
@@ -30,7 +29,7 @@ ON_ERROR = ("open", "closed")
 MAX_RATES = 8
 #: Maximum denials of a penalty: the server stores the time and the id of each, about 20 bytes.
 MAX_DENIALS = 10_000
-#: Random seconds added to each pause of a waiting hit, so that waiters do not retry at the same moment.
+#: Random seconds added to each delay of a waiting hit, so that waiters do not retry at the same moment.
 WAIT_JITTER_S = (0.001, 0.005)
 #: Seconds that a hit waits for a migrating Cluster slot before `on_error` decides: an HTTP request is waiting for it.
 SLOT_MIGRATION_WAIT_S = 2.0
@@ -212,9 +211,9 @@ class Limiter:
     def _parse(self, reply: list[int], cost: int) -> Decision:
         code = reply[0]
         if code < 0:
-            return decisions.blocked(self.rates, reply[1])
+            return blocked(self.rates, reply[1])
         states = self.algorithm.parse_states(self.rates, reply, cost)
-        return decisions.allowed(states) if code else decisions.denied(states)
+        return allowed(states) if code else denied(states)
 
     def _decide_without_redis(self, breaker: CircuitBreaker, base_key: str, cost: int, is_peek: bool) -> Decision:
         """Decide by `on_error`: with "open" by the hits of this process."""
@@ -222,7 +221,7 @@ class Limiter:
             outcome = "counted in this process" if self.fails_open else "denied"
             _log.warning("Rate limits cannot be checked, hits are %s: %s", outcome, breaker.reason)
         if not self.fails_open:
-            return decisions.unchecked(self.rates, breaker.retry_after_s() or PAUSE_S)
+            return unchecked(self.rates, breaker.retry_after_s() or OPEN_S)
         return LOCAL_COUNTS.decide(self.algorithm.name, self._rate_keys(base_key), self.rates, cost, count=not is_peek)
 
     def _base_key(self, key: LimitKey) -> str:
@@ -239,12 +238,12 @@ class Limiter:
     def _hit_request(self, cost: int, denials: int) -> HitRequest:
         return HitRequest(self.algorithm, self.rates, cost, denials, self._block_us)
 
-    def _check_rates(self, given: tuple[RateLike, ...]) -> int:
+    def _check_rates(self, rates: tuple[RateLike, ...]) -> int:
         """Return the maximum cost of a hit."""
         if not 1 <= len(self.rates) <= MAX_RATES:
-            raise ValueError(f"rates={given!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
+            raise ValueError(f"rates={rates!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
         if len(set(self.rates)) < len(self.rates):
-            raise ValueError(f"rates={given!r}: duplicate rate.")
+            raise ValueError(f"rates={rates!r}: duplicate rate.")
         for rate in self.rates:
             if rate.limit > self.algorithm.max_limit:
                 raise ValueError(

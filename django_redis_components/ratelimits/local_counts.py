@@ -15,9 +15,8 @@ from typing import Protocol
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.rates import ParsedRate
 from django_redis_components.core.settings import conf
-from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import RateState
-from django_redis_components.ratelimits.decision import Decision
+from django_redis_components.ratelimits.decision import Decision, allowed, denied
 
 #: Memory of all counts, in bytes. Lower: an attacker with many keys is forgotten earlier.
 MAX_BYTES = 8 * 1024 * 1024
@@ -140,7 +139,7 @@ class LocalCounts:
                     self.bytes += _size(key, each)
             while self.bytes > MAX_BYTES:
                 self._remove(next(iter(self._counts)))
-        found = decisions.allowed(tuple(states)) if is_allowed else decisions.denied(tuple(states))
+        found = allowed(tuple(states)) if is_allowed else denied(tuple(states))
         found.is_checked = False
         return found
 

@@ -29,16 +29,16 @@ class CountedWords:
 def count_words(parts: Mapping[str, str], weights: Mapping[str, float], stop_words: Collection[str]) -> CountedWords:
     """Count the words of the fields of a document."""
     frequencies: Counter[str] = Counter()
-    length, left = 0.0, MAX_WORDS
+    length, words_left = 0.0, MAX_WORDS
     order: list[str] = []
     for field, part in parts.items():
         weight = weights.get(field, 1.0)
         order += [FIELD_END] if order else []
         for word in words(part):
-            if left <= 0:
+            if words_left <= 0:
                 break
-            characters = units(word)[:left] if is_spaceless(word) else [word]
-            left -= len(characters)
+            characters = units(word)[:words_left] if is_spaceless(word) else [word]
+            words_left -= len(characters)
             length += weight * len(characters)
             kept = "".join(characters)
             order.append(without_suffix(kept))

@@ -109,7 +109,7 @@ def differences(root: str, expected: Mapping[str, EncodedDocument | None]) -> Fl
         The ids that differ, each with whether a document is stored.
     """
     names = sorted({name for each in expected.values() if each for name in each.scores})
-    found: dict[str, bool] = {}
+    different: dict[str, bool] = {}
     for start in range(0, len(expected), COMPARED):
         ids = list(expected)[start : start + COMPARED]
         stored = yield READ_DOCUMENTS(root=root, name_count=len(names), names=[*names, *ids])
@@ -121,8 +121,8 @@ def differences(root: str, expected: Mapping[str, EncodedDocument | None]) -> Fl
                 same = not is_damaged and (record, facets) == (_bytes(wanted.record), _bytes(wanted.listed_facets))
                 same = same and _same(wanted, dict(zip(names, scores, strict=True)), (longitude, latitude))
             if not same:
-                found[id_] = bool(record)
-    return found
+                different[id_] = bool(record)
+    return different
 
 
 def _bytes(text: str) -> bytes:

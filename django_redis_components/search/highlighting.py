@@ -53,18 +53,18 @@ def _matches(text: str, parsed: ParsedQuery) -> list[Match]:
             groups.setdefault(term, number)
     last = len(parsed.groups) - 1
     start_of_word = parsed.groups[last][0] if parsed.prefix else None
-    found: list[Match] = []
+    matches: list[Match] = []
     for start, end, word in word_spans(text):
         if is_spaceless(word):
-            found += _in_run(text[start:end], start, word, groups)
+            matches += _in_run(text[start:end], start, word, groups)
             if start_of_word and is_spaceless(start_of_word):
-                found += _beginnings(text[start:end], start, word, start_of_word, last)
-                found.sort(key=lambda match: match.start)
+                matches += _beginnings(text[start:end], start, word, start_of_word, last)
+                matches.sort(key=lambda match: match.start)
         elif (known := next((term for term in terms(word) if term in groups), None)) is not None:
-            found.append(Match(start, end, groups[known]))
+            matches.append(Match(start, end, groups[known]))
         elif start_of_word and word.startswith(start_of_word):
-            found.append(Match(start, end, last))
-    return found
+            matches.append(Match(start, end, last))
+    return matches
 
 
 def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[Match]:

@@ -289,8 +289,8 @@ class SearchIndex(DeletableComponent):
         if not isinstance(parts, Mapping) or not all(isinstance(part, str) for part in parts.values()):
             raise TypeError(f"text={text!r}: expected a string, or a mapping of fields to strings.")
         if not isinstance(text, str) and (unknown := [field for field in parts if field not in self.fields]):
-            known = ", ".join(self.fields) or "none"
-            raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {known}.")
+            field_names = ", ".join(self.fields) or "none"
+            raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {field_names}.")
         return parts
 
     def _normal(self, text: str) -> str:

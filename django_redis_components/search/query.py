@@ -100,21 +100,21 @@ class _QueryReader:
         #: The group of the word before, for its synonyms; None if that word is not searched.
         self._last: list[str] | None = None
 
-    def add(self, sign: str, found: Sequence[str], *, is_phrase: bool, is_open: bool) -> None:
+    def add(self, sign: str, words: Sequence[str], *, is_phrase: bool, is_open: bool) -> None:
         """Add the words of a part; with `is_open` the last may be incomplete."""
-        kept = [word for word in found if word not in self._stop_words]
-        if is_open and found and found[-1] in self._stop_words:
-            kept.append(found[-1])
+        kept = [word for word in words if word not in self._stop_words]
+        if is_open and words and words[-1] in self._stop_words:
+            kept.append(words[-1])
         if not kept:
             return
         if sign == "-":
-            self._exclude(tuple(kept), " ".join(found))
+            self._exclude(tuple(kept), " ".join(words))
             return
         if sign == "+" and self._groups:
             self._add_synonym(" ".join(kept))
             return
         if is_phrase:
-            self._add_phrase(" ".join(found))
+            self._add_phrase(" ".join(words))
         for word in kept:
             self._add_group(word, is_open=is_open and word == kept[-1])
 
@@ -181,13 +181,13 @@ class _QueryReader:
         else:
             self._phrases[phrase] = None
 
-    def _exclude(self, kept: tuple[str, ...], found: str) -> None:
+    def _exclude(self, kept: tuple[str, ...], words: str) -> None:
         count = len(query_terms(" ".join(kept)))
-        phrase = found if _has_neighbors(found) else ""
+        phrase = words if _has_neighbors(words) else ""
         if (kept, phrase) in self._excluded:
             return
         if len(self._excluded) == MAX_EXCLUDED or self._excluded_terms + count > MAX_TERMS:
-            self.drop(f"-{found}")
+            self.drop(f"-{words}")
             return
         self._excluded_terms += count
         self._excluded[kept, phrase] = None

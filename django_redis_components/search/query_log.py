@@ -40,20 +40,20 @@ def log_query(base: str, query: str, seconds: float, *, found_nothing: bool) -> 
     """Write a query to the log if it was slow or found nothing. An error of Redis is ignored."""
     if not found_nothing and seconds < SLOW_S:
         return
-    text = "".join(each if each.isprintable() else " " for each in query[: 4 * MAX_CHARS].casefold())
-    text = " ".join(text.split())[:MAX_CHARS]
+    entry = "".join(each if each.isprintable() else " " for each in query[: 4 * MAX_CHARS].casefold())
+    entry = " ".join(entry.split())[:MAX_CHARS]
     commands = []
     if found_nothing:
         key = _key(base, "empty", _week())
         commands += [
-            Command("ZINCRBY", key, 1, text),
+            Command("ZINCRBY", key, 1, entry),
             Command("ZREMRANGEBYRANK", key, 0, -MAX_EMPTY - 1),
             Command("PEXPIRE", key, TTL_MS),
         ]
     if seconds >= SLOW_S:
         key = _key(base, "slow", _week())
         commands += [
-            Command("ZADD", key, "GT", round(seconds * 1_000, 1), text),
+            Command("ZADD", key, "GT", round(seconds * 1_000, 1), entry),
             Command("ZREMRANGEBYRANK", key, 0, -MAX_SLOW - 1),
             Command("PEXPIRE", key, TTL_MS),
         ]

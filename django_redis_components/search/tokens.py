@@ -83,11 +83,11 @@ def terms(word: str) -> list[str]:
 
 def query_terms(text: str) -> list[str]:
     """Return the terms of words that are searched, separated by spaces: all must be in a document."""
-    found: list[str] = []
+    searched: list[str] = []
     for word in text.split(" "):
         characters = units(word) if is_spaceless(word) else []
-        found += map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
-    return list(dict.fromkeys(found))
+        searched += map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
+    return list(dict.fromkeys(searched))
 
 
 def open_terms(text: str) -> list[list[str]]:
@@ -95,11 +95,11 @@ def open_terms(text: str) -> list[list[str]]:
 
     The final of a Hangul syllable may become the initial of the next one: 서한 of 서하나.
     """
-    given, characters = query_terms(text), units(text.rpartition(" ")[2])
+    typed_terms, characters = query_terms(text), units(text.rpartition(" ")[2])
     if len(characters) < 2 or not _has_final(characters[-1]):
-        return [given]
+        return [typed_terms]
     last = stored_term(characters[-1])
-    return [given, [*given[:-1], stored_term(characters[-2]) + last[:-1], last]]
+    return [typed_terms, [*typed_terms[:-1], stored_term(characters[-2]) + last[:-1], last]]
 
 
 def stored_term(term: str) -> str:

@@ -30,9 +30,9 @@ class CallSignature:
     def __init__(self, func: Callable[..., Any], supplied: int = 0) -> None:
         signature = inspect.signature(_declaration_of(func), follow_wrapped=False)
         parameters = list(signature.parameters.values())
-        positional = [each for each in parameters if each.kind in _POSITIONAL]
-        keyword_only = [each for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
-        kinds = {each.kind for each in parameters}
+        positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+        keyword_only = [parameter for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
+        kinds = {parameter.kind for parameter in parameters}
         self._takes_any_positional = Parameter.VAR_POSITIONAL in kinds
         self._takes_any_keyword = Parameter.VAR_KEYWORD in kinds
         #: Maximum number of positional arguments; below 0: the function does not accept those that the worker inserts.
@@ -40,14 +40,16 @@ class CallSignature:
         first = min(supplied, len(positional))
         open_after = [[*positional[count:], *keyword_only] for count in range(first, len(positional) + 1)]
         #: By the number of positional arguments: the names required as keywords, and those accepted.
-        self._required = [_names(each for each in some if each.default is Parameter.empty) for some in open_after]
-        self._accepted = [_names(each for each in some if each.kind in _NAMED) for some in open_after]
+        self._required = [
+            _names(parameter for parameter in some if parameter.default is Parameter.empty) for some in open_after
+        ]
+        self._accepted = [_names(parameter for parameter in some if parameter.kind in _NAMED) for some in open_after]
         #: Names of positional arguments, which no keyword may repeat.
-        self._once = _names(each for each in positional if each.kind in _NAMED)
-        self._text = str(signature.replace(return_annotation=signature.empty))
+        self._once = _names(parameter for parameter in positional if parameter.kind in _NAMED)
+        self._signature = str(signature.replace(return_annotation=signature.empty))
         if supplied:
-            names = ", ".join(repr(each.name) for each in positional[:supplied])
-            self._text += f"; the worker supplies {names or 'the first argument'}"
+            names = ", ".join(repr(parameter.name) for parameter in positional[:supplied])
+            self._signature += f"; the worker supplies {names or 'the first argument'}"
         self._is_declared_elsewhere = hasattr(func, "__wrapped__")
 
     def check(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -90,7 +92,7 @@ class CallSignature:
         hint = " A decorator that supplies arguments must set __signature__." if self._is_declared_elsewhere else ""
         function = name.rpartition(".")[2]
         return TypeError(
-            f"{name} does not take these arguments: {'; '.join(problems)}. It is {function}{self._text}.{hint}"
+            f"{name} does not take these arguments: {'; '.join(problems)}. It is {function}{self._signature}.{hint}"
         )
 
 
@@ -105,10 +107,10 @@ def signature_of(func: Callable[..., Any], supplied: int) -> CallSignature | Non
 
 def _declaration_of(func: Callable[..., Any]) -> Callable[..., Any]:
     """The function below decorators that pass on all arguments; it declares the parameters."""
-    found: Callable[..., Any] = inspect.unwrap(
+    declaration: Callable[..., Any] = inspect.unwrap(
         func, stop=lambda each: hasattr(each, "__signature__") or not _passes_on_all(each)
     )
-    return found
+    return declaration
 
 
 def _passes_on_all(func: Callable[..., Any]) -> bool:

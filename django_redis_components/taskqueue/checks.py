@@ -34,7 +34,7 @@ def check_periodic() -> list[CheckMessage]:
 def connections_of_tasks() -> list[str]:
     """Import the `tasks` modules and return the connections that their tasks use, sorted."""
     _discovered()  # check_periodic reports the errors
-    return sorted({task.connection for task in registry.each()})
+    return sorted({task.connection for task in registry.all_tasks()})
 
 
 def _discovered() -> list[CheckMessage]:

@@ -132,8 +132,8 @@ class TaskContext:
         """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
         if self._metadata is None:
             self._load((yield from task_records.read(self._shard, self.task_result.id)))
-        text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
-        return (yield from _save(self._shard, self.task_result.id, self._token, text))
+        encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
+        return (yield from _save(self._shard, self.task_result.id, self._token, encoded))
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
         if not is_leased:
@@ -220,7 +220,7 @@ def record_from_job(job: Job) -> task_records.Fields:
     }
 
 
-def _save(shard: Shard, task_id: str, token: str, text: bytes) -> Flow[bool]:
+def _save(shard: Shard, task_id: str, token: str, encoded: bytes) -> Flow[bool]:
     """Write the metadata field if the task is still leased under this token; whether it was."""
-    is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=text)
+    is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=encoded)
     return bool(is_leased)

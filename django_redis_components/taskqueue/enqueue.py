@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, transaction
-from django.db import connections as databases
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import serialization
@@ -272,18 +271,18 @@ def _alias_in_transaction(database: str | None) -> str | None:
 def _database_in_transaction() -> str | None:
     """Alias of the database that is in a transaction in this thread."""
     try:
-        found = [each.alias for each in databases.all(initialized_only=True) if each.in_atomic_block]
+        aliases = [each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block]
     except ImproperlyConfigured:  # a site without a database
         return None
-    if DEFAULT_DB_ALIAS in found:
+    if DEFAULT_DB_ALIAS in aliases:
         return DEFAULT_DB_ALIAS
-    if len(found) > 1:
-        names = ", ".join(map(repr, sorted(found)))
+    if len(aliases) > 1:
+        names = ", ".join(map(repr, sorted(aliases)))
         raise InvalidTask(
             f"Several databases are in a transaction ({names}). Choose the one whose commit sends the task:"
-            f" using(database={min(found)!r})."
+            f" using(database={min(aliases)!r})."
         )
-    return found[0] if found else None
+    return aliases[0] if aliases else None
 
 
 def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

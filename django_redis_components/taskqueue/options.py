@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
-from django.conf import settings as django_settings
+from django.conf import settings
 from django.utils import timezone
 
 from django_redis_components.core import keys
@@ -216,7 +216,7 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
     if value is None:
         return
     if isinstance(value, datetime):
-        if django_settings.USE_TZ and timezone.is_naive(value):
+        if settings.USE_TZ and timezone.is_naive(value):
             raise ValueError(f"{what}={value!r}: expected an aware datetime, since USE_TZ is on.")
         if _ms_of(value) > _ms_of(LAST_MOMENT):
             raise ValueError(f"{what}={value!r}: expected {_BEFORE_LAST}.")
@@ -263,7 +263,7 @@ def _ms_of(moment: datetime) -> int:
     return -(-round(aware.timestamp() * 1_000_000) // 1_000)
 
 
-def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:
+def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[str, Any]) -> TaskOptions:
     """Return `base` with the given options replaced.
 
     Args:
@@ -272,13 +272,13 @@ def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[s
     Raises:
         InvalidTask: an option is unknown or has a value that is not accepted.
     """
-    known = {field.name for field in dataclasses.fields(TaskOptions)}
-    unknown = sorted(set(given) - known)
+    option_names = {field.name for field in dataclasses.fields(TaskOptions)}
+    unknown = sorted(set(changes) - option_names)
     if unknown:
-        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(known))}.")
-    chosen = dataclasses.replace(base, **dict(given))
-    check_keys(func, chosen)
-    return chosen
+        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(option_names))}.")
+    options = dataclasses.replace(base, **dict(changes))
+    check_keys(func, options)
+    return options
 
 
 def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:

@@ -56,7 +56,7 @@ class OutageLog:
         self._logged_at = 0.0
         self.is_active = False
 
-    def failed(self, text: str) -> None:
+    def failed(self, message: str) -> None:
         """Log a failed request, unless one was logged in the last `REMINDER_S`."""
         now = time.monotonic()
         with self._lock:
@@ -65,7 +65,7 @@ class OutageLog:
             if not self.is_active:
                 self.is_active, self._started_at = True, now
             self._logged_at = now
-            self._warn(text)
+            self._warn(message)
 
     def succeeded(self) -> None:
         """Log the end of the outage, if there was one."""

@@ -46,8 +46,8 @@ ROUND_S = 2.0
 IDLE_ROUND_S = 4.0
 #: Seconds between two rounds that also delete old data.
 PRUNE_S = 60.0
-#: Longest pause after an error, in seconds: after the first one, and after repeated ones.
-FIRST_PAUSE_S, ERROR_PAUSE_S = 0.25, 2.0
+#: Longest backoff after an error, in seconds: after the first one, and after repeated ones.
+FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.25, 2.0
 #: Log texts for the outcome of a task whose lease expired.
 RECOVERY_TEXTS: dict[str, str] = {
     Outcome.requeued: "returned to its queue",
@@ -101,11 +101,11 @@ class Poller:
         self._wake_fd = wake_fd
         self._is_unavailable = False
         self._outage = OutageLog(logger.warning, logger.info, "Poller: ")
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff_s = FIRST_BACKOFF_S
         self.is_active = False
 
     def step(self) -> None:
-        """Run a round if one is due. Redis errors are logged, and followed by a pause."""
+        """Run a round if one is due. Redis errors are logged, and followed by a backoff."""
         if time.monotonic() < self.next_round_at:
             return
         try:
@@ -113,7 +113,7 @@ class Poller:
                 self.next_round_at = time.monotonic() + self._round()
             self._is_unavailable = False
             self._outage.succeeded()
-            self._pause_s = FIRST_PAUSE_S
+            self._backoff_s = FIRST_BACKOFF_S
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
             self._on_error(exc)
@@ -213,10 +213,10 @@ class Poller:
             logger.warning(message, task_id.decode(), queue.decode(), RECOVERY_TEXTS[outcome.decode()])
 
     def _on_error(self, exc: RedisError) -> None:
-        """Log the error, and plan the next round after a pause."""
+        """Log the error, and plan the next round after a backoff."""
         self._outage.failed(f"Poller: {describe_error(exc)}; retrying.")
-        self.next_round_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
-        self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
+        self.next_round_at = time.monotonic() + random.uniform(self._backoff_s / 4, self._backoff_s)
+        self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
         self._is_unavailable = True
         self._contact = "error"
         self.scheduler.invalidate()

@@ -96,7 +96,7 @@ class TaskRecord(Generic[R_co]):
     @property
     def state(self) -> str:
         """scheduled, ready, waiting, retrying, unregistered, running, successful, failed, cancelled or expired."""
-        state = self._text(Field.state)
+        state = self._decoded(Field.state)
         if state in ("", State.scheduled):
             due_ms = int(self._fields.get(Field.due_at_ms, 0))
             return State.scheduled if due_ms > datetime.now(UTC).timestamp() * 1_000 else State.ready
@@ -120,12 +120,12 @@ class TaskRecord(Generic[R_co]):
     @property
     def queue_name(self) -> str:
         """The queue it was enqueued on."""
-        return self._text(Field.queue)
+        return self._decoded(Field.queue)
 
     @property
     def flow_id(self) -> str | None:
         """The id of its flow (see `get_flow`), or None."""
-        return self._text(Field.flow_ref).rpartition("/")[0] or None
+        return self._decoded(Field.flow_ref).rpartition("/")[0] or None
 
     @property
     def args(self) -> list[Any]:
@@ -168,7 +168,7 @@ class TaskRecord(Generic[R_co]):
     @property
     def expires_at(self) -> datetime | None:
         """When the task expires unless it has started by then; None if it never does."""
-        expires = self._text(Field.expiry)
+        expires = self._decoded(Field.expiry)
         return moment_of(int(expires.partition(" ")[0]) * 1_000) if expires else None
 
     @property
@@ -212,13 +212,13 @@ class TaskRecord(Generic[R_co]):
         Field ``h`` lists the runs that did not succeed. The successful or current run is read from the other
         fields, so that a task that succeeds at once stores no history.
         """
-        lines = self._text(Field.history).splitlines()
+        lines = self._decoded(Field.history).splitlines()
         runs = [_parse_run(*line.split(" ", 3)) for line in lines]
-        leased_at, state = moment_of(int(self._fields.get(Field.leased_at_us, 0))), self._text(Field.state)
+        leased_at, state = moment_of(int(self._fields.get(Field.leased_at_us, 0))), self._decoded(Field.state)
         if state == State.running:
-            runs.append(TaskRun(self._text(Field.lease).partition("/")[0], leased_at, None, State.running))
+            runs.append(TaskRun(self._decoded(Field.lease).partition("/")[0], leased_at, None, State.running))
         elif state == State.successful:
-            worker_id = self._text(Field.worker_ids).rpartition(",")[2]
+            worker_id = self._decoded(Field.worker_ids).rpartition(",")[2]
             runs.append(TaskRun(worker_id, leased_at, self.finished_at, Outcome.succeeded))
         return runs
 
@@ -253,18 +253,18 @@ class TaskRecord(Generic[R_co]):
 
     def _workers(self) -> tuple[int, list[str]]:
         """The number of workers whose ids were dropped, and the ids of the later ones."""
-        text, earlier = self._text(Field.worker_ids), 0
-        if text.startswith("+"):
-            count, _, text = text.partition(",")
+        worker_ids, earlier = self._decoded(Field.worker_ids), 0
+        if worker_ids.startswith("+"):
+            count, _, worker_ids = worker_ids.partition(",")
             earlier = int(count)
-        ids = [each for each in text.split(",") if each]
-        if self._text(Field.state) == State.running:
-            ids.append(self._text(Field.lease).partition("/")[0])
+        ids = [each for each in worker_ids.split(",") if each]
+        if self._decoded(Field.state) == State.running:
+            ids.append(self._decoded(Field.lease).partition("/")[0])
         return earlier, ids
 
     def _count(self, field: str) -> int:
         """Return the stored number, plus a current or successful run, which it does not include."""
-        is_included = self._text(Field.state) not in (State.running, State.successful)
+        is_included = self._decoded(Field.state) not in (State.running, State.successful)
         return int(self._fields.get(field, 0)) + (not is_included)
 
     def _decoded_message(self) -> Any:
@@ -272,7 +272,7 @@ class TaskRecord(Generic[R_co]):
             self._message = unpack(self._fields[Field.body])
         return self._message
 
-    def _text(self, field: str) -> str:
+    def _decoded(self, field: str) -> str:
         value = self._fields.get(field, b"")
         return value.decode() if isinstance(value, bytes) else str(value)
 

@@ -52,7 +52,7 @@ def names() -> list[str]:
     return sorted(tasks)
 
 
-def each() -> Iterator[Any]:
+def all_tasks() -> Iterator[Any]:
     """Iterate over all registered tasks."""
     return iter(list(tasks.values()))
 

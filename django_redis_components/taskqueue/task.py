@@ -29,7 +29,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResult
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
-from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
+from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, options_with
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import task_records
@@ -171,7 +171,7 @@ class Task(Generic[P, R, V]):
                 f"backoff={options['backoff']!r}: using() takes seconds or a list; @task takes a callable."
             )
         overrides = self.overrides | frozenset(options)
-        chosen = chosen_options(self._enqueue_func, self.options, options)
+        chosen = options_with(self._enqueue_func, self.options, options)
         return dataclasses.replace(self, options=chosen, overrides=overrides)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
@@ -346,12 +346,12 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
         name = _name_of(function)
         if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
             raise InvalidTask(f"{name} takes a context: its first parameter must be named 'context'.")
-        chosen = chosen_options(without_context(function) if takes_context else function, TaskOptions(), options)
-        made: Task[..., Any, Any] = Task(
-            func=function, name=name, options=chosen, connection=using, takes_context=takes_context
+        task_options = options_with(without_context(function) if takes_context else function, TaskOptions(), options)
+        task: Task[..., Any, Any] = Task(
+            func=function, name=name, options=task_options, connection=using, takes_context=takes_context
         )
-        registry.register(made.name, made)
-        return made
+        registry.register(task.name, task)
+        return task
 
     return decorate if func is None else decorate(func)
 

@@ -50,21 +50,21 @@ class Unique:
             raise TypeError(f"key={self.key!r}: expected a template, a callable, or None.")
 
 
-def unique_of(given: Any) -> Unique | None:
+def unique_of(option: Any) -> Unique | None:
     """Return the option `unique` as a `Unique`.
 
     Raises:
         TypeError, ValueError: the value is not accepted.
     """
-    if given is None or given is False:
+    if option is None or option is False:
         return None
-    if isinstance(given, Unique):
-        return given
-    if given is True:
+    if isinstance(option, Unique):
+        return option
+    if option is True:
         return Unique()
-    if not isinstance(given, str | int | float | timedelta):
-        raise TypeError(f"unique={given!r}: expected True, {_ACCEPTED}, or a Unique.")
-    until: Any = given
+    if not isinstance(option, str | int | float | timedelta):
+        raise TypeError(f"unique={option!r}: expected True, {_ACCEPTED}, or a Unique.")
+    until: Any = option
     try:
         return Unique(until=until)
     except ValueError as exc:

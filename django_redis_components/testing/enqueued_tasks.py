@@ -117,16 +117,16 @@ class SentTasks(Sequence[SentTask]):
         Raises:
             AssertionError: it was not; the message lists what was enqueued.
         """
-        found = self.of(task, args=args, kwargs=kwargs, queue_name=queue_name)
-        if len(found) == count or (count is None and found):
-            return found
+        matching = self.of(task, args=args, kwargs=kwargs, queue_name=queue_name)
+        if len(matching) == count or (count is None and matching):
+            return matching
         what = f"{task_name(task)}({_format_expected(args, kwargs)})" + (
             f" in queue {queue_name}" if queue_name else ""
         )
         if count is None:
             raise AssertionError(f"{what} was not enqueued. {self._format_enqueued()}")
         raise AssertionError(
-            f"{what} was enqueued {_format_count(len(found))}, not {_format_count(count)}. {self._format_enqueued()}"
+            f"{what} was enqueued {_format_count(len(matching))}, not {_format_count(count)}. {self._format_enqueued()}"
         )
 
     def assert_nothing_enqueued(self) -> None:

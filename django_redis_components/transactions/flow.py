@@ -44,7 +44,7 @@ from django_redis_components.transactions.steps import (
 
 #: TTL of a marker in milliseconds; longer than any caller waits for the outcome of EXEC.
 MARKER_TTL_MS = 60_000
-#: Maximum seconds of the first pause after a conflict. It doubles with each conflict, with full jitter.
+#: Maximum seconds of the first backoff after a conflict. It doubles with each conflict, with full jitter.
 BACKOFF_BASE_S = 0.002
 #: Maximum seconds between two attempts.
 BACKOFF_CAP_S = 0.25
@@ -96,7 +96,7 @@ class Transaction:
                     yield BoundedSlotWait(self._left_s(), Read("EXISTS", self._options.new_marker()))
                     continue
                 conflicts += 1
-                yield Sleep(min(self._pause(conflicts), self._left_s()))
+                yield Sleep(min(self._backoff_s(conflicts), self._left_s()))
         finally:
             if self._lock is not None and self._acquisition.held():
                 # A failed or late release does not change the outcome of the transaction.
@@ -188,7 +188,7 @@ class Transaction:
                 failures += 1
                 if not _is_transient(exc) or self._left_s() <= 0:
                     raise self._unknown(marker) from exc
-                yield Sleep(min(self._pause(failures), self._left_s()))
+                yield Sleep(min(self._backoff_s(failures), self._left_s()))
                 continue
             if marker_value is None and time.monotonic() - sent_at > MARKER_TTL_MS / 1_000 * 0.9:
                 raise self._unknown(marker)  # the marker may have expired
@@ -197,10 +197,10 @@ class Transaction:
     def _unknown(self, marker: str) -> OutcomeUnknown:
         return OutcomeUnknown(self._options.keys, self._attempts, self._elapsed_s(), marker)
 
-    def _pause(self, failures: int) -> float:
-        """Return a pause with full jitter. The holder of the lock does not back off for callers without it."""
-        max_pause_s = BACKOFF_BASE_S if self._lock else min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2 ** min(failures, 16))
-        return random.uniform(0, max_pause_s)
+    def _backoff_s(self, failures: int) -> float:
+        """Return a backoff with full jitter. The holder of the lock does not back off for callers without it."""
+        max_backoff_s = BACKOFF_BASE_S if self._lock else min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2 ** min(failures, 16))
+        return random.uniform(0, max_backoff_s)
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started_at

@@ -8,10 +8,10 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core import keys as own_keys
 from django_redis_components.core.arguments import check_callable, check_int
 from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.core.decorators import function_name, is_async
+from django_redis_components.core.keys import digest, key
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: The hash tag of a key: the text in its first braces.
@@ -31,11 +31,11 @@ class UpdateOptions:
     @property
     def lock_name(self) -> str:
         """The name of the lock that all writers of these keys share."""
-        return f"transactions:{own_keys.digest(' '.join(sorted(self.keys)))}"
+        return f"transactions:{digest(' '.join(sorted(self.keys)))}"
 
     def new_marker(self) -> str:
         """Return a key in the slot of the watched keys that identifies one EXEC."""
-        return own_keys.key("transactions", _tag_of(self.keys[0]), "done", secrets.token_hex(8))
+        return key("transactions", _tag_of(self.keys[0]), "done", secrets.token_hex(8))
 
     def slot(self) -> int:
         """Return the Cluster slot of the keys.

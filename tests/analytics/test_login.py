@@ -110,7 +110,7 @@ def test_login_while_redis_is_away_is_counted_on_its_day_later(own_server: Store
 def test_sign_ins_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missed_sign_ins, "MAX_KEPT", 3)
     monkeypatch.setattr(MISSED, "notify", lambda: None)
-    breaker_for("default").record_failure(pause_s=60)
+    breaker_for("default").record_failure(open_s=60)
 
     for pk in range(10):
         receivers.count_sign_in(user=User(pk=pk))

@@ -35,9 +35,9 @@ def test_error_of_redis_pauses_attempts(error: Exception) -> None:
 
 def test_one_attempt_is_allowed_after_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     guard = Safeguard()
-    monkeypatch.setattr(safeguard, "PAUSE_S", 0.0)
+    monkeypatch.setattr(safeguard, "OPEN_S", 0.0)
     fail(guard, ConnectionError("gone"))
-    monkeypatch.setattr(safeguard, "PAUSE_S", 60.0)
+    monkeypatch.setattr(safeguard, "OPEN_S", 60.0)
 
     assert [guard.allows_attempt() for _ in range(3)] == [True, False, False]
 

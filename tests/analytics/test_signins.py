@@ -46,7 +46,7 @@ def test_sign_in_sets_both_bitmaps(store: Store) -> None:
     assert store.raw.bitcount(f"{base(store)}:d:20261120") == 1
 
 
-def test_bitmaps_have_no_ttl_and_the_claim_has_a_minute(store: Store) -> None:
+def test_bitmaps_have_no_ttl_and_the_token_of_the_last_call_has_a_minute(store: Store) -> None:
     SignIns("site").sign_in(7, at=DAY)
 
     assert store.keys() == sorted(f"{base(store)}:{part}".encode() for part in ("u:7", "d:20261120", "c:7:20261120"))

@@ -79,7 +79,7 @@ def test_pages_do_not_wait_for_a_slow_server(proxy: Proxy, configure: Callable[.
 
 @pytest.mark.django_db
 def test_counting_resumes_when_redis_is_fast_again(slow: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(safeguard, "PAUSE_S", 0.05)
+    monkeypatch.setattr(safeguard, "OPEN_S", 0.05)
     bert = User.objects.create(username="bert")
     log_in()
     slow.delay(0)
@@ -128,7 +128,7 @@ def test_breaker_limits_the_share_of_late_replies(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(breaker, "time", SimpleNamespace(monotonic=lambda: now + 1_000))
     slow.record_late(1_000.0)
-    assert 4 < slow.retry_after_s() <= breaker.PAUSE_S + 0.001
+    assert 4 < slow.retry_after_s() <= breaker.OPEN_S + 0.001
     slow.reset()
     assert slow.allows_request()
 

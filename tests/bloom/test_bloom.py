@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
-from django_redis_components.bloom import BloomFilter, FilterMismatch
-from django_redis_components.bloom import plan as planning
-from django_redis_components.bloom.plan import MAX_BITS, layers
+from django_redis_components.bloom import BloomFilter, FilterMismatch, plans
+from django_redis_components.bloom.plans import MAX_BITS, layers
 from django_redis_components.bloom.scripts import ADD
 from django_redis_components.exceptions import RebuildSuperseded
 from tests.support import Proxy, Store, run_async, run_together
@@ -440,7 +439,7 @@ def test_filter_of_a_version_with_other_sizes_is_read_by_its_own(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as former:
-        former.setattr(planning, "EXTRA_MEMORY", 0.5)
+        former.setattr(plans, "EXTRA_MEMORY", 0.5)
         BloomFilter("urls", 100, error_rate=0.001).add_many(range(250))
 
     seen = BloomFilter("urls", 100, error_rate=0.001)
@@ -463,7 +462,7 @@ def test_plan_is_that_of_the_formula() -> None:
     plan = BloomFilter.plan(1_000_000, 0.01)
 
     assert (plan.bits, plan.hashes, plan.bytes) == (9_848_832, 5, 1_231_104)
-    assert planning.expected_error(plan, 1_000_000) == pytest.approx(0.01, rel=0.01)
+    assert plans.expected_error(plan, 1_000_000) == pytest.approx(0.01, rel=0.01)
 
 
 @given(st.integers(1, 20_000_000), st.floats(1e-8, 0.5), st.booleans())
@@ -475,7 +474,7 @@ def test_layers_of_any_filter_stay_below_its_error_rate(capacity: int, error_rat
         return
 
     assert all(plan.bits <= MAX_BITS and plan.bits % 64 == 0 for plan in found)
-    assert 1 - math.prod(1 - planning.expected_error(plan, plan.capacity) for plan in found) <= error_rate * 1.1
+    assert 1 - math.prod(1 - plans.expected_error(plan, plan.capacity) for plan in found) <= error_rate * 1.1
     assert len(found) == (16 if scaling else 1)
 
 

@@ -17,7 +17,7 @@ from django_redis_components.core.arguments import (
     check_number,
     check_sequence,
     check_text,
-    shown,
+    short_repr,
 )
 
 
@@ -78,8 +78,8 @@ def test_accepted_argument_is_returned() -> None:
 
 
 def test_long_values_are_cut_in_errors() -> None:
-    assert shown("x" * 1_000) == f"'{'x' * 99}…"
-    assert shown(10**5_000) == "an integer of 16610 bits"
+    assert short_repr("x" * 1_000) == f"'{'x' * 99}…"
+    assert short_repr(10**5_000) == "an integer of 16610 bits"
 
 
 def test_number_too_large_for_a_float_is_refused() -> None:

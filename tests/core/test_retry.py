@@ -275,7 +275,7 @@ def test_old_redis_is_rejected_with_both_versions(start_server: Start, settings:
             f"Redis 6.2.14 at 127.0.0.1:{server.port} (connection 'default') is too old: "
             "expected at least Redis 7.0 or Valkey 7.2."
         )
-        assert caught.value.found == "Redis 6.2.14"
+        assert caught.value.version == "Redis 6.2.14"
         assert caught.value.address == f"127.0.0.1:{server.port} (connection 'default')"
 
 

@@ -20,7 +20,7 @@ from django_redis_components.dashboard.bounded_client import (
     UnboundedRead,
     ensure_bounded,
 )
-from django_redis_components.dashboard.overview.snapshot import read
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from tests.dashboard.support import dump, write_poller, write_queue, write_worker
 from tests.support import Store
@@ -71,7 +71,7 @@ def test_overview_with_many_queues_stays_within_the_limits(store: Store) -> None
         write_worker(store, f"host-{number}:a")
     write_poller(store)
 
-    snapshot = read()
+    snapshot = read_overview_snapshot()
 
     assert snapshot.errors == {}
     assert len(snapshot.queues.workers) == 200
@@ -88,16 +88,16 @@ def test_analytics_on_another_connection_takes_a_third_round_trip(redis_server: 
     }
     write_worker(redis_server, "here:a")
 
-    assert read().cost.round_trips == MAX_ROUND_TRIPS
+    assert read_overview_snapshot().cost.round_trips == MAX_ROUND_TRIPS
 
 
 def test_reported_commands_match_monitor(redis_server: Store) -> None:
     write_queue(redis_server, "mail", ready=3)
     write_worker(redis_server, "here:a")
-    read()  # the script is known to the server, and the connection is open
+    read_overview_snapshot()  # the script is known to the server, and the connection is open
 
     with redis_server.raw.monitor() as monitor:
-        snapshot = read()
+        snapshot = read_overview_snapshot()
         redis_server.raw.echo("that was all")
         seen = list(commands_until("that was all", monitor, redis_server.prefix))
 

@@ -14,7 +14,7 @@ from django.test import Client
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard.error_text import shown_error
+from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.taskqueue import get_queue, get_result
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scan import Filters, scan_tasks
@@ -278,7 +278,7 @@ def test_mask_that_exits_in_a_thread_of_the_server_hides_the_error(redis_server:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"MASK_ERROR": MASK}}
 
     with raising_logs(SystemExit) as messages, ThreadPoolExecutor(1) as pool:
-        masked = pool.submit(shown_error, "exit").result()
+        masked = pool.submit(masked_error, "exit").result()
 
     assert masked == "Hidden: MASK_ERROR failed."
     assert messages[0].startswith("%s failed, so an error is not shown.")

@@ -12,7 +12,7 @@ from django.utils import translation
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
 from django_redis_components.dashboard.charts import Plot, Point, bar_chart, duration_tick, line_chart
 from django_redis_components.dashboard.formats import axis_duration
-from django_redis_components.dashboard.overview.snapshot import read
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.support import URL, client_of, now_ms, page_text, settle_tasks, write_queue
 from tests.support import Store
@@ -156,7 +156,7 @@ def test_overview_of_forty_queues_stays_within_its_budget(name: str, store: Stor
     for number in range(40):
         write_queue(store, f"queue-{number}", ready=2, scheduled=2, running=1, failed=1, unregistered=1)
 
-    snapshot = read(range_name=name)
+    snapshot = read_overview_snapshot(range_name=name)
 
     assert snapshot.errors == {}
     assert snapshot.history is not None

@@ -27,7 +27,7 @@ from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.exceptions import ConfigurationError, UnsupportedServer
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.outages import outage_of
-from django_redis_components.dashboard.overview import snapshot
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.support import Store, eventually, skip_missing
 from tools.localserver import LocalServer, ServerError, free_port, old_redis_binary
@@ -154,12 +154,12 @@ def test_fork_does_not_share_connections(redis_server: Store, children) -> None:
 
 def read_beside_a_fork() -> list[object]:
     """Return what parent and child read, and whether the child's client is another. Runs in a separate process."""
-    before = snapshot.read()
+    before = read_overview_snapshot()
     mine = clients.client("default")
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
-        depth = snapshot.read().queues.queues[0].ready
+        depth = read_overview_snapshot().queues.queues[0].ready
         os.write(into, f"child {depth} {clients.client('default') is not mine}".encode())
         os._exit(0)
     os.waitpid(pid, 0)

@@ -11,7 +11,7 @@ from django.urls import URLPattern
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.dashboard.admin import ADMINS
-from django_redis_components.dashboard.overview import snapshot
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue import Schedules, chain, get_queue
@@ -156,7 +156,7 @@ def fill(store: Store) -> dict[str, Any]:
     UniqueVisitors("default").add("a", "b")
     SignIns("default").sign_in(7)
     get_queue("mail").pause(reason="repair", author="ada")
-    snapshot.read()  # PFCOUNT keeps its result within the HyperLogLog, once
+    read_overview_snapshot()  # PFCOUNT keeps its result within the HyperLogLog, once
     known = {"ready": ready.id, "failed": failed, "scheduled": scheduled.id, "flow": flow.id}
     known |= {"group": group_of("out of order"), "token": lock.token, "limit": limit.policy.id}
     return known | {"kept": (lock, limit)}

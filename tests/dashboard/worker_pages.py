@@ -32,5 +32,5 @@ def fill(store: Store) -> None:
 
 
 def waiting() -> dict[str, str]:
-    found = home().run(read_workers(home())).waiting
+    found = home().run(read_workers(home())).pending_commands
     return {target: command.verb for target, command in found.items()}

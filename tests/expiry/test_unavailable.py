@@ -79,7 +79,7 @@ def test_concurrent_calls_compute_once_while_redis_is_away(away: Store) -> None:
         may_finish.wait(60)
         return name
 
-    breaker_for("default").record_failure(pause_s=60)
+    breaker_for("default").record_failure(open_s=60)
     threads = in_threads(20, lambda: found.append(value("a")))
     eventually(lambda: computed == ["a"])
     threads += in_threads(20, lambda: found.append(value("b")))
@@ -95,7 +95,7 @@ def test_concurrent_calls_compute_once_while_redis_is_away(away: Store) -> None:
 
 
 def test_waiting_call_computes_when_the_computing_one_fails(away: Store) -> None:
-    breaker_for("default").record_failure(pause_s=60)
+    breaker_for("default").record_failure(open_s=60)
     calls: list[int] = []
     waiting, results = threading.Event(), []
 
@@ -135,7 +135,7 @@ def test_tasks_compute_once_and_survive_a_cancelled_one_while_redis_is_away(away
         return len(computed)
 
     async def main() -> list[Any]:
-        breaker_for("default").record_failure(pause_s=60)
+        breaker_for("default").record_failure(open_s=60)
         tasks = [asyncio.ensure_future(value()) for _ in range(10)]
         await has_begun.wait()
         tasks[0].cancel()
@@ -148,7 +148,7 @@ def test_tasks_compute_once_and_survive_a_cancelled_one_while_redis_is_away(away
 
 
 def test_calls_that_wait_longer_than_two_leases_compute_for_themselves(away: Store) -> None:
-    breaker_for("default").record_failure(pause_s=60)
+    breaker_for("default").record_failure(open_s=60)
     may_finish = threading.Event()
     computed: list[int] = []
 
@@ -185,6 +185,6 @@ def test_value_is_cached_again_after_the_outage(own_server: Store) -> None:
     own_server.servers[0].stop()
     assert [value(), value()] == [1, 2]
     own_server.servers[0].start()
-    breaker_for("default").record_failure(pause_s=0)
+    breaker_for("default").record_failure(open_s=0)
 
     assert [value(), value()] == [3, 3]

@@ -226,7 +226,7 @@ def test_renewal_after_a_forced_release_names_the_operator(
     held.acquire()
     release_by_force(kind, author="ann")
 
-    renewer.recheck(held.flows.claimed())
+    renewer.recheck(held.flows.owner_lease())
 
     assert notified.wait(TIMEOUT_S)
     assert re.search(f"is lost: it was {BY_ANN}", seen[0])

@@ -82,7 +82,7 @@ def test_inspect_works_after_script_flush(store: Store) -> None:
 def test_lease_is_renewed_after_script_flush(store: Store, make) -> None:
     lock = make()
     lock.acquire()
-    lease = lock.flows.claimed()
+    lease = lock.flows.owner_lease()
     policy = renewal_policy_for(lock, "lock", "default", 60, True, None, None)
 
     watch = LeaseWatch(policy, lease, lock.flows.leases, lock.flows.kind.extend, 60_000, 0)

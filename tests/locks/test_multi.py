@@ -593,7 +593,7 @@ def test_on_lost_is_called_when_one_name_is_lost(redis_server: Store, make) -> N
     lost: list[object] = []
     lock = make("a", "b", timeout=60, renew=True, on_lost=lost.append)
     lock.acquire()
-    lease = lock.flows.claimed()
+    lease = lock.flows.owner_lease()
 
     key = f"{base(redis_server)}:held:b" if make is multi else f"{redis_server.prefix}:locks:{{b}}"
     redis_server.raw.delete(key)

@@ -86,7 +86,7 @@ def test_lease_is_renewed_when_its_renewal_is_due(redis_server: Store, monkeypat
     with Lock("stock", timeout=60, renew=True) as held:
 
         def is_renewed_twice() -> bool:
-            deadlines.add(held.flows.claimed().deadline_at)
+            deadlines.add(held.flows.owner_lease().deadline_at)
             return len(deadlines) > 2
 
         eventually(is_renewed_twice)
@@ -97,7 +97,7 @@ def test_lease_is_renewed_when_its_renewal_is_due(redis_server: Store, monkeypat
 def test_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> None:
     with Lock("stock", timeout=600, renew=True) as held:
         for _ in range(2):
-            watch = renewal.renewer.watches[held.flows.claimed()]
+            watch = renewal.renewer.watches[held.flows.owner_lease()]
             assert 100 < watch.due_at - time.monotonic() <= 200
             renew_now(held)
 
@@ -136,7 +136,7 @@ def test_lease_is_not_renewed_after_max_lease(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("stock", timeout=60, renew=True, max_lease=600, on_lost=lost.append)
     held.acquire()
-    watch = renewal.renewer.watches[held.flows.claimed()]
+    watch = renewal.renewer.watches[held.flows.owner_lease()]
     assert 500 < watch.renew_until - time.monotonic() <= 600
     renew_now(held)
     watch.renew_until = time.monotonic()  # as if max_lease had passed
@@ -180,7 +180,7 @@ def test_extended_lease_is_not_reported_lost_at_its_first_deadline(redis_server:
     lost: list[object] = []
     held = Lock("stock", timeout=60, on_lost=lost.append)
     held.acquire()
-    watch = renewal.renewer.watches[held.flows.claimed()]
+    watch = renewal.renewer.watches[held.flows.owner_lease()]
     first_deadline = watch.due_at
     held.extend(600)
 
@@ -296,7 +296,7 @@ def test_on_lost_sees_the_lost_lease_of_a_shared_object(redis_server: Store) -> 
 
     shared = Lock("stock", timeout=60, on_lost=on_lost)
     shared.acquire()
-    mine = shared.flows.claimed()
+    mine = shared.flows.owner_lease()
     redis_server.raw.delete(key_of(redis_server))
 
     def acquire_it_and_report_the_first_loss() -> bool:
@@ -316,7 +316,7 @@ def test_hung_server_costs_no_lease_on_another_server(own_server: Store, redis_s
     settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": urls}
     hanging, other = Lock("stock", timeout=60, renew=True, using="other"), Lock("price", timeout=60, renew=True)
     with stopped(own_server, hanging), other:
-        watch = renewal.renewer.watches[hanging.flows.claimed()]
+        watch = renewal.renewer.watches[hanging.flows.owner_lease()]
         renewal.renewer.recheck(watch.lease)
         eventually(lambda: watch.is_renewing)
 
@@ -331,7 +331,7 @@ def test_on_lost_is_called_while_the_server_hangs(own_server: Store, settings) -
     lost: list[object] = []
     held = Lock("stock", timeout=60, renew=True, on_lost=lost.append)
     with stopped(own_server, held):
-        watch = renewal.renewer.watches[held.flows.claimed()]
+        watch = renewal.renewer.watches[held.flows.owner_lease()]
         renewal.renewer.recheck(watch.lease)
         eventually(lambda: watch.is_renewing)
         watch.lease.deadline_at = time.monotonic()
@@ -367,7 +367,7 @@ def test_renewal_and_on_lost_work_when_no_more_threads_can_start(
         patch.setattr(threading.Thread, "start", no_more_threads)
         renew_now(held)
         redis_server.raw.delete(key_of(redis_server))
-        renewal.renewer.recheck(held.flows.claimed())
+        renewal.renewer.recheck(held.flows.owner_lease())
 
         eventually(lambda: lost)
 
@@ -377,7 +377,7 @@ def test_renewal_is_retried_after_a_connection_error(proxy: Proxy, caplog: pytes
     held.acquire()
     proxy.stop_accepting()
     proxy.cut()
-    renewal.renewer.recheck(held.flows.claimed())
+    renewal.renewer.recheck(held.flows.owner_lease())
     eventually(lambda: "was not renewed and will be retried" in caplog.text)
 
     proxy.accept_again()
@@ -395,7 +395,7 @@ def test_leases_are_renewed_while_the_logging_raises(proxy: Proxy, error: type[B
         for number in range(3):
             proxy.stop_accepting()
             proxy.cut()
-            renewal.renewer.recheck(held.flows.claimed())
+            renewal.renewer.recheck(held.flows.owner_lease())
             eventually(lambda: len(messages) > number)  # noqa: B023 - called at once
             proxy.accept_again()
             renew_now(held)
@@ -423,7 +423,7 @@ def test_renewal_is_retried_after_an_error_reply(redis_server: Store, caplog: py
     held = Lock("stock", timeout=60, renew=True)
     held.acquire()
     redis_server.raw.pipeline().delete(key_of(redis_server)).rpush(key_of(redis_server), "not a lock").execute()
-    renewal.renewer.recheck(held.flows.claimed())
+    renewal.renewer.recheck(held.flows.owner_lease())
     eventually(lambda: "WRONGTYPE" in caplog.text)
 
     redis_server.raw.delete(key_of(redis_server))
@@ -437,7 +437,7 @@ def test_lease_is_lost_when_its_connection_is_removed_from_settings(
 ) -> None:
     held = Lock("stock", timeout=60, renew=True)
     held.acquire()
-    lease = held.flows.claimed()
+    lease = held.flows.owner_lease()
 
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"other": {"URL": redis_server.url}}}
 
@@ -484,12 +484,14 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
     locks = [Lock(f"stock-{number}", timeout=60, renew=True) for number in range(250)]
     for held in locks:
         held.acquire()
-    deadlines = [held.flows.claimed().deadline_at for held in locks]
+    deadlines = [held.flows.owner_lease().deadline_at for held in locks]
 
     for held in locks:
-        renewal.renewer.recheck(held.flows.claimed())
+        renewal.renewer.recheck(held.flows.owner_lease())
 
-    eventually(lambda: all(held.flows.claimed().deadline_at > old for held, old in zip(locks, deadlines, strict=True)))
+    eventually(
+        lambda: all(held.flows.owner_lease().deadline_at > old for held, old in zip(locks, deadlines, strict=True))
+    )
     threads = [thread for thread in threading.enumerate() if thread.name == "redis-lease-renewer"]
     assert len(threads) == 1
     for held in locks:
@@ -563,7 +565,7 @@ def test_release_during_a_renewal_is_not_reported_as_a_loss(
     lost: list[object] = []
     held = Lock("stock", timeout=60, renew=True, on_lost=lost.append)
     held.acquire()
-    watch = renewal.renewer.watches[held.flows.claimed()]
+    watch = renewal.renewer.watches[held.flows.owner_lease()]
     renewal.renewer.recheck(watch.lease)
     assert started.wait(TIMEOUT_S)
     held.release()
@@ -580,7 +582,7 @@ def test_recheck_ignores_a_lease_that_is_not_watched(redis_server: Store) -> Non
     held = Lock("stock")
     held.acquire()
 
-    renewal.renewer.recheck(held.flows.claimed())
+    renewal.renewer.recheck(held.flows.owner_lease())
 
     assert held.owned()
     held.release()

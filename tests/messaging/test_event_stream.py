@@ -32,8 +32,8 @@ def _stopped(settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "MIN_PAUSE_S", 0.05)
-    monkeypatch.setattr(event_stream, "MAX_PAUSE_S", 0.1)
+    monkeypatch.setattr(event_stream, "MIN_BACKOFF_S", 0.05)
+    monkeypatch.setattr(event_stream, "MAX_BACKOFF_S", 0.1)
 
 
 def body(event: str) -> Any:

@@ -146,7 +146,7 @@ def test_messages_arrive_while_the_logging_raises(
         return select.poll()
 
     monkeypatch.setattr(subscriber, "new_poller", poll)
-    monkeypatch.setattr(subscriber, "MAX_PAUSE_S", 0.05)
+    monkeypatch.setattr(subscriber, "MAX_BACKOFF_S", 0.05)
     with raising_logs(error) as messages, Broadcast("news").subscribe() as news:
         for number, failure in enumerate([ConnectionError("lost"), ValueError("broken"), error("hostile")]):
             failures.append(failure)

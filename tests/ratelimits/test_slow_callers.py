@@ -80,7 +80,7 @@ def test_single_hits_try_redis_again_and_the_server_decides_after_the_outage(
     own_server.servers[0].stop()
     assert [limit.hit("ada").is_checked for _ in range(3)] == [False] * 3
     own_server.servers[0].start()
-    breaker_for("default").record_failure(pause_s=0)
+    breaker_for("default").record_failure(open_s=0)
 
     decision = limit.hit("ada")
 

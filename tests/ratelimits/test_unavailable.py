@@ -100,7 +100,7 @@ def test_redis_is_tried_again_after_the_pause(own_server: Store, monkeypatch: py
     own_server.servers[0].start()
     assert not limit.hit("ada").is_checked
 
-    limiter.breaker_for("default", fails_open=True).record_failure(pause_s=0)
+    limiter.breaker_for("default", fails_open=True).record_failure(open_s=0)
 
     assert limit.hit("ada").is_checked
     assert limit.hit("ada").is_checked
@@ -129,7 +129,7 @@ def test_error_reply_closes_the_breaker(redis_server: Store) -> None:
     limit = RateLimit("api", "5/m")
     redis_server.raw.lpush(gcra_key("api", "ada", 5, 60), "not a record")
     limit.hit("bob")
-    limiter.breaker_for("default", fails_open=True).record_failure(pause_s=0)
+    limiter.breaker_for("default", fails_open=True).record_failure(open_s=0)
 
     assert not limit.hit("ada").is_checked
 

@@ -60,7 +60,7 @@ def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store) ->
 def test_lease_is_renewed_after_script_flush(store: Store) -> None:
     semaphore = pool()
     semaphore.acquire()
-    lease = semaphore.flows.claimed()
+    lease = semaphore.flows.owner_lease()
     policy = renewal_policy_for(semaphore, "semaphore", "default", 60, True, None, None)
 
     watch = LeaseWatch(policy, lease, semaphore.flows.leases, semaphore.flows.kind.extend, 60_000, 0)

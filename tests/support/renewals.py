@@ -18,7 +18,7 @@ def renew_now(held: Any) -> None:
 
     A lease so short that it would soon be renewed anyway could expire on a busy machine.
     """
-    lease = held.flows.claimed()
+    lease = held.flows.owner_lease()
     before = lease.deadline_at
     renewer.recheck(lease)
     eventually(lambda: lease.deadline_at > before)

@@ -76,7 +76,7 @@ def test_task_is_registered_by_its_dotted_name() -> None:
 
     assert registry.find(f"{__name__}.top_level") is made
     assert made.name in registry.names()
-    assert made in list(registry.each())
+    assert made in list(registry.all_tasks())
     assert registry.names() == sorted(registry.names())
 
 

@@ -9,7 +9,7 @@ local base = KEYS[1]
 local count = tonumber(ARGV[1])
 
 local index, days = base .. ":files", base .. ":days"
-local found = redis.call("EXISTS", index, days, base .. ":key") > 0 and 1 or 0
+local existed = redis.call("EXISTS", index, days, base .. ":key") > 0 and 1 or 0
 for _, file in ipairs(redis.call("ZRANGE", index, 0, count - 1)) do
   redis.call("UNLINK", base .. ":file:" .. file, base .. ":first:" .. string.match(file, "^%x*"))
   redis.call("ZREM", index, file)
@@ -19,4 +19,4 @@ for _, day in ipairs(redis.call("ZRANGE", days, 0, count - 1)) do
   redis.call("ZREM", days, day)
 end
 redis.call("UNLINK", base .. ":key")
-return { found, redis.call("ZCARD", index) + redis.call("ZCARD", days) }
+return { existed, redis.call("ZCARD", index) + redis.call("ZCARD", days) }

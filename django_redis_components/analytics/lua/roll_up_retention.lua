@@ -18,17 +18,17 @@ local counts = {}
 for count in string.gmatch(redis.call("GET", row) or "", "%d+") do
   counts[#counts + 1] = count
 end
-local known = #counts
-for number = known + 1, days do
+local counted = #counts
+for number = counted + 1, days do
   redis.call("BITOP", "AND", scratch, first, base .. ":si:d:" .. ARGV[DAYS_FROM + number - 1])
   redis.call("PEXPIRE", scratch, SCRATCH_MS)
   counts[number] = redis.call("BITCOUNT", scratch)
 end
-if known >= days then
+if counted >= days then
   return 0
 end
 redis.call("UNLINK", scratch)
 redis.call("SET", row, table.concat(counts, ","), "PX", ttl_ms)
 local reached = math.max(tonumber(redis.call("GET", last) or 0), offset + days - 1)
 redis.call("SET", last, reached, "PX", math.max(ttl_ms, redis.call("PTTL", last)))
-return days - known
+return days - counted

@@ -3,7 +3,7 @@
 -- KEYS[1] base  prefix of the keys of the site
 -- KEYS[2] user  string: bitmap of the user's days; no TTL, see SignIns.forget
 -- KEYS[3] day  string: bitmap of the day's users; no TTL, see SignIns.prune
--- KEYS[4] claim  string: token of the first call
+-- KEYS[4] last_call  string: token of the first call
 -- KEYS[5] audit  list: the latest changes by hand; no TTL, see SignIns.forget
 -- DERIVED base:ids base:si:r:<offset> base:si:r:last
 -- ARGV[1] id  of the user
@@ -11,15 +11,15 @@
 -- ARGV[3] max_number  largest number
 -- ARGV[4] offset  of the day in the user's bitmap
 -- ARGV[5] token  of this call
--- ARGV[6] claim_ms  milliseconds, how long the call may be repeated
+-- ARGV[6] repeat_ms  milliseconds, how long the call may be repeated
 -- ARGV[7] entry  of the audit, if the sign-in is the first of the day; empty for none
 -- Returns 1: the first of this user on this day
 -- Returns 0: signed in before
 -- Returns -1: all numbers are used
 -- Cost: O(1); O(max_number) when the bitmap of the day grows
-local base, user, day, claim, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local base, user, day, last_call, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, is_mapped, max_number, offset = ARGV[1], ARGV[2] == "1", tonumber(ARGV[3]), ARGV[4]
-local token, claim_ms, entry = ARGV[5], ARGV[6], ARGV[7]
+local token, repeat_ms, entry = ARGV[5], ARGV[6], ARGV[7]
 -- @include user_numbers
 -- @include retention_rows
 -- @include audit
@@ -32,9 +32,9 @@ local before = redis.call("SETBIT", user, offset, 1)
 redis.call("SETBIT", day, number, 1)
 if before == 1 then
   -- A call that is repeated after a lost reply has the same token and gets the same result.
-  return redis.call("GET", claim) == token and 1 or 0
+  return redis.call("GET", last_call) == token and 1 or 0
 end
-redis.call("SET", claim, token, "PX", claim_ms)
+redis.call("SET", last_call, token, "PX", repeat_ms)
 delete_rows(base, offset)
 if entry ~= "" then
   record_entry(audit, entry)

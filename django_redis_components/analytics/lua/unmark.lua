@@ -12,14 +12,14 @@ local id, is_mapped = ARGV[1], ARGV[2] == "1"
 -- @include user_numbers
 
 local number = find_number(base, id, is_mapped)
-local found = 0
+local unmarked = 0
 if number then
   for at = 3, #ARGV do
     local key = base .. ":" .. ARGV[at]
     if redis.call("GETBIT", key, number) == 1 then
       redis.call("SETBIT", key, number, 0)
-      found = found + 1
+      unmarked = unmarked + 1
     end
   end
 end
-return found
+return unmarked

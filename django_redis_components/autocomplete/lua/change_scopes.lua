@@ -14,9 +14,9 @@ end
 local before = {}
 for at = 1, #ARGV, 3 do
   local id, added, removed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local known = redis.call("HGET", scopes, id) or ""
+  local stored = redis.call("HGET", scopes, id) or ""
   local wanted, after = {}, {}
-  for _, joined in ipairs({ known, added }) do
+  for _, joined in ipairs({ stored, added }) do
     for scope in each_of(joined) do
       wanted[scope] = true
     end
@@ -36,6 +36,6 @@ for at = 1, #ARGV, 3 do
   else
     redis.call("HDEL", scopes, id)
   end
-  before[#before + 1] = known
+  before[#before + 1] = stored
 end
 return before

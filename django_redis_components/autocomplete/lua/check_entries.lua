@@ -18,11 +18,11 @@ local function has_all(zset, members)
   return true
 end
 
-local found = {}
+local checked = {}
 for at, id in ipairs(ARGV) do
   local record = redis.call("HGET", entries, id)
   local lex_members, top_members = members_of(id, record or "")
   local is_whole = has_all(lex, lex_members) and has_all(top, top_members)
-  found[at] = { record, is_whole and 1 or 0 }
+  checked[at] = { record, is_whole and 1 or 0 }
 end
-return found
+return checked

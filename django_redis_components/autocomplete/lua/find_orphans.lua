@@ -13,8 +13,8 @@ local cursor, count, remove = ARGV[1], ARGV[2], ARGV[3] == "1"
 
 local function has_member(id, member)
   for _, listed in ipairs({ members_of(id, redis.call("HGET", entries, id) or "") }) do
-    for _, each in ipairs(listed) do
-      if each == member then
+    for _, listed_member in ipairs(listed) do
+      if listed_member == member then
         return true
       end
     end

@@ -10,26 +10,26 @@
 local lex = KEYS[1]
 local limit, max_lookups = tonumber(ARGV[1]), tonumber(ARGV[2])
 local POSITIONS = 2
-local left = max_lookups
+local lookups_left = max_lookups
 
 local function joined(first, last)
   return table.concat(ARGV, "", first + 2, last + 2)
 end
 
-local found, tried = {}, {}
+local members, tried = {}, {}
 local length = #ARGV - 2
 
 local function read(position, from, prefix, count)
-  left = left - 1
+  lookups_left = lookups_left - 1
   return redis.call("ZRANGEBYLEX", lex, from, "(" .. position .. prefix .. "\255", "LIMIT", 0, count)
 end
 
 local function try(position, prefix)
   local placed = position .. prefix
-  if left > 0 and not tried[placed] then
+  if lookups_left > 0 and not tried[placed] then
     tried[placed] = true
     for _, member in ipairs(read(position, "[" .. placed, prefix, limit)) do
-      found[#found + 1] = member
+      members[#members + 1] = member
     end
   end
 end
@@ -38,7 +38,7 @@ end
 local function try_next_characters(position, at)
   local before = joined(1, at - 1)
   local from = "[" .. position .. before
-  while left > 0 do
+  while lookups_left > 0 do
     local member = read(position, from, before, 1)[1]
     if not member then
       return
@@ -66,4 +66,4 @@ for at = length, 2, -1 do
     try_next_characters(position, at)
   end
 end
-return found
+return members

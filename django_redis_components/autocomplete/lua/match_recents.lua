@@ -30,12 +30,12 @@ else
     ids[#ids + 1] = ARGV[at]
   end
 end
-local found = {}
+local rows = {}
 for _, id in ipairs(ids) do
-  local record = #found < 2 * limit and redis.call("HGET", entries, id)
+  local record = #rows < 2 * limit and redis.call("HGET", entries, id)
   if record and matches(record) then
-    found[#found + 1] = id
-    found[#found + 1] = record
+    rows[#rows + 1] = id
+    rows[#rows + 1] = record
   end
 end
-return found
+return rows

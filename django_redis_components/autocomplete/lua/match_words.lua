@@ -44,20 +44,20 @@ local function matches(record)
   return true
 end
 
-local found, seen, scanned = {}, {}, 0
+local matching, seen, scanned = {}, {}, 0
 for position = 0, POSITIONS - 1 do
   local from, to = range_of(position, ARGV[rarest])
   local members = redis.call("ZRANGEBYLEX", lex, from, to, "LIMIT", 0, max_scan - scanned)
   scanned = scanned + #members
   for _, member in ipairs(members) do
     local id = string.match(member, "%z([^%z]+)$")
-    if id and not seen[id] and #found < limit then
+    if id and not seen[id] and #matching < limit then
       seen[id] = true
       local record = redis.call("HGET", entries, id)
       if record and matches(record) then
-        found[#found + 1] = member
+        matching[#matching + 1] = member
       end
     end
   end
 end
-return found
+return matching

@@ -14,10 +14,10 @@ local stored = redis.call("HGET", base .. ":meta", "parameters")
 if stored and stored ~= parameters then
   return { -1, stored }
 end
-local found, replies = redis.call("ZRANGE", base .. ":counts", 0, number - 1, "REV", "WITHSCORES"), {}
-for at = 1, #found, 2 do
-  replies[#replies + 1] = found[at]
-  replies[#replies + 1] = found[at + 1]
-  replies[#replies + 1] = redis.call("HGET", base .. ":errors", found[at]) or "0"
+local items, replies = redis.call("ZRANGE", base .. ":counts", 0, number - 1, "REV", "WITHSCORES"), {}
+for at = 1, #items, 2 do
+  replies[#replies + 1] = items[at]
+  replies[#replies + 1] = items[at + 1]
+  replies[#replies + 1] = redis.call("HGET", base .. ":errors", items[at]) or "0"
 end
 return replies

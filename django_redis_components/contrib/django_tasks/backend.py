@@ -11,8 +11,7 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks import checks, json_arguments, options, records
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
-from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
-from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
+from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, TaskResultDoesNotExist, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
@@ -90,7 +89,7 @@ class QueueBackend:
         try:
             shard = home(self.connection)
             fields, failures = shard.run(task_records.read(shard, result_id))
-        except NoResult as exc:
+        except TaskResultDoesNotExist as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
 
@@ -99,7 +98,7 @@ class QueueBackend:
         try:
             shard = home(self.connection)
             fields, failures = await shard.arun(task_records.read(shard, result_id))
-        except NoResult as exc:
+        except TaskResultDoesNotExist as exc:
             raise self.framework.no_result(str(exc)) from None
         return self._load_result(result_id, fields, failures)
 
@@ -138,11 +137,11 @@ class QueueBackend:
         except TaskQueueError as exc:
             raise self.framework.invalid_task(str(exc)) from exc
 
-    def _accept_reply(self, task: Any, found: TaskResult, reply: task_records.Reply) -> Any:
-        found._set_accepted(reply, found.task.options)
+    def _accept_reply(self, task: Any, result: TaskResult, reply: task_records.Reply) -> Any:
+        result._set_accepted(reply, result.task.options)
         if isinstance(reply, int):
-            return records.result_of(self.framework, task, found)
-        return self._load_result(found.id, task_records.fields_of(reply[1]), [])
+            return records.result_of(self.framework, task, result)
+        return self._load_result(result.id, task_records.fields_of(reply[1]), [])
 
     def _load_result(self, result_id: str, fields: task_records.Fields, failures: list[bytes]) -> Any:
         name = fields[Field.task_name].decode()
@@ -154,9 +153,9 @@ class QueueBackend:
             raise self.framework.no_result(
                 f"Task {result_id} has the name {name!r}, which is not registered as a task in this process."
             )
-        found = TaskResult(entry, name, result_id, home(self.connection), fields, failures)
-        task = records.task_of(entry.source, found.queue_name, records.headers_in(fields[Field.body], self.alias))
-        return records.result_of(self.framework, task, found)
+        result = TaskResult(entry, name, result_id, home(self.connection), fields, failures)
+        task = records.task_of(entry.source, result.queue_name, records.headers_in(fields[Field.body], self.alias))
+        return records.result_of(self.framework, task, result)
 
     def _sender_for(self, task: Any) -> RegisteredTask:
         """Return the entry that enqueues a task; register it if its name is new."""
@@ -164,29 +163,29 @@ class QueueBackend:
         if entry is not None and entry.matches(task, self.options):
             return entry
         try:
-            chosen = options.resolve(task, self.options)
+            task_options = options.resolve(task, self.options)
         except InvalidTask as exc:
             raise self.framework.invalid_task(str(exc)) from exc
         if entry is None:
             made_here = isinstance(task, options.QueueOptions)
-            entry = self._register(task, *((chosen, self.options) if made_here else (TaskOptions(), None)))
-        if callable(chosen.backoff) and "backoff" in entry.changed_options(chosen):
+            entry = self._register(task, *((task_options, self.options) if made_here else (TaskOptions(), None)))
+        if callable(task_options.backoff) and "backoff" in entry.changed_options(task_options):
             raise self.framework.invalid_task(
-                f"backoff={chosen.backoff!r}: a callable cannot be sent to workers. Define the task with it"
+                f"backoff={task_options.backoff!r}: a callable cannot be sent to workers. Define the task with it"
                 " (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
             )
-        return entry.sending(task, chosen, self.connection)
+        return entry.sending(task, task_options, self.connection)
 
     def _find_registered(self, task: Any) -> RegisteredTask | None:
         entry = registry.find(task.module_path)
         ours = isinstance(entry, RegisteredTask) and entry.func is task.func and entry.framework is self.framework
         return entry if ours else None
 
-    def _register(self, task: Any, chosen: TaskOptions, defaults: Any) -> RegisteredTask:
+    def _register(self, task: Any, task_options: TaskOptions, defaults: Any) -> RegisteredTask:
         entry = RegisteredTask(
             func=task.func,
             name=task.module_path,
-            options=chosen,
+            options=task_options,
             connection=self.connection,
             takes_context=task.takes_context,
             source=task,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import django_tasks as tasks
+import django_tasks
 from django_tasks import signals
 from django_tasks.backends.base import BaseTaskBackend
 from django_tasks.base import Task, TaskError
@@ -34,7 +34,7 @@ class RedisBackend(QueueBackend, BaseTaskBackend):
 
     task_class = RedisTask
     framework = Framework.of(
-        tasks,
+        django_tasks,
         signals,
         error=RedisTaskError,
         invalid_task=InvalidTaskError,

@@ -34,25 +34,25 @@ def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list
     """Return the mistakes in TASKS[alias]."""
     place = f'TASKS["{alias}"]'
     entry = settings.TASKS.get(alias, {})
-    found = [
+    messages = [
         *_unknown(place, entry, ENTRY_KEYS),
         *_unknown(f'{place}["OPTIONS"]', options, KEYS),
         *_values(place, options),
     ]
     if not conf.validation_errors():  # else drc.E001 reports it, and the settings cannot be read
-        found += [*_connection(place, options), *_queues(place, queues)]
+        messages += [*_connection(place, options), *_queues(place, queues)]
     if not apps.is_installed("django_redis_components"):
         text = f"{place} uses the Redis backend, but django_redis_components is not in INSTALLED_APPS."
         hint = "Add it to INSTALLED_APPS: the command runworker is part of it."
-        found.append(Warning(text, hint=hint, id="drc.W040"))
-    return found
+        messages.append(Warning(text, hint=hint, id="drc.W040"))
+    return messages
 
 
-def _unknown(place: str, given: Mapping[str, Any], known: Sequence[str]) -> Iterator[CheckMessage]:
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(str(key).upper(), known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Accepted: {', '.join(known)}."
+def _unknown(place: str, names: Mapping[str, Any], accepted: Sequence[str]) -> Iterator[CheckMessage]:
+    for key in names:
+        if key not in accepted:
+            near = difflib.get_close_matches(str(key).upper(), accepted, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Accepted: {', '.join(accepted)}."
             yield Error(f"{place} has the unknown key {key!r}.", hint=hint, id="drc.E040")
 
 

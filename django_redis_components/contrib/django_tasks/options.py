@@ -82,7 +82,7 @@ class QueueOptions:
         Args:
             options: the framework's own: priority, queue_name, run_after, backend.
         """
-        given = {
+        own_options = {
             "max_attempts": max_attempts,
             "max_deliveries": max_deliveries,
             "backoff": backoff,
@@ -93,9 +93,9 @@ class QueueOptions:
             "expires": expires,
             "result_ttl": result_ttl,
         }
-        made: Self = cast(Any, super()).using(**options)
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return dataclasses.replace(made, **changes) if changes else made
+        copy: Self = cast(Any, super()).using(**options)
+        changes: dict[str, Any] = {name: value for name, value in own_options.items() if value is not None}
+        return dataclasses.replace(copy, **changes) if changes else copy
 
 
 def resolve(task: Any, defaults: Mapping[str, Any]) -> TaskOptions:

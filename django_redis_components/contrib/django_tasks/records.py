@@ -15,9 +15,9 @@ from django_redis_components.contrib.django_tasks import options
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.core import serialization
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue import result as ours
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.record import TaskResultStatus
+from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store.job import Job
 
 #: Key of the headers in the body's options. Only tasks that a backend enqueued have it.
@@ -84,28 +84,28 @@ def running(framework: Framework, task: Any, job: Job, args: list[Any], kwargs: 
     )
 
 
-def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
+def result_of(framework: Framework, task: Any, result: TaskResult) -> Any:
     """Convert a task result to the framework's.
 
     The framework counts attempts by worker ids. Ids that the record no longer has become "unknown".
     """
-    made = framework.result(
+    converted = framework.result(
         task=task,
-        id=found.id,
-        status=framework.status[found.status],
-        enqueued_at=found.enqueued_at,
-        started_at=found.started_at,
-        finished_at=found.finished_at,
-        last_attempted_at=found.last_attempted_at,
-        args=found.args,
-        kwargs=found.kwargs,
+        id=result.id,
+        status=framework.status[result.status],
+        enqueued_at=result.enqueued_at,
+        started_at=result.started_at,
+        finished_at=result.finished_at,
+        last_attempted_at=result.last_attempted_at,
+        args=result.args,
+        kwargs=result.kwargs,
         backend=task.backend,
-        errors=errors_of(framework, found.errors),
-        worker_ids=[*["unknown"] * found.dropped_worker_ids, *found.worker_ids],
+        errors=errors_of(framework, result.errors),
+        worker_ids=[*["unknown"] * result.dropped_worker_ids, *result.worker_ids],
     )
-    if found.status is TaskResultStatus.SUCCESSFUL:
-        object.__setattr__(made, "_return_value", found.return_value)
-    return made
+    if result.status is TaskResultStatus.SUCCESSFUL:
+        object.__setattr__(converted, "_return_value", result.return_value)
+    return converted
 
 
 def errors_of(framework: Framework, errors: list[TaskError]) -> list[Any]:

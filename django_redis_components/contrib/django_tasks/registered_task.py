@@ -54,16 +54,16 @@ class RegisteredTask(Task[..., Any, Any]):
         """Return whether `task` is the defined task with the same OPTIONS, so that this entry can enqueue it."""
         return self.source is task and self.defaults == defaults
 
-    def sending(self, task: Any, chosen: TaskOptions, connection: str) -> RegisteredTask:
+    def sending(self, task: Any, task_options: TaskOptions, connection: str) -> RegisteredTask:
         """Return a copy that enqueues another task of the same function.
 
         Args:
-            chosen: the options of that task.
+            task_options: the options of that task.
         """
         return dataclasses.replace(
             self,
-            options=chosen,
-            overrides=self.changed_options(chosen),
+            options=task_options,
+            overrides=self.changed_options(task_options),
             connection=connection,
             headers=records.headers_of(task),
         )
@@ -72,9 +72,9 @@ class RegisteredTask(Task[..., Any, Any]):
         """Return the result of a task before it is enqueued, and its message."""
         return prepare(self, args, kwargs)
 
-    def changed_options(self, chosen: TaskOptions) -> frozenset[str]:
+    def changed_options(self, task_options: TaskOptions) -> frozenset[str]:
         """Return the names of the options that differ from the registered ones and must be sent with the task."""
-        return frozenset(name for name in options.NAMES if getattr(chosen, name) != getattr(self.options, name))
+        return frozenset(name for name in options.NAMES if getattr(task_options, name) != getattr(self.options, name))
 
     def sent(self, queue_name: str, headers: records.Headers) -> Any:
         """Return the framework's task as it was enqueued."""

@@ -39,7 +39,7 @@ def families_of(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> I
 def _depth_families(queues: Sequence[QueueDepth]) -> Iterator[Metric]:
     states = [((queue.name, state), getattr(queue, state)) for queue in queues for state in STATES]
     yield _gauge(f"{QUEUE}_tasks", "Tasks by queue and state.", ("queue", "state"), states)
-    for name, text, values in (
+    for name, help_text, values in (
         (
             "limited_tasks",
             "Ready and scheduled tasks that a concurrency or rate limit holds back.",
@@ -57,7 +57,7 @@ def _depth_families(queues: Sequence[QueueDepth]) -> Iterator[Metric]:
         ),
         ("paused", "Whether the queue is paused.", {queue.name: queue.paused is not None for queue in queues}),
     ):
-        yield _gauge(f"{QUEUE}_{name}", text, ("queue",), [((queue,), value) for queue, value in values.items()])
+        yield _gauge(f"{QUEUE}_{name}", help_text, ("queue",), [((queue,), value) for queue, value in values.items()])
 
 
 def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
@@ -88,20 +88,20 @@ def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
     yield _gauge(f"{QUEUE}_busy_threads", "Threads of live workers that run a task.", (), [((), busy)])
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+def _gauge(name: str, help_text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
     from prometheus_client.metrics_core import GaugeMetricFamily
 
-    family = GaugeMetricFamily(name, text, labels=labels)
+    family = GaugeMetricFamily(name, help_text, labels=labels)
     for values, value in rows:
         family.add_metric(values, float(value))
     return family
 
 
-def _histogram(name: str, text: str, by_queue: dict[str, Histogram]) -> Metric:
+def _histogram(name: str, help_text: str, by_queue: dict[str, Histogram]) -> Metric:
     """Return a histogram without sum and count: Redis stores no sum, and OpenMetrics allows no count without one."""
     from prometheus_client.metrics_core import HistogramMetricFamily
 
-    family = HistogramMetricFamily(name, text, labels=("queue",))
+    family = HistogramMetricFamily(name, help_text, labels=("queue",))
     for queue, histogram in by_queue.items():
         family.add_metric((queue,), _buckets_of(histogram), None)
     return family

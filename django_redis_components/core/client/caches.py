@@ -110,10 +110,10 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     options = own_options(dict(pool.connection_kwargs))
     if issubclass(kind, UnixDomainSocketConnection):
         path = options.pop("path")
-        return Endpoint("standalone", (Node(path, 0),), _known(options, "unix"), settings, alias, "unix")
+        return Endpoint("standalone", (Node(path, 0),), _accepted(options, "unix"), settings, alias, "unix")
     transport = "tls" if issubclass(kind, SSLConnection) else "tcp"
     node = Node(options.pop("host", "localhost"), int(options.pop("port", REDIS_PORT)))
-    options = _known(options, transport)
+    options = _accepted(options, transport)
     manager = getattr(pool, "sentinel_manager", None)
     if manager is None:
         return Endpoint("standalone", (node,), options, settings, alias, transport)
@@ -124,7 +124,7 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, tls | login)
 
 
-def _known(options: dict[str, Any], transport: str) -> dict[str, Any]:
+def _accepted(options: dict[str, Any], transport: str) -> dict[str, Any]:
     """Drop the options of a custom connection class."""
     known = known_options(transport)
     return {name: value for name, value in options.items() if name in known}

@@ -28,7 +28,7 @@ def pack(args: CommandArgs) -> bytes:
     texts: Any = args
     if len(args) < LONG or not _TEXT_TYPES.issuperset(map(type, args)):
         texts = tuple([
-            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _text(args, at)
+            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _part(args, at)
             for at, part in enumerate(args)
         ])  # fmt: skip
     data: bytes = pack_command(texts)
@@ -40,7 +40,7 @@ def pack_many(commands: Iterable[CommandArgs]) -> bytes:
     return b"".join(map(pack, commands))
 
 
-def _text(args: CommandArgs, at: int) -> str | bytes:
+def _part(args: CommandArgs, at: int) -> str | bytes:
     """Encode a part of a less common type."""
     part = args[at]
     if isinstance(part, str | bytes):

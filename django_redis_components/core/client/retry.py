@@ -5,10 +5,10 @@
 - The reply was lost (connection, timeout): the request may have been executed. It is sent again only if it is
   idempotent.
 - ASK and TRYAGAIN: the slot of the request is being moved (`slot_migration`), nothing was executed. The request is sent
-  again after a pause, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry.
+  again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry.
 - All other errors are raised.
 
-Limits: `RETRIES` retries after a pause, `MAX_REDIRECTS` further ones without a pause, and none once `SOCKET_TIMEOUT`
+Limits: `RETRIES` retries after a delay, `MAX_REDIRECTS` further ones without a delay, and none once `SOCKET_TIMEOUT`
 has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
 each of its requests.
 """
@@ -40,7 +40,7 @@ from redis.exceptions import (
 )
 
 from django_redis_components.core import slot_waits
-from django_redis_components.core.client import slot_migration as slots
+from django_redis_components.core.client import slot_migration
 from django_redis_components.core.client.budget import budget_left_s
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
@@ -48,12 +48,12 @@ from django_redis_components.core.client.topology import Cluster, NodeQuery, Top
 from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.settings.sections import ConnectionSettings
 
-#: Longest first pause before a retry, in seconds; it doubles for each further retry, with full jitter.
+#: Longest first delay before a retry, in seconds; it doubles for each further retry, with full jitter.
 BACKOFF_BASE_S = 0.02
-#: Longest pause before a retry, in seconds.
+#: Longest delay before a retry, in seconds.
 BACKOFF_CAP_S = 0.5
-#: Retries without a pause, for MOVED and NOSCRIPT. A script whose slot has moved needs three. Nodes that redirect to
-#: each other do not agree yet: then the request pauses, as before any other retry.
+#: Retries without a delay, for MOVED and NOSCRIPT. A script whose slot has moved needs three. Nodes that redirect to
+#: each other do not agree yet: then the request is delayed, as before any other retry.
 MAX_REDIRECTS = 5
 #: Errors that mean that nothing was executed, and that another node, or the same one soon, will execute the request.
 NOT_EXECUTED_ERRORS = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
@@ -119,10 +119,10 @@ def is_transient(error: RedisError, topology: Topology) -> bool:
     return isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error) or _is_unblocked(error)
 
 
-def pause_after_wait_s(error: RedisError, topology: Topology) -> float:
-    """Return the seconds to pause after a blocking wait that failed with a transient error."""
-    if slots.is_migrating(error):
-        return slots.pause_s()
+def delay_after_wait_s(error: RedisError, topology: Topology) -> float:
+    """Return the seconds to sleep after a blocking wait that failed with a transient error."""
+    if slot_migration.is_migrating(error):
+        return slot_migration.retry_delay_s()
     topology.forget()
     return BACKOFF_BASE_S
 
@@ -151,7 +151,7 @@ class _Retry(enum.Enum):
 class RetryLimits:
     """How often and how long one request or batch is retried."""
 
-    __slots__ = ("_deadline", "_pauses", "_retries_left", "_slot_deadline", "settings")
+    __slots__ = ("_backoffs", "_deadline", "_retries_left", "_slot_deadline", "settings")
 
     def __init__(self, settings: ConnectionSettings, started_at: float) -> None:
         """
@@ -160,7 +160,7 @@ class RetryLimits:
         """
         self.settings = settings
         self._retries_left = settings.retries + MAX_REDIRECTS
-        self._pauses = 0
+        self._backoffs = 0
         self._deadline = started_at + settings.socket_timeout_s
         self._slot_deadline: float | None = None
 
@@ -169,23 +169,23 @@ class RetryLimits:
         return min(self._deadline - time.monotonic(), budget_left_s())
 
     def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
-        """Return the requests that are sent again, and the pause before that in seconds."""
+        """Return the requests that are sent again, and the delay before that in seconds."""
         slot_wait_left_s = self._slot_wait_left_s(failed)
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
         if self._retries_left > 0 and self.left_s() > 0:
             allowed |= {_Retry.AT_ONCE}
-            allowed |= {_Retry.AFTER_BACKOFF} if self._pauses < self.settings.retries else set()
+            allowed |= {_Retry.AFTER_BACKOFF} if self._backoffs < self.settings.retries else set()
         used = {when for _, when in failed} & allowed
-        pause_s = 0.0
+        delay_s = 0.0
         if used - {_Retry.AFTER_SLOT_MOVED}:
             self._retries_left -= 1
         if _Retry.AFTER_BACKOFF in used:
-            pause_s = random.uniform(0, min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2**self._pauses))
-            self._pauses += 1
+            delay_s = random.uniform(0, min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2**self._backoffs))
+            self._backoffs += 1
         if _Retry.AFTER_SLOT_MOVED in used:
-            pause_s = min(slots.pause_s(), slot_wait_left_s)
-            self._deadline = time.monotonic() + pause_s + self.settings.socket_timeout_s  # starts after the wait
-        return [pending for pending, when in failed if when in allowed], pause_s
+            delay_s = min(slot_migration.retry_delay_s(), slot_wait_left_s)
+            self._deadline = time.monotonic() + delay_s + self.settings.socket_timeout_s  # starts after the wait
+        return [pending for pending, when in failed if when in allowed], delay_s
 
     def _slot_wait_left_s(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> float:
         """Return the seconds that requests may still wait for slots that are being moved."""
@@ -200,27 +200,27 @@ def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: Retry
     settings = limits.settings
     while True:
         failed = [(each, _when(each, topology)) for each in pending if isinstance(each.reply, RedisError)]
-        pending, pause_s = limits.next(failed)
+        pending, delay_s = limits.next(failed)
         if not pending:
             return
-        waiting = [each for each in pending if each.waits_since]
-        _log_slot_waits(waiting, topology, settings)
-        if pause_s:
-            yield Backoff(pause_s)
+        slot_waiters = [each for each in pending if each.waits_since]
+        _log_slot_waits(slot_waiters, topology, settings)
+        if delay_s:
+            yield Backoff(delay_s)
         yield from _send(pending, topology)
-        _log_slot_waits(waiting, topology, settings)
+        _log_slot_waits(slot_waiters, topology, settings)
 
 
-def _log_slot_waits(waiting: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> None:
+def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> None:
     """Log the slots that requests wait for, and those that they no longer wait for."""
     if not isinstance(topology, Cluster):
         return
-    for each in waiting:
-        if slots.is_migrating(each.reply):
+    for waiter in slot_waiters:
+        if slot_migration.is_migrating(waiter.reply):
             timeout_s = settings.slot_migration_timeout_s
-            topology.slot_waits.begin(slots.slot_of(each.request.key), topology, timeout_s)
-        elif not isinstance(each.reply, AskError) and not _is_lost(each.reply):
-            topology.slot_waits.end(slots.slot_of(each.request.key))
+            topology.slot_waits.begin(slot_migration.slot_of(waiter.request.key), topology, timeout_s)
+        elif not isinstance(waiter.reply, AskError) and not _is_lost(waiter.reply):
+            topology.slot_waits.end(slot_migration.slot_of(waiter.request.key))
 
 
 def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
@@ -229,7 +229,7 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
     if isinstance(error, NoScriptError):
         pending.with_source = isinstance(pending.request, Call) and not pending.source_sent
         return _Retry.AT_ONCE if pending.with_source else _Retry.NEVER
-    if topology.redirects and slots.is_migrating(error):
+    if topology.redirects and slot_migration.is_migrating(error):
         pending.waits_since = pending.waits_since or time.monotonic()
         return _Retry.AFTER_SLOT_MOVED
     if isinstance(error, AskError):  # MOVED, or ASK of a node that was taken for a standalone server
@@ -255,19 +255,19 @@ def _may_retry(request: Call | Command, error: RedisError) -> bool:
 def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
     pending = yield from _with_known_node(pending, topology)
     groups: dict[Node, list[_PendingRequest]] = {}
-    for each in pending:
-        node = each.node or topology.locate(each.request.key)
+    for entry in pending:
+        node = entry.node or topology.locate(entry.request.key)
         if node is None:
-            each.reply = ClusterDownError(f"No node of the cluster serves the slot of {each.request.key!r}.")
+            entry.reply = ClusterDownError(f"No node of the cluster serves the slot of {entry.request.key!r}.")
         else:
-            groups.setdefault(node, []).append(each)
+            groups.setdefault(node, []).append(entry)
     for node, group in groups.items():
         try:
             replies = yield SendCommands(node, _commands(group, topology.redirects))
         except RedisError as exc:
             replies = [exc] * len(group)
-        for each, reply in zip(group, replies, strict=True):
-            each.reply = reply
+        for entry, reply in zip(group, replies, strict=True):
+            entry.reply = reply
 
 
 def _with_known_node(
@@ -304,8 +304,8 @@ def _commands(group: Sequence[_PendingRequest], in_cluster: bool) -> list[Comman
 def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
     """Return the reply, or the last error with an explanation."""
     error = pending.reply
-    if isinstance(topology, Cluster) and slots.is_migrating(error):
-        slot = slots.slot_of(pending.request.key)
+    if isinstance(topology, Cluster) and slot_migration.is_migrating(error):
+        slot = slot_migration.slot_of(pending.request.key)
         return SlotMigrating(slot, time.monotonic() - pending.waits_since, str(topology))
     if isinstance(error, AskError) and topology.redirects:
         return ClusterDownError(

@@ -18,9 +18,9 @@ from redis.exceptions import AskError, MovedError, TryAgainError
 
 from django_redis_components.core.guarded_logger import guarded_logger
 
-#: Shortest and longest pause before a request for a moving slot is sent again, in seconds. Shorter: more load on a
+#: Shortest and longest delay before a request for a moving slot is sent again, in seconds. Shorter: more load on a
 #: node that is busy moving keys. Longer: requests continue later than they could.
-PAUSE_S = (0.05, 0.5)
+RETRY_DELAY_S = (0.05, 0.5)
 #: Seconds after which a slot that is still being moved is logged again.
 LOG_AGAIN_S = 60.0
 
@@ -37,9 +37,9 @@ def is_migrating(error: object) -> bool:
     return isinstance(error, TryAgainError) or (isinstance(error, AskError) and not isinstance(error, MovedError))
 
 
-def pause_s() -> float:
+def retry_delay_s() -> float:
     """Return the seconds until a request for a moving slot is sent again."""
-    return random.uniform(*PAUSE_S)
+    return random.uniform(*RETRY_DELAY_S)
 
 
 class SlotWaits:

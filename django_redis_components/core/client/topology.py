@@ -93,7 +93,7 @@ class Sentinel:
                 problems.append(f"{sentinel}: {exc}")
                 continue
             if reply:
-                self._primary = Node(_text(reply[0]), int(reply[1]))
+                self._primary = Node(_decoded(reply[0]), int(reply[1]))
                 self._sentinels = tuple(dict.fromkeys((sentinel, *self._endpoint.seeds)))
                 return
             problems.append(f"{sentinel} knows no master {self._endpoint.service!r}")
@@ -166,7 +166,7 @@ class Cluster:
 
     @staticmethod
     def _primary(row: Any, asked: Node) -> Node:
-        host = _text(row[0]) if row[0] else ""
+        host = _decoded(row[0]) if row[0] else ""
         return Node(host if host and host != "?" else asked.host, int(row[1]))
 
 
@@ -179,5 +179,5 @@ def topology_of(endpoint: Endpoint) -> Topology:
     return kinds[endpoint.kind](endpoint)
 
 
-def _text(value: Any) -> str:
+def _decoded(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -14,7 +14,7 @@ from redis.exceptions import AskError, RedisError, TimeoutError, TryAgainError
 
 from django_redis_components.core.client._sync.client import SyncClient
 from django_redis_components.core.client.server import blocking_timeout_s, explain_error
-from django_redis_components.core.client.slot_migration import pause_s
+from django_redis_components.core.client.slot_migration import retry_delay_s
 from django_redis_components.core.client.transport import SyncConnection
 from django_redis_components.core.polling import POLLIN, new_poller
 
@@ -59,7 +59,7 @@ class WakeupListener:
             if self._client.endpoint.kind != "cluster" or not isinstance(exc, AskError | TryAgainError):
                 raise explain_error(exc, self._client.endpoint) from exc.__cause__
         # The slot is being moved, or has moved. The caller reads the state again after each wait anyway.
-        self._pause(min(pause_s(), deadline - time.monotonic()))
+        self._sleep(min(retry_delay_s(), deadline - time.monotonic()))
         return False
 
     def abandon(self) -> None:
@@ -95,7 +95,7 @@ class WakeupListener:
             self._overdue_at = time.monotonic() + settings.socket_timeout_s
         return self._connection, self._overdue_at
 
-    def _pause(self, seconds: float) -> None:
+    def _sleep(self, seconds: float) -> None:
         """Wait, unless `wake_fd` is readable."""
         poller = new_poller()
         if self._wake_fd is not None:

@@ -127,7 +127,7 @@ class LeaseFlows:
     def release(self, owner: Owner | None = None, lease: Lease | None = None) -> Flow[None]:
         """Release a lease, by default the owner's newest one."""
         if lease is None:
-            lease = self.leases.claim(current_owner() if owner is None else owner) or self._required(None)
+            lease = self.leases.obtain(current_owner() if owner is None else owner) or self._required(None)
         if lease.depth > 1:
             lease.depth -= 1
             return
@@ -141,7 +141,7 @@ class LeaseFlows:
     def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
         """Release the lease of a `with` block. A failure does not replace the block's own error."""
         try:
-            block.lease = lease = block.held() or self.claimed(block.owner)
+            block.lease = lease = block.held() or self.owner_lease(block.owner)
             block.is_leaving = True
             yield from self.release(lease=lease)
         except (RedisError, self.not_owned) as exc:
@@ -168,7 +168,7 @@ class LeaseFlows:
 
     def extend(self, ttl_ms: int, owner: Owner | None = None) -> Flow[bool]:
         """Make the lease last at least that long from now."""
-        lease = self.claimed(owner)
+        lease = self.owner_lease(owner)
         requested_at = time.monotonic()
         calls = self.kind.extend(lease.token, ttl_ms)
         if not all((yield Batch(calls))):
@@ -196,13 +196,13 @@ class LeaseFlows:
         if lease.is_lost:
             raise self._loss(self.lost_error, lease, "is lost", "its lease expired before it was released")
 
-    def claimed(self, owner: Owner | None = None) -> Lease:
+    def owner_lease(self, owner: Owner | None = None) -> Lease:
         """Return the lease of this owner, by default the caller; without one it takes over that of an ended owner.
 
         Raises:
             RedisComponentsError: `not_owned`, there is none.
         """
-        lease = self.leases.claim(current_owner() if owner is None else owner)
+        lease = self.leases.obtain(current_owner() if owner is None else owner)
         return lease or self._required(lease)
 
     def _required(self, lease: Lease | None) -> Lease:

@@ -75,16 +75,16 @@ class _ThreadLines(threading.local):
     A thread that is renamed later keeps its first name.
 
     Attributes:
-        text: the lines; "" until they are needed.
+        description: the lines; "" until they are needed.
     """
 
-    text = ""
+    description = ""
 
     def make(self) -> str:
         """Store and return the lines."""
         thread = clean(threading.current_thread().name, MAX_THREAD)
-        self.text = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread={thread}"
-        return self.text
+        self.description = f"host={clean(socket.gethostname(), MAX_HOST)}\npid={os.getpid()}\nthread={thread}"
+        return self.description
 
 
 class _Caller:
@@ -106,7 +106,7 @@ def describe_caller() -> str:
     """Return the description of the caller: at most about 200 bytes."""
     work = current_work.get()
     thread = _caller.lines
-    lines = thread.text or thread.make()
+    lines = thread.description or thread.make()
     return lines if work is None else f"{lines}\n{work()}"
 
 

@@ -139,8 +139,8 @@ class LostEvent(threading.Event):
             if self._lease is not None and self._lease.is_released:
                 return False  # the release may have come before this event was created
             end = give_up_at if self._lease is None else min(give_up_at, self._lease.deadline_at)
-            left = end - time.monotonic()
-            was_notified = super().wait(None if left == math.inf else max(left, 0.0))
+            left_s = end - time.monotonic()
+            was_notified = super().wait(None if left_s == math.inf else max(left_s, 0.0))
             if was_notified or time.monotonic() >= give_up_at:
                 return self.is_set()
         return True

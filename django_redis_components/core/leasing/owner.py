@@ -49,7 +49,7 @@ _thread_owner = _ThreadOwner()
 class Mutexes:
     """The locks of this module, created again in the child of a fork: a thread of the parent may hold them.
 
-    Reentrant, because a finalizer may claim a lease, or create a lock, while this thread does.
+    Reentrant, because a finalizer may obtain a lease, or create a lock, while this thread does.
     """
 
     takeover: ClassVar[threading.RLock]
@@ -210,7 +210,7 @@ class OwnedLeases:
         caller = current_owner() if owner is None else owner
         return self.own(caller) or self._orphaned(caller)
 
-    def claim(self, owner: Owner) -> Lease | None:
+    def obtain(self, owner: Owner) -> Lease | None:
         """Return the newest lease of the owner; without one, take over the lease of an owner that has ended."""
         record = self.records.get(owner)
         if record is not None and record.leases and (lease := if_held(record.leases[-1])) is not None:

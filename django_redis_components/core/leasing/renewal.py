@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from django.db import connections as databases
+from django.db import connections
 from redis.exceptions import RedisError
 
 from django_redis_components.core.arguments import check_flag
@@ -40,7 +40,7 @@ from django_redis_components.core.units import Seconds, to_seconds
 
 #: A lease is renewed when this share of it has passed: two attempts may fail before it is lost.
 RENEW_AFTER = 1 / 3
-#: Longest pause between two attempts after an error, in seconds; for short leases a tenth of the lease.
+#: Longest backoff between two attempts after an error, in seconds; for short leases a tenth of the lease.
 RETRY_S = 1.0
 #: Leases that are renewed in one round trip.
 BATCH = 100
@@ -297,7 +297,7 @@ def _call_on_lost(watch: LeaseWatch, on_lost: Callable[..., object], target: obj
     except BaseException:  # noqa: BLE001 - a SystemExit in a thread would be silent
         _log.exception("on_lost of %s failed.", target)
     finally:
-        databases.close_all()  # those of this thread, which ends
+        connections.close_all()  # those of this thread, which ends
 
 
 def release_in_thread(name: str, using: str, calls: Sequence[Call]) -> None:

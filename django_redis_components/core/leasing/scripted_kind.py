@@ -112,7 +112,7 @@ class ScriptedKind(ABC):
         self.name = name
         self.ttl_ms = to_ms(timeout, "timeout")
         self.suffix = self.suffix_of(1)
-        self._made: _Prepared | None = None
+        self._calls: _Prepared | None = None
 
     @classmethod
     def named(cls, name: str, group: str) -> Self:
@@ -148,14 +148,14 @@ class ScriptedKind(ABC):
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request a lease, or a place in the queue."""
-        made = self._made or self._prepared()
-        return Call(self.scripts.acquire, made.keys, (token, describe_caller(), *made.acquire[wait]))
+        calls = self._calls or self._prepared()
+        return Call(self.scripts.acquire, calls.keys, (token, describe_caller(), *calls.acquire[wait]))
 
     def release(self, token: str, author: str | None = None) -> Sequence[ReleaseCall]:
         """Release a lease. An author is an operator, who does it by force."""
-        made = self._made or self._prepared()
+        calls = self._calls or self._prepared()
         released_by = "" if author is None else describe_author(author)
-        return (ReleaseCall(self.scripts.release, made.keys, (token, released_by, *made.release), made.confirm),)
+        return (ReleaseCall(self.scripts.release, calls.keys, (token, released_by, *calls.release), calls.confirm),)
 
     def abandon(self, token: str) -> Call:
         """Give up place and grant."""
@@ -209,11 +209,11 @@ class ScriptedKind(ABC):
 
     def _prepared(self) -> _Prepared:
         """Made on first use: an object may be created in a module that is imported before the settings."""
-        if self._made is None:
+        if self._calls is None:
             keys, handoff = self.make_keys(), (str(HANDOFF_MS), self.options)
             acquire = {wait: (str(self.ttl_ms), str(int(wait)), *handoff) for wait in (False, True)}
-            self._made = _Prepared(keys, acquire, handoff, CONFIRM(base=keys[0], handoff_ms=HANDOFF_MS))
-        return self._made
+            self._calls = _Prepared(keys, acquire, handoff, CONFIRM(base=keys[0], handoff_ms=HANDOFF_MS))
+        return self._calls
 
 
 def parse_states(reply: list[Any]) -> list[ObjectState]:
@@ -230,14 +230,14 @@ def deadline_of(requested_at: float, left_ms: int) -> float:
 def _parse(
     at_ms: int, held: int, limit: int, number: int, waiting: int, holders: list[Any], waiters: list[bytes]
 ) -> ObjectState:
-    tokens = tuple(map(_text, waiters))
+    tokens = tuple(map(_decoded, waiters))
     return ObjectState(at_ms, held, limit, number, waiting, tuple(_parse_holders(holders)), tokens)
 
 
 def _parse_holders(values: list[Any]) -> Iterator[LeaseState]:
     for token, left_ms, description in zip(values[::3], values[1::3], values[2::3], strict=True):
-        yield LeaseState(_text(token), math.inf if left_ms < 0 else from_ms(left_ms), parse_holder(description))
+        yield LeaseState(_decoded(token), math.inf if left_ms < 0 else from_ms(left_ms), parse_holder(description))
 
 
-def _text(token: bytes) -> str:
+def _decoded(token: bytes) -> str:
     return token.decode(errors="backslashreplace")  # other clients may write any bytes

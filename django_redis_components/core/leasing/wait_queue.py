@@ -227,12 +227,12 @@ class _Attempt:
         yield from self.abandon()
         return None
 
-    def _is_over_after_wait(self, pause_ms: int) -> Flow[bool]:
+    def _is_over_after_wait(self, ask_again_ms: int) -> Flow[bool]:
         """Wait until a wakeup, or until the next request is due. Return whether the time limit has passed."""
         left_s = self._deadline_at - time.monotonic()
         if left_s > 0:
             self._start_wait()
-            yield Wait(self._wakeups(), min(pause_ms / 1_000, left_s))
+            yield Wait(self._wakeups(), min(ask_again_ms / 1_000, left_s))
             self._is_settled = False
         overrun_s = time.monotonic() - self._deadline_at
         self.met_hung_server = overrun_s > MAX_OVERRUN_S

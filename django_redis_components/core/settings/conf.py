@@ -15,8 +15,8 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.settings import checks as setting_checks
 from django_redis_components.core.settings import sections
+from django_redis_components.core.settings.checks import line, text
 from django_redis_components.core.settings.secrets import Secret, mask_credentials
 
 #: Name of the Django setting.
@@ -79,13 +79,13 @@ def _build(errors: _Errors) -> sections.Settings:
     return _section(sections.Settings, given, SETTING, errors)
 
 
-def _section(kind: type[_S], given: Mapping[str, Any], path: str, errors: _Errors) -> _S:
+def _section(kind: type[_S], configured: Mapping[str, Any], path: str, errors: _Errors) -> _S:
     fields = {key_of(field): field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    errors.extend(_unknown(given, list(fields), path))
+    errors.extend(_unknown(configured, list(fields), path))
     values = {}
     for name, field in fields.items():
-        if name in given:
-            values[field.name] = _value(field, given[name], f'{path}["{name}"]', errors)
+        if name in configured:
+            values[field.name] = _value(field, configured[name], f'{path}["{name}"]', errors)
     return kind(**values)
 
 
@@ -109,16 +109,16 @@ def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors
     rows = {}
     if not value:
         errors.append(_error(path, value, "at least one entry"))
-    for name, given in value.items():
+    for name, row in value.items():
         row_path = f'{path}["{name}"]'
-        problem = setting_checks.text(name) or (errors.strict and setting_checks.line(name))
+        problem = text(name) or (errors.strict and line(name))
         if problem:
             errors.append(f"{path} has the key {name!r}: expected {problem}.")
-        elif not isinstance(given, Mapping):
-            errors.append(_error(row_path, given, kind.EXPECTED))
+        elif not isinstance(row, Mapping):
+            errors.append(_error(row_path, row, kind.EXPECTED))
         else:
             before = len(errors)
-            rows[name] = _section(kind, given, row_path, errors)
+            rows[name] = _section(kind, row, row_path, errors)
             problem = rows[name].problem()
             if problem and len(errors) == before:
                 errors.append(f"{row_path}: {problem}.")
@@ -135,11 +135,11 @@ def _error(path: str, value: Any, expected: str) -> str:
     return f"{path} = {mask_credentials(repr(value))}: expected {expected}."
 
 
-def _unknown(given: Mapping[str, Any], known: list[str], path: str) -> Iterator[str]:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(str(name).upper(), known, n=1)
-            hint = f'Did you mean "{near[0]}"?' if near else f"Known are {', '.join(sorted(known))}."
+def _unknown(names: Mapping[str, Any], accepted: list[str], path: str) -> Iterator[str]:
+    for name in names:
+        if name not in accepted:
+            near = difflib.get_close_matches(str(name).upper(), accepted, n=1)
+            hint = f'Did you mean "{near[0]}"?' if near else f"Known are {', '.join(sorted(accepted))}."
             yield f'{path}["{name}"] is unknown. {hint}'
 
 

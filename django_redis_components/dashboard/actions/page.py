@@ -143,8 +143,8 @@ def _undo(links: Links, action: LoggedAction) -> str:
 
 def _action(entry: LogEntry, model: str, now: datetime) -> LoggedAction:
     at = entry.action_time if entry.action_time.tzinfo else aware(entry.action_time)
-    found = _TRASH.search(entry.change_message)
-    is_restorable = found is not None and now - at < timedelta(milliseconds=TRASH_TTL_MS)
+    trash_match = _TRASH.search(entry.change_message)
+    is_restorable = trash_match is not None and now - at < timedelta(milliseconds=TRASH_TTL_MS)
     return LoggedAction(
         id=entry.pk,
         at=at,
@@ -153,5 +153,5 @@ def _action(entry: LogEntry, model: str, now: datetime) -> LoggedAction:
         name=entry.object_id or "",
         text=entry.change_message,
         is_unfinished=entry.change_message.endswith(REQUESTED),
-        trash=found[1] if found is not None and is_restorable else "",
+        trash=trash_match[1] if trash_match is not None and is_restorable else "",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.dashboard.error_text import shown_error
+from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -45,7 +45,7 @@ def _failure(failure: FailureGroup) -> dict[str, Any]:
         "fingerprint": newest.fingerprint,
         "class": newest.exception_class_path,
         "location": newest.location,
-        "message": shown_error(newest.message),
+        "message": masked_error(newest.message),
         "count": failure.count,
         "final": failure.final,
         "first_at": failure.first_at,
@@ -55,7 +55,7 @@ def _failure(failure: FailureGroup) -> dict[str, Any]:
         and {
             "id": sample.task_id,
             "name": sample.task_name,
-            "message": shown_error(sample.message),
-            "traceback": shown_error(sample.traceback),
+            "message": masked_error(sample.message),
+            "traceback": masked_error(sample.traceback),
         },
     }

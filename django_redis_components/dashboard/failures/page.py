@@ -13,8 +13,7 @@ from django.utils.translation import ngettext
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard import snapshot as snapshots
-from django_redis_components.dashboard.error_text import error_line, group_line, shown_error
+from django_redis_components.dashboard.error_text import error_line, group_line, masked_error
 from django_redis_components.dashboard.failures.snapshot import (
     TASKS,
     FailureGroup,
@@ -33,7 +32,7 @@ from django_redis_components.dashboard.queues.throughput import (
     SPARK_WIDTH,
     spark_path,
 )
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUES, MINUTES
@@ -51,7 +50,7 @@ def parse(request: PageRequest) -> FailureQuery:
 
 def read(request: PageRequest) -> Snapshot[FailureSnapshot]:
     """Read the errors, and the failed tasks of one, which a fragment does not show."""
-    return snapshots.read(read_failures(request.query, with_tasks=not request.is_fragment))
+    return read_snapshot(read_failures(request.query, with_tasks=not request.is_fragment))
 
 
 def url_of(request: PageRequest) -> str:
@@ -184,7 +183,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
 
 def _masked(sample: ErrorSample) -> ErrorSample:
     """Return the error of the newest task, as it was raised; masked by the site."""
-    return dataclasses.replace(sample, message=shown_error(sample.message), traceback=shown_error(sample.traceback))
+    return dataclasses.replace(sample, message=masked_error(sample.message), traceback=masked_error(sample.traceback))
 
 
 def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:

@@ -126,15 +126,15 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
         with_tasks: whether to look for its failed tasks, too.
     """
     queues = [query.queue] if query.queue else []
-    chosen = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
+    selected = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
     depths, listing, *details = yield from gather_values(
-        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *chosen]
+        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected]
     )
     failures = _by_fingerprint(listing.groups)
-    found = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
+    snapshot_of = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
     groups = details[0].groups if details else listing.groups
     if not groups:
-        return found(None, {})
+        return snapshot_of(None, {})
     newest = groups[0].fingerprint
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
@@ -144,7 +144,7 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     values = yield from gather_values([*scans, *whole])
     if whole:
         parts = values.pop().groups or parts
-    return found(FailureGroup(parts), dict(zip(scanned, values, strict=True)))
+    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)))
 
 
 def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:

@@ -28,11 +28,11 @@ class FlowPage(Page):
     context = hook("page.context")
     verbs = hook("change_views.VIEWS")
 
-    def parse_id(self, text: str) -> str:
+    def parse_id(self, object_id: str) -> str:
         """Return the id of a flow."""
-        if not 0 < len(text) <= MAX_ID:
+        if not 0 < len(object_id) <= MAX_ID:
             raise ValueError(f"flow id: expected at most {MAX_ID} characters.")
-        return text
+        return object_id
 
     def heading(self, request: PageRequest) -> Any:
         """Return the heading, with the id."""

@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import Tile
 from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
@@ -18,7 +17,7 @@ from django_redis_components.dashboard.flows.states import rank, state_label
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview, read_flow
 
@@ -38,7 +37,7 @@ def read(request: PageRequest) -> Snapshot[FlowOverview]:
     Raises:
         Http404: no flow has this id, or it has expired.
     """
-    return snapshots.read(_read(request.object_id))
+    return read_snapshot(_read(request.object_id))
 
 
 def _read(flow_id: str) -> Flow[FlowOverview]:

@@ -42,25 +42,25 @@ def read(request: PageRequest) -> LimitSnapshot:
     return snapshot.read(*request.query)
 
 
-def context(request: PageRequest, found: LimitSnapshot) -> dict[str, Any]:
+def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
     """Return the context of the templates."""
-    selected, decision = found.selected, found.decision
-    query = {"limit": selected.id, "key": found.key} if selected else {}
-    counts = found.counts.get(selected.id) if selected else None
+    selected, decision = snapshot.selected, snapshot.decision
+    query = {"limit": selected.id, "key": snapshot.key} if selected else {}
+    counts = snapshot.counts.get(selected.id) if selected else None
     page = {
-        "policies": found.policies,
+        "policies": snapshot.policies,
         "selected": selected,
-        "table": _table(found.counts).context(found.policies)["table"],
-        "key": found.key,
-        "is_unknown": found.is_unknown,
+        "table": _table(snapshot.counts).context(snapshot.policies)["table"],
+        "key": snapshot.key,
+        "is_unknown": snapshot.is_unknown,
         "verdict": verdict(decision) if decision is not None else "",
         "state": [*_tiles(decision)] if decision is not None else [],
         "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
         "reset": urlencode(query) if decision is not None else "",
         "chart": _chart(counts) if counts else None,
         "denied_keys": _DENIED.context(counts.denied_keys if counts else [])["table"],
-        "is_uncounted": not found.has_all_counts,
-        "outages": [*_outages(found.policies)],
+        "is_uncounted": not snapshot.has_all_counts,
+        "outages": [*_outages(snapshot.policies)],
     }
     return {"page": page, "reset_url": request.links.verb("reset")}
 

@@ -119,7 +119,7 @@ def _read_counts(
     limits: list[RateLimit], selected: RateLimit | None, cost: Cost
 ) -> tuple[dict[str, LimitCounts], bool]:
     """Return the counts, of the selected limit also the keys that were denied most, and whether all could be read."""
-    found: dict[str, LimitCounts] = {}
+    counts: dict[str, LimitCounts] = {}
     is_complete = True
     for using in dict.fromkeys(limit.using for limit in limits):
         ids = [limit.policy.id for limit in limits if limit.using == using and limit is not selected]
@@ -133,8 +133,8 @@ def _read_counts(
             continue
         is_complete &= not any(outcome.error for outcome in outcomes)
         for outcome in outcomes:
-            found |= outcome.value or {}
-    return found, is_complete
+            counts |= outcome.value or {}
+    return counts, is_complete
 
 
 def _peek(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:

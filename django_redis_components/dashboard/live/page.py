@@ -12,7 +12,7 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.observability.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.error_text import error_line, shown_error
+from django_redis_components.dashboard.error_text import error_line, masked_error
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, LiveSnapshot, RecordedEvent
@@ -61,7 +61,7 @@ def live_data(snapshot: Snapshot[LiveSnapshot]) -> dict[str, Any]:
 
 def _event(recorded: RecordedEvent) -> dict[str, Any]:
     event = recorded.event
-    return {"id": recorded.id, "at": recorded.at, **fields_of(event), "message": shown_error(event.message)}
+    return {"id": recorded.id, "at": recorded.at, **fields_of(event), "message": masked_error(event.message)}
 
 
 def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from django_redis_components.core.observability.live_events import FIELDS, MAX_K
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.fields import Key
 
 #: Events that the page lists, and queues in its filter.
@@ -97,7 +96,7 @@ def parse(request: PageRequest) -> LiveQuery:
 
 def read(request: PageRequest) -> Snapshot[LiveSnapshot]:
     """Read the newest events."""
-    return snapshots.read(_read(request.query))
+    return read_snapshot(_read(request.query))
 
 
 def _read(query: LiveQuery) -> Flow[LiveSnapshot]:
@@ -123,10 +122,10 @@ def _valid_names(names: Iterable[bytes]) -> Iterator[str]:
 def _newest(entries: Iterable[Sequence[Any]], query: LiveQuery) -> list[RecordedEvent]:
     """Return the events that match, newest first: processes add theirs up to a second late."""
     parsed = [_parse(entry_id.decode(), values) for entry_id, values in entries]
-    found = _in_order([each for each in parsed if each is not None])
-    shown = [each for each in found if query.matches(each.event)]
-    shown = shown if query.after else shown[:MAX_SHOWN]
-    return sorted(shown, key=lambda each: each.at, reverse=True)
+    events = _in_order([each for each in parsed if each is not None])
+    matching = [each for each in events if query.matches(each.event)]
+    matching = matching if query.after else matching[:MAX_SHOWN]
+    return sorted(matching, key=lambda each: each.at, reverse=True)
 
 
 def _in_order(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.locks import page
-from django_redis_components.dashboard.locks import release as releasing
 from django_redis_components.dashboard.locks.page import using_of
+from django_redis_components.dashboard.locks.release import MAX_TOKEN, release
 from django_redis_components.dashboard.locks.resources import Resource, resource_from_form
 from django_redis_components.dashboard.locks.snapshot import ResourceState, read_one
 from django_redis_components.dashboard.models import MODELS
@@ -22,11 +22,11 @@ from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check
 RELEASE = Verb("release", "release_lock", MODELS["lock"])
 
 
-def release(request: PageRequest) -> HttpResponse:
+def release_lock(request: PageRequest) -> HttpResponse:
     """Ask for confirmation of a release (GET), or release (POST). The caller has checked the permission."""
     form = request.form
     resource, token, using = resource_from_form(form.dict()), form.get("token", ""), using_of(form)
-    if resource is None or using is None or not 0 < len(token) <= releasing.MAX_TOKEN:
+    if resource is None or using is None or not 0 < len(token) <= MAX_TOKEN:
         return HttpResponseBadRequest("Required: using, kind, name, token, and group for kind=group.", "text/plain")
     if request.is_post:
         change = _change(request, resource, token, using, request.author)
@@ -71,7 +71,7 @@ def _change(request: PageRequest, resource: Resource, token: str, using: str, au
 
 def _run(resource: Resource, token: str, using: str, author: str) -> ChangeOutcome:
     name = {"name": resource.name}
-    if releasing.release(resource, token, using, author=author):
+    if release(resource, token, using, author=author):
         return ChangeOutcome("done", _("Released: %(name)s") % name)
     message = _("Not released: %(name)s. The holder no longer held it.") % name
     return ChangeOutcome("refused, the holder no longer held it", message, is_done=False)
@@ -86,4 +86,4 @@ def _back(request: PageRequest, resource: Resource, using: str) -> str:
 
 
 #: The view of the verb.
-VIEWS = ((RELEASE, release),)
+VIEWS = ((RELEASE, release_lock),)

@@ -81,18 +81,18 @@ def read(request: PageRequest) -> Snapshot[LockSnapshot]:
 
 def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return the context of the templates. Tasks have links if the user may view them."""
-    links, found, query = request.links, read.value, read.value.query
+    links, snapshot, query = request.links, read.value, read.value.query
     page = {
-        "rows": [row for state in _sorted(found.states) for row in _rows(state, query.using, links.task)],
-        "empty": _empty_text(found),
-        "scanned": _scanned_text(found),
-        "links": [*_links(found)],
+        "rows": [row for state in _sorted(snapshot.states) for row in _rows(state, query.using, links.task)],
+        "empty": _empty_text(snapshot),
+        "scanned": _scanned_text(snapshot),
+        "links": [*_links(snapshot)],
         "connections": _connection_links(query),
-        "declared": _DECLARED.context(found.declared)["table"],
+        "declared": _DECLARED.context(snapshot.declared)["table"],
         "name": query.name,
         "group": query.group,
         "using": query.using,
-        "problem": found.problem,
+        "problem": snapshot.problem,
     }
     return {"page": page, "release_url": links.verb("release")}
 
@@ -219,19 +219,19 @@ def _scanned_text(snapshot: LockSnapshot) -> str:
 
 
 def _links(snapshot: LockSnapshot) -> Iterable[Link]:
-    query, found = snapshot.query, snapshot.scan
-    if found is None or query.cursors or query.skip:
+    query, scanned = snapshot.query, snapshot.scan
+    if scanned is None or query.cursors or query.skip:
         yield Link(_("Start over"), urlencode({"using": query.using}))
-    if found is None:
+    if scanned is None:
         return
     if snapshot.not_shown:
-        skip = len(found.found) - snapshot.not_shown
+        skip = len(scanned.items) - snapshot.not_shown
         more = {"using": query.using, "skip": skip, "at": scan.cursors_to_text(query.cursors)}
         label = ngettext("Show %(count)s more", "Show %(count)s more", snapshot.not_shown)
         more = {name: value for name, value in more.items() if value}
         yield Link(label % {"count": number(snapshot.not_shown)}, urlencode(more))
-    if found.cursors:
-        at = scan.cursors_to_text(found.cursors)
+    if scanned.cursors:
+        at = scan.cursors_to_text(scanned.cursors)
         yield Link(_("Continue the scan"), urlencode({"using": query.using, "at": at}))
 
 
@@ -241,14 +241,14 @@ def _connection_links(query: LockQuery) -> list[Link]:
     return [Link(name, urlencode({"using": name}), name == query.using) for name in names] if names[1:] else []
 
 
-def _declared_name(each: DeclaredName) -> Cell:
+def _declared_name(declared: DeclaredName) -> Cell:
     """Return the name of a decorator, with a link to its state unless the name depends on the call."""
-    query = urlencode({"using": each.using, "name": each.name})
-    return Cell(each.name or _("computed by a function"), url=f"?{query}" if each.is_exact else "")
+    query = urlencode({"using": declared.using, "name": declared.name})
+    return Cell(declared.name or _("computed by a function"), url=f"?{query}" if declared.is_exact else "")
 
 
-def _declared_kind(each: DeclaredName) -> str:
-    return str(KINDS_BY_COMPONENT[each.component][0].label)
+def _declared_kind(declared: DeclaredName) -> str:
+    return str(KINDS_BY_COMPONENT[declared.component][0].label)
 
 
 _DECLARED: Table[DeclaredName] = Table(

@@ -43,23 +43,23 @@ class ScanResult(Generic[T]):
     """The result of a partial scan.
 
     Attributes:
-        found: the items found, unique and sorted.
+        items: the items, unique and sorted.
         scanned: number of keys scanned, approximately.
         total: number of keys on all primaries.
         cursors: where to continue; empty at the end.
     """
 
-    found: list[T]
+    items: list[T]
     scanned: int
     total: int
     cursors: tuple[ScanCursor, ...]
 
 
-def cursors_from_text(text: str) -> tuple[ScanCursor, ...]:
+def cursors_from_text(value: str) -> tuple[ScanCursor, ...]:
     """Parse the cursors of a link; () if invalid, which starts a new scan."""
-    if not _CURSORS.fullmatch(text):
+    if not _CURSORS.fullmatch(value):
         return ()
-    pairs = [part.split(".") for part in text.split(",", MAX_PRIMARIES)[:MAX_PRIMARIES]]
+    pairs = [part.split(".") for part in value.split(",", MAX_PRIMARIES)[:MAX_PRIMARIES]]
     return tuple(ScanCursor(anchor, int(cursor)) for anchor, cursor in pairs if int(cursor) < 2**64)
 
 
@@ -68,9 +68,9 @@ def cursors_to_text(cursors: Iterable[ScanCursor]) -> str:
     return ",".join(f"{each.anchor}.{each.cursor}" for each in cursors)
 
 
-def escape_glob(text: str) -> str:
+def escape_glob(literal: str) -> str:
     """Escape a text for the pattern of SCAN."""
-    return _GLOB_CHARACTERS.sub(r"\\\1", text)
+    return _GLOB_CHARACTERS.sub(r"\\\1", literal)
 
 
 def scan_keys(
@@ -89,11 +89,11 @@ def scan_keys(
         [*[Read("DBSIZE", key=anchor) for anchor in anchors], *[_scan(each, pattern) for each in current]]
     )
     total, scans = sum(replies[: len(anchors)]), replies[len(anchors) :]
-    found: set[Any] = set()
-    found.update(item for _, keys in scans for key in keys if (item := parse(_decode(key))) is not None)
+    items: set[Any] = set()
+    items.update(item for _, keys in scans for key in keys if (item := parse(_decode(key))) is not None)
     after = zip(current, (int(cursor) for cursor, _ in scans), strict=True)
-    left = [ScanCursor(each.anchor, cursor) for each, cursor in after if cursor]
-    return ScanResult(sorted(found), min(total, len(current) * COUNT), total, (*left, *postponed))
+    unfinished = [ScanCursor(each.anchor, cursor) for each, cursor in after if cursor]
+    return ScanResult(sorted(items), min(total, len(current) * COUNT), total, (*unfinished, *postponed))
 
 
 def _scan(cursor: ScanCursor, pattern: str) -> Command:

@@ -12,7 +12,6 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import (
@@ -22,7 +21,7 @@ from django_redis_components.dashboard.locks.resources import (
     resources_named,
 )
 from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 
 #: Most scanned resources whose state one page reads: one command each.
 MAX_SHOWN = 100
@@ -117,7 +116,7 @@ def read(query: LockQuery) -> Snapshot[LockSnapshot]:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    return snapshots.read(_read(query), query.using)
+    return read_snapshot(_read(query), query.using)
 
 
 def read_one(resource: Resource, using: str) -> ResourceState:
@@ -126,7 +125,7 @@ def read_one(resource: Resource, using: str) -> ResourceState:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    [state] = snapshots.read(_states([resource]), using).value
+    [state] = read_snapshot(_states([resource]), using).value
     return state
 
 
@@ -141,11 +140,11 @@ def _read(query: LockQuery) -> Flow[LockSnapshot]:
     anchors = clients.client(query.using).key_per_primary()
     cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
     pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
-    found = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
-    shown = found.found[query.skip : query.skip + MAX_SHOWN]
-    states = yield from _states(list(dict.fromkeys(shown + _declared_resources(query.using))))
+    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
+    page = result.items[query.skip : query.skip + MAX_SHOWN]
+    states = yield from _states(list(dict.fromkeys(page + _declared_resources(query.using))))
     states = [each for each in states if each.held or each.waiters or each.error]
-    return LockSnapshot(query, states, found, max(0, len(found.found) - query.skip - MAX_SHOWN), declared, "")
+    return LockSnapshot(query, states, result, max(0, len(result.items) - query.skip - MAX_SHOWN), declared, "")
 
 
 def _declared_resources(using: str) -> list[Resource]:
@@ -174,16 +173,16 @@ def _state_or_error(resource: Resource, outcome: GatherResult) -> ResourceState:
 
 def _read_state(resource: Resource) -> Flow[ResourceState]:
     kind = resource.lease_kind()
-    [found] = parse_states((yield kind.inspect_call()))
+    [state] = parse_states((yield kind.inspect_call()))
     holders = tuple(
         HolderState(
             holder.token,
             kind.role_of(holder.token),
             holder.remaining,
-            (found.age or None) if found.limit == 1 and not kind.is_counted else None,
+            (state.age or None) if state.limit == 1 and not kind.is_counted else None,
             kind.permits_of(holder.token),
             holder.held_by,
         )
-        for holder in found.holders
+        for holder in state.holders
     )
-    return ResourceState(resource, holders, found.held, kind.limit_of(found), found.waiting, found.number or None)
+    return ResourceState(resource, holders, state.held, kind.limit_of(state), state.waiting, state.number or None)

@@ -100,20 +100,20 @@ def history_data(history: History) -> dict[str, Any]:
         "missing": missing,
         "intervals": [
             {
-                "at": each.at,
-                "succeeded": each.counts.succeeded,
-                "failed": each.counts.failed,
-                **_quantiles(each),
+                "at": interval.at,
+                "succeeded": interval.counts.succeeded,
+                "failed": interval.counts.failed,
+                **_quantiles(interval),
             }
-            for each in history.intervals
+            for interval in history.intervals
         ],
     }
 
 
-def _quantiles(found: History | HistoryInterval) -> dict[str, Any]:
+def _quantiles(metrics: History | HistoryInterval) -> dict[str, Any]:
     return {
         name: {"p50": histogram.p50, "p95": histogram.p95}
-        for name, histogram in (("wait_time", found.wait_time), ("run_time", found.run_time))
+        for name, histogram in (("wait_time", metrics.wait_time), ("run_time", metrics.run_time))
     }
 
 

@@ -11,7 +11,6 @@ from django.utils.translation import ngettext
 
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.overview import snapshot as overview_snapshot
 from django_redis_components.dashboard.overview.cards import cards
 from django_redis_components.dashboard.overview.history import history_page
 from django_redis_components.dashboard.overview.problem import Problem
@@ -19,7 +18,7 @@ from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.remedies import remedies_of
 from django_redis_components.dashboard.overview.server import server_facts
-from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.overview.snapshot import DEFAULT_RANGE, OverviewSnapshot, read_overview_snapshot
 from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panels.page import permitted_panels, show_panels
@@ -33,13 +32,13 @@ _KEPT = ("queue", "queues", "range", "sort")
 def parse(request: PageRequest) -> tuple[QueueQuery, str]:
     """Return which queues are shown, and the range of the history."""
     form = request.http.GET
-    return QueueQuery.parse(form), check_range(form.get("range", overview_snapshot.DEFAULT_RANGE))
+    return QueueQuery.parse(form), check_range(form.get("range", DEFAULT_RANGE))
 
 
 def read(request: PageRequest) -> OverviewSnapshot:
     """Read the parts of the page, and its panels."""
     _query, range_name = request.query
-    return overview_snapshot.read(permitted_panels("overview", request.http), range_name, request.http.GET)
+    return read_overview_snapshot(permitted_panels("overview", request.http), range_name, request.http.GET)
 
 
 def context(request: PageRequest, snapshot: OverviewSnapshot) -> dict[str, Any]:
@@ -62,12 +61,12 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     Args:
         query: which queues are shown.
     """
-    found = find_problems(snapshot)
+    problems = find_problems(snapshot)
     overview = snapshot.queues
     return {
-        "headline": _headline(found, overview),
-        "counts": _counts(found),
-        "problems": [(problem, remedies_of(problem, links)) for problem in found],
+        "headline": _headline(problems, overview),
+        "counts": _counts(problems),
+        "problems": [(problem, remedies_of(problem, links)) for problem in problems],
         "tiles": [*cards(snapshot, links)],
         "history": history_page(snapshot.history) if snapshot.history else None,
         "query": query,
@@ -78,14 +77,14 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         "workers_note": _workers_note(overview) if overview else "",
         "server": server_facts(overview.server, snapshot.at) if overview and overview.server else None,
         "poller": overview.poller if overview else None,
-        "poller_missing": any(problem.code == "poller_missing" for problem in found),
+        "poller_missing": any(problem.code == "poller_missing" for problem in problems),
         "panels": show_panels(snapshot.panels, request),
     }
 
 
-def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
-    if found:
-        return ngettext("%(count)d problem", "%(count)d problems", _count(found)) % {"count": _count(found)}
+def _headline(problems: list[Problem], overview: TaskQueueOverview | None) -> str:
+    if problems:
+        return ngettext("%(count)d problem", "%(count)d problems", _count(problems)) % {"count": _count(problems)}
     if overview and not overview.queues and not overview.workers:
         return _("No problems. No tasks have been enqueued yet.")
     failed = sum(queue.failed for queue in overview.queues) if overview else 0
@@ -94,12 +93,12 @@ def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
     return _("No problems")
 
 
-def _counts(found: list[Problem]) -> str:
+def _counts(problems: list[Problem]) -> str:
     """Return how many problems are critical, and how many are warnings."""
-    critical = _count(problem for problem in found if problem.severity == "critical")
+    critical = _count(problem for problem in problems if problem.severity == "critical")
     return _("Critical: %(critical)s · Warnings: %(warnings)s") % {
         "critical": number(critical),
-        "warnings": number(_count(found) - critical),
+        "warnings": number(_count(problems) - critical),
     }
 
 

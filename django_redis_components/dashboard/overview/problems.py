@@ -269,14 +269,14 @@ def _truncation(overview: TaskQueueOverview) -> Iterator[Problem]:
             yield Problem("cut_off", text, _("Read a queue by its name: get_queue(name).depths()"))
 
 
-def _truncate(found: list[Problem]) -> list[Problem]:
+def _truncate(problems: list[Problem]) -> list[Problem]:
     """Return the first problems of a kind, and the number of the others."""
-    rest = len(found) - MAX_OF_A_KIND
+    rest = len(problems) - MAX_OF_A_KIND
     if rest <= 0:
-        return found
+        return problems
     text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
-    severity = found[MAX_OF_A_KIND].severity
-    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "", severity=severity, count=rest)]
+    severity = problems[MAX_OF_A_KIND].severity
+    return [*problems[:MAX_OF_A_KIND], Problem(problems[0].code, text, "", severity=severity, count=rest)]
 
 
 #: Checks of the task queue, most severe first: what is wrong with the server may be the cause of the rest.

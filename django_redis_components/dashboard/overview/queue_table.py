@@ -165,19 +165,19 @@ def _rate_cell(per_minute: float | None) -> Cell:
     return Cell(formats.rate(per_minute), "" if per_minute else "zero")
 
 
-def _empty_cell(text: str) -> Cell:
-    return Cell(text, "zero" if text == NO_VALUE else "")
+def _empty_cell(value: str) -> Cell:
+    return Cell(value, "zero" if value == NO_VALUE else "")
 
 
 def _oldest(lines: Sequence[_Line]) -> float | None:
     return max((line.depth.oldest_age for line in lines if line.depth.oldest_age is not None), default=None)
 
 
-def _note(count: int, found: int, shown: int) -> str:
-    if shown < found:
-        return _("%(shown)s of %(count)s queues") % {"shown": number(shown), "count": number(found)}
-    if found < count:
-        return _("%(found)s of %(count)s queues match") % {"found": number(found), "count": number(count)}
+def _note(count: int, matching: int, listed: int) -> str:
+    if listed < matching:
+        return _("%(shown)s of %(count)s queues") % {"shown": number(listed), "count": number(matching)}
+    if matching < count:
+        return _("%(found)s of %(count)s queues match") % {"found": number(matching), "count": number(count)}
     return ""
 
 

@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
-from django_redis_components.analytics.visitors import count_flow
+from django_redis_components.analytics.signins import sign_in_series_flow
+from django_redis_components.analytics.visitors import visitor_count_flow
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -72,7 +72,7 @@ class OverviewSnapshot:
     clock_offset_s: float | None = None
 
 
-def read(
+def read_overview_snapshot(
     panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE, query: Mapping[str, str] | None = None
 ) -> OverviewSnapshot:
     """Read all parts in two round trips (three if analytics uses another connection).
@@ -88,8 +88,8 @@ def read(
     cost, started = Cost(), time.time()
     endpoint = _endpoint()
     parts = {**PARTS, "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name))}
-    found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
-    outcomes = dict(zip(parts, found, strict=False))
+    all_outcomes = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
+    outcomes = dict(zip(parts, all_outcomes, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):
         raise SnapshotFailed(errors["queues"] or RedisError(), str(endpoint))
@@ -101,7 +101,7 @@ def read(
         schedules=outcomes["schedules"].value,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
-        panels=panel_results(panels, found[len(parts) :]),
+        panels=panel_results(panels, all_outcomes[len(parts) :]),
         errors={name: error for name, error in errors.items() if error is not None},
         cost=cost,
         address=str(endpoint),
@@ -125,7 +125,7 @@ def _endpoint() -> Endpoint:
 
 
 def _visitors() -> Flow[Estimate]:
-    return (yield from count_flow(visitors_counter(), site_date()))
+    return (yield from visitor_count_flow(visitors_counter(), site_date()))
 
 
 def _sign_ins() -> Flow[int]:

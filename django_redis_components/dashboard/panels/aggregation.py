@@ -96,14 +96,14 @@ class LogsPanel(Panel):
         return {
             "aggregators": [
                 {
-                    "name": each.name,
-                    "days": {day.isoformat(): count for day, count in each.days.items()},
-                    "top_day": each.day,
-                    "top": [{"key": key, "requests": count} for key, count in each.top],
-                    "files": each.files,
-                    "error": each.error,
+                    "name": counts.name,
+                    "days": {day.isoformat(): count for day, count in counts.days.items()},
+                    "top_day": counts.day,
+                    "top": [{"key": key, "requests": count} for key, count in counts.top],
+                    "files": counts.files,
+                    "error": counts.error,
                 }
-                for each in value.aggregators
+                for counts in value.aggregators
             ],
             "ranges": value.ranges,
         }

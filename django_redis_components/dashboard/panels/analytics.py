@@ -12,9 +12,8 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
-from django_redis_components.analytics.visitors import IDENTITY_PERIODS, count_flow
-from django_redis_components.analytics.visitors import series_flow as visitor_series_flow
+from django_redis_components.analytics.signins import sign_in_series_flow
+from django_redis_components.analytics.visitors import IDENTITY_PERIODS, visitor_count_flow, visitor_series_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
@@ -77,7 +76,9 @@ class VisitorsPanel(AnalyticsPanel):
     def read(self) -> Flow[DailyVisitors]:
         """Read the days and the range in one round trip."""
         visitors, (start, end) = visitors_counter(), chart_days()
-        outcomes = yield from gather([visitor_series_flow(visitors, start, end), count_flow(visitors, start, end)])
+        outcomes = yield from gather(
+            [visitor_series_flow(visitors, start, end), visitor_count_flow(visitors, start, end)]
+        )
         days, total = (outcome.unwrap() for outcome in outcomes)
         return DailyVisitors(visitors.name, days, total)
 

@@ -53,12 +53,12 @@ def within_budget(read: Callable[[], Flow[Any]], budget: Budget) -> Flow[Any]:
     """
     flow = read()
     step: Callable[[], Any] = partial(next, flow)
-    for left in range(MAX_REQUESTS, -1, -1):
+    for requests_left in range(MAX_REQUESTS, -1, -1):
         try:
             request = step()
         except StopIteration as stop:
             return stop.value
-        if not left:
+        if not requests_left:
             raise PanelBudgetExceeded(f"It wants more than {MAX_REQUESTS} round trips.")
         _check(request, budget)
         try:

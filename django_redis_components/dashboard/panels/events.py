@@ -61,17 +61,17 @@ class EventsPanel(AnalyticsPanel):
     def read(self) -> Flow[EventCounts]:
         """Read the names, then the users of each, in two round trips."""
         site = conf.settings().analytics.site
-        found = yield names_read(site)
-        names = [name.decode(errors="replace") for name in found]
-        shown = names[:MAX_EVENTS]
+        stored_names = yield names_read(site)
+        names = [name.decode(errors="replace") for name in stored_names]
+        listed = names[:MAX_EVENTS]
         reads = [
             Read("BITCOUNT", keys.key("analytics", site, f"ev:{name}:{unit}:{label(unit)}"))
-            for name in shown
+            for name in listed
             for unit in UNITS
         ]
         counts = iter((yield Batch(reads)) if reads else [])
-        rows = [EventUsers(name, next(counts), next(counts), next(counts)) for name in shown]
-        return EventCounts(rows, len(names) - len(shown))
+        rows = [EventUsers(name, next(counts), next(counts), next(counts)) for name in listed]
+        return EventCounts(rows, len(names) - len(listed))
 
     def context(self, value: EventCounts) -> dict[str, Any]:
         """Return the rows of the table."""

@@ -39,17 +39,17 @@ class CalendarPanel(AnalyticsPanel):
 
     def read(self, user: str = "", year: str = "") -> Flow[UserYear]:
         """Read the days by one command."""
-        chosen, shown = user.strip(), _year(year)
-        if not chosen:
-            return UserYear("", shown)
+        user_id, number = user.strip(), _year(year)
+        if not user_id:
+            return UserYear("", number)
         counter = sign_ins_counter()
         # The key of a user is the same with and without mapping.
         sign_ins = SignIns(counter.name, mapped=True, using=counter.using)
         try:
-            days = yield from year_flow(sign_ins, chosen, shown)
+            days = yield from year_flow(sign_ins, user_id, number)
         except ValueError as exc:
-            return UserYear(chosen, shown, error=str(exc))
-        return UserYear(chosen, shown, days)
+            return UserYear(user_id, number, error=str(exc))
+        return UserYear(user_id, number, days)
 
     def context(self, value: UserYear) -> dict[str, Any]:
         """Return the form and the calendar."""
@@ -66,7 +66,7 @@ class CalendarPanel(AnalyticsPanel):
         return {"user": value.user, "year": value.year, "days": signed, "error": value.error}
 
 
-def _year(text: str) -> int:
+def _year(value: str) -> int:
     """Return the year of a form; this year if it is empty or out of range."""
-    is_year = text.isascii() and text.isdecimal() and len(text) == 4
-    return int(text) if is_year and EPOCH.year <= int(text) <= LAST_DAY.year else site_date().year
+    is_year = value.isascii() and value.isdecimal() and len(value) == 4
+    return int(value) if is_year and EPOCH.year <= int(value) <= LAST_DAY.year else site_date().year

@@ -11,10 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics import Estimate, PageViews, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.pageviews import breakdown_flow, count_flow, series_flow, top_flow
+from django_redis_components.analytics.pageviews import breakdown_flow, top_flow, view_count_flow, view_series_flow
 from django_redis_components.analytics.view_counters import SUM, Dimension, value_key
-from django_redis_components.analytics.visitors import active_flow, recent_flow
-from django_redis_components.analytics.visitors import count_flow as visitor_count_flow
+from django_redis_components.analytics.visitors import active_flow, recent_flow, visitor_count_flow
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
@@ -73,7 +72,7 @@ class TrafficPanel(AnalyticsPanel):
         flows = [
             active_flow(visitors, ACTIVE_MINUTES),
             recent_flow(visitors, HOURS),
-            series_flow(views, *chart_days(), "day"),
+            view_series_flow(views, *chart_days(), "day"),
         ]
         outcomes = yield from gather(flows)
         return Traffic(*(outcome.unwrap() for outcome in outcomes))
@@ -113,7 +112,7 @@ class TopPagesPanel(AnalyticsPanel):
     def read(self) -> Flow[TopPages]:
         """Read the pages and the sum, then the visitors of each page."""
         views, day = _views(), site_date()
-        outcomes = yield from gather([top_flow(views, day, TOP), count_flow(views, None, day)])
+        outcomes = yield from gather([top_flow(views, day, TOP), view_count_flow(views, None, day)])
         pages, total = (outcome.unwrap() for outcome in outcomes)
         counters = [UniqueVisitors(views.name, page=page, using=views.using) for page, _views_ in pages]
         visitors = yield from gather([visitor_count_flow(counter, day) for counter in counters])

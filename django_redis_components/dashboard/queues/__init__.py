@@ -31,9 +31,9 @@ class QueuePage(Page):
     context = hook("page.context")
     verbs = hook("change_views.VIEWS")
 
-    def parse_id(self, text: str) -> str:
+    def parse_id(self, object_id: str) -> str:
         """Return the name of a queue."""
-        return keys.validate_name(text, "queue name")
+        return keys.validate_name(object_id, "queue name")
 
     def heading(self, request: PageRequest) -> Any:
         """Return the heading, with the name."""

@@ -78,8 +78,8 @@ def purge(request: PageRequest) -> HttpResponse:
         action = f"Purge queue {queue!r}, tasks until {logged_time(ticket.selection['until_ms'])}"
         execute = partial(_purge, request, ticket.selection)
         return verbs.execute(request, Change(changes.PURGE, queue, action, execute, back))
-    found = changes.preview_purge(queue, request.links.task)
-    preview = found.preview
+    purge_preview = changes.preview_purge(queue, request.links.task)
+    preview = purge_preview.preview
     question = ngettext(
         "Purge %(count)s pending task of the queue “%(queue)s”?",
         "Purge %(count)s pending tasks of the queue “%(queue)s”?",
@@ -94,10 +94,10 @@ def purge(request: PageRequest) -> HttpResponse:
         checks=[
             Check(undo_text(preview)),
             Check(_("Tasks that are enqueued after %(time)s are kept.") % {"time": clock_of(preview)}),
-            Check(changes.kept_text(found.depth)),
+            Check(changes.kept_text(purge_preview.depth)),
             Check(_("Unique keys of the removed tasks are free: the same task can be enqueued again."), "caution"),
         ],
-        fields={"ticket": verbs.sign(request.http, changes.PURGE, found.selection)},
+        fields={"ticket": verbs.sign(request.http, changes.PURGE, purge_preview.selection)},
         typed=(queue, _("Type the queue’s name to confirm: %(name)s") % {"name": queue}),
         impossible="" if preview.count > 0 else _("The queue has no pending tasks."),
         gentler=[(_("Pause the queue…"), pause_url)] if pause_url else [],

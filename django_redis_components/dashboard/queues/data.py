@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_redis_components.dashboard.arguments import arguments_text
-from django_redis_components.dashboard.error_text import shown_error
+from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.json_data import fields_of, metrics_data, quantiles_data
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
@@ -27,7 +27,7 @@ def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
         "failures": [
             {
                 **fields_of(group),
-                "message": shown_error(group.message),
+                "message": masked_error(group.message),
                 "minutes": [{"at": at, "count": count} for at, count in group.minutes],
                 "sample": _sample_data(group),
             }
@@ -48,7 +48,7 @@ def task_data(task: ScannedTask) -> dict[str, Any]:
         "arguments_bytes": task.size,
         "attempts": attempts_of(record),
         **{name: time_of(record, name) for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")},
-        "error": {"class": task.error_class, "message": shown_error(task.error_text)} if task.error_class else None,
+        "error": {"class": task.error_class, "message": masked_error(task.error_text)} if task.error_class else None,
     }
 
 
@@ -74,4 +74,4 @@ def _sample_data(group: ErrorGroup) -> dict[str, Any] | None:
     sample = group.sample
     if sample is None:
         return None
-    return {"id": sample.task_id, "name": sample.task_name, "message": shown_error(sample.message)}
+    return {"id": sample.task_id, "name": sample.task_name, "message": masked_error(sample.message)}

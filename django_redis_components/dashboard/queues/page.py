@@ -11,7 +11,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
@@ -28,7 +27,7 @@ from django_redis_components.dashboard.queues.throughput import (
     quantile_text,
     task_row,
 )
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, TrashEntry
 
 
@@ -44,7 +43,7 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
         Http404: it is not known.
     """
     name = request.object_id
-    snapshot = snapshots.read(read_queue(name, request.query, with_list=not request.is_fragment))
+    snapshot = read_snapshot(read_queue(name, request.query, with_list=not request.is_fragment))
     if not snapshot.value.is_known:
         raise Http404(
             f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."

@@ -106,7 +106,7 @@ def _read_index(shard: Shard, name: str) -> Flow[bool]:
 
 def _has_task(name: str) -> bool:
     """Return whether a task that this process has imported is enqueued there by default."""
-    return any(task.options.queue_name == name for task in registry.each())
+    return any(task.options.queue_name == name for task in registry.all_tasks())
 
 
 def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:

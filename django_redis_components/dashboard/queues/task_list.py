@@ -13,7 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, TaskLine
-from django_redis_components.dashboard.error_text import shown_error
+from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE
@@ -139,7 +139,7 @@ def list_row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> Ta
         moment=moments[state]() if state in moments else "",
         attempts=NO_VALUE if attempts is None else number(attempts),
         error_class=task.error_class.removeprefix("builtins."),
-        error_text=_cut(shown_error(task.error_text), MAX_ERROR),
+        error_text=_cut(masked_error(task.error_text), MAX_ERROR),
     )
 
 

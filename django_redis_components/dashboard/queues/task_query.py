@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 from django_redis_components.core import serialization
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.arguments import masked_arguments
-from django_redis_components.dashboard.error_text import is_masked, shown_error
+from django_redis_components.dashboard.error_text import is_masked, masked_error
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.scan import STATES, Filters, ScannedTask
 
@@ -76,8 +76,8 @@ class TaskQuery:
     def accepts(self, task: ScannedTask) -> bool:
         """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
         if self._is_error_masked:
-            shown = {"exception_class_path": task.error_class, "message": shown_error(task.error_text)}
-            if _json_text(self.error) not in serialization.encode(shown).decode():
+            masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
+            if _json_text(self.error) not in serialization.encode(masked).decode():
                 return False
         return not self.text or _needle(self.text) in _masked_json(task)
 
@@ -86,20 +86,20 @@ class TaskQuery:
         return bool(self.error) and not self.is_group and is_masked()
 
 
-def parse_time(text: str) -> int | None:
+def parse_time(value: str) -> int | None:
     """Return the milliseconds since the epoch of ``2026-11-23 11:20``, in the active time zone; None for "".
 
     Raises:
         ValueError: it is no time.
     """
-    if not text:
+    if not value:
         return None
     try:
-        at = parse_datetime(text)
+        at = parse_datetime(value)
     except ValueError:  # such as 25:00
         at = None
     if at is None:
-        raise ValueError(f"{text[:40]!r}: expected a time such as 2026-11-23 11:20.")
+        raise ValueError(f"{value[:40]!r}: expected a time such as 2026-11-23 11:20.")
     if timezone.is_naive(at):
         at = timezone.make_aware(at) if settings.USE_TZ else aware(at)
     return int(at.timestamp() * 1_000)
@@ -111,23 +111,23 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     Raises:
         ValueError: a parameter is not valid.
     """
-    given = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
-    found = TaskQuery(**given)
-    if found.state not in STATES:
-        raise ValueError(f"state={found.state[:40]!r}: expected one of {', '.join(STATES)}.")
+    parameters = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
+    query = TaskQuery(**parameters)
+    if query.state not in STATES:
+        raise ValueError(f"state={query.state[:40]!r}: expected one of {', '.join(STATES)}.")
     for name in ("name", "error", "text"):
-        if len(getattr(found, name)) > MAX_FILTER:
+        if len(getattr(query, name)) > MAX_FILTER:
             raise ValueError(f"{name}: expected at most {MAX_FILTER} characters.")
     for name in ("begin", "end"):
         try:
-            parse_time(getattr(found, name))
+            parse_time(getattr(query, name))
         except (ValueError, OverflowError) as exc:
             raise ValueError(f"{name}={exc}") from exc
-    if found.direction not in ("after", "before"):
-        raise ValueError(f"direction={found.direction[:40]!r}: expected after or before.")
-    if found.cursor and not _CURSOR.fullmatch(found.cursor):
+    if query.direction not in ("after", "before"):
+        raise ValueError(f"direction={query.direction[:40]!r}: expected after or before.")
+    if query.cursor and not _CURSOR.fullmatch(query.cursor):
         raise ValueError("cursor: expected one from a link of this page.")
-    return found
+    return query
 
 
 def _masked_json(task: ScannedTask) -> str:

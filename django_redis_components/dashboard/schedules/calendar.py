@@ -20,17 +20,17 @@ _CRON = re.compile(r"cron (.{1,200}) \(([\w+/-]{1,60})\)")
 
 def runs_by_hour(schedules: Sequence[ScheduleInfo], first_at: datetime, hours: int) -> tuple[list[int], int]:
     """Return the runs of all schedules that are on in each hour, and how many schedules were not counted."""
-    first_ms, counts, left, not_counted = round(first_at.timestamp() * 1_000), [0] * hours, BUDGET, 0
+    first_ms, counts, budget, not_counted = round(first_at.timestamp() * 1_000), [0] * hours, BUDGET, 0
     for schedule in schedules:
         if schedule.state not in ("on", "late"):
             continue
-        found = _interval_runs(schedule.times, first_ms, hours)
-        if found is None:
-            found, left = _cron_runs(schedule.times, first_ms, hours, left)
-        if found is None:
+        runs_of_schedule = _interval_runs(schedule.times, first_ms, hours)
+        if runs_of_schedule is None:
+            runs_of_schedule, budget = _cron_runs(schedule.times, first_ms, hours, budget)
+        if runs_of_schedule is None:
             not_counted += 1
         else:
-            counts = [count + runs for count, runs in zip(counts, found, strict=True)]
+            counts = [count + runs for count, runs in zip(counts, runs_of_schedule, strict=True)]
     return counts, not_counted
 
 
@@ -46,19 +46,19 @@ def _interval_runs(times: str, first_ms: int, hours: int) -> list[int] | None:
     return [later - earlier for earlier, later in itertools.pairwise(edges)]
 
 
-def _cron_runs(times: str, first_ms: int, hours: int, left: int) -> tuple[list[int] | None, int]:
+def _cron_runs(times: str, first_ms: int, hours: int, budget: int) -> tuple[list[int] | None, int]:
     """Return the runs by hour, None if there are too many or the description is no expression; and the budget left."""
     match = _CRON.fullmatch(times)
     try:
         recurrence = CronTimes.of(match[1], match[2]) if match else None
     except (InvalidTask, ValueError):
-        return None, left
+        return None, budget
     if recurrence is None:
-        return None, left
+        return None, budget
     counts, at_ms = [0] * hours, recurrence.following(first_ms - 1)
     while at_ms is not None and at_ms < first_ms + hours * HOUR_MS:
-        if not left:
+        if not budget:
             return None, 0
         counts[(at_ms - first_ms) // HOUR_MS] += 1
-        at_ms, left = recurrence.following(at_ms), left - 1
-    return counts, left
+        at_ms, budget = recurrence.following(at_ms), budget - 1
+    return counts, budget

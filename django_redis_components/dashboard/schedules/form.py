@@ -75,7 +75,7 @@ class ScheduleForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.using = using
         self.stored = stored
-        names = [each.name for each in registry.each() if isinstance(each, Task) and each.connection == using]
+        names = [each.name for each in registry.all_tasks() if isinstance(each, Task) and each.connection == using]
         self.fields["task"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
         if stored:
             self.fields["name"].disabled = True

@@ -13,7 +13,6 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, moment_cell
@@ -22,7 +21,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
 from django_redis_components.taskqueue.stats.due import DueCounts, read_due
@@ -42,7 +41,7 @@ class SchedulePageData:
 
 def read(request: PageRequest) -> Snapshot[SchedulePageData]:
     """Read the schedules, and how many scheduled tasks are due in each hour, in one round trip."""
-    return snapshots.read(_read())
+    return read_snapshot(_read())
 
 
 def _read() -> Flow[SchedulePageData]:
@@ -82,20 +81,25 @@ def _table(at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) 
 
     return Table(
         [
-            Column("name", _("Name"), lambda each: Cell(each.label, title=each.name, note=each.times), "name"),
+            Column(
+                "name",
+                _("Name"),
+                lambda schedule: Cell(schedule.label, title=schedule.name, note=schedule.times),
+                "name",
+            ),
             Column(
                 "state",
                 pgettext("tasks", "State"),
-                lambda each: Cell(
-                    schedule_state(each), "alarming" if each.state == "late" else "", note=_note(each, at)
+                lambda schedule: Cell(
+                    schedule_state(schedule), "alarming" if schedule.state == "late" else "", note=_note(schedule, at)
                 ),
                 "",
             ),
-            Column("next", _("Next run"), lambda each: _next(each, at)),
-            Column("last", _("Last enqueued"), lambda each: moment_cell(each.last_sent_at, at)),
+            Column("next", _("Next run"), lambda schedule: _next(schedule, at)),
+            Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
             Column("task", _("Last task"), last_task, ""),
-            Column("queue", _("Queue"), lambda each: each.queue_name or None, ""),
-            Column("actions", _("Action"), lambda each: _actions(each, urls), "whole", has_label=False),
+            Column("queue", _("Queue"), lambda schedule: schedule.queue_name or None, ""),
+            Column("actions", _("Action"), lambda schedule: _actions(schedule, urls), "whole", has_label=False),
         ]
     )
 

@@ -13,16 +13,15 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats, responses
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.arguments import argument_lines, masked_text
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import NO_VALUE
-from django_redis_components.dashboard.error_text import shown_error
+from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task import reasons
 from django_redis_components.dashboard.task.changes import applies
 from django_redis_components.dashboard.task.timeline import timeline
@@ -76,7 +75,7 @@ def read(request: PageRequest) -> Snapshot[Explanation]:
     Raises:
         Http404: no task has this id, or its result has expired.
     """
-    return snapshots.read(_read(request.object_id))
+    return read_snapshot(_read(request.object_id))
 
 
 def _read(task_id: str) -> Flow[Explanation]:
@@ -174,7 +173,7 @@ def errors_of(task: Explanation) -> list[TaskError]:
     if not all(isinstance(part, str) for part in parts):
         return []
     return [
-        dataclasses.replace(error, message=shown_error(error.message), traceback=shown_error(error.traceback))
+        dataclasses.replace(error, message=masked_error(error.message), traceback=masked_error(error.traceback))
         for error in found
     ]
 
@@ -232,16 +231,16 @@ def _facts(task: Explanation, queue_url: TaskUrl) -> Iterator[Fact]:
 
 
 def _progress(task: Explanation) -> Meter | None:
-    found = guarded(lambda: task.record.progress, None)
-    if found is None:
+    progress = guarded(lambda: task.record.progress, None)
+    if progress is None:
         return None
 
     def meter() -> Meter:
-        done = f"{found.done:g}"
-        if found.total is None:
-            return Meter(f"{done} {found.note}".strip(), "")
-        text = _("%(done)s of %(total)s") % {"done": done, "total": f"{found.total:g}"}
-        return Meter(f"{text} {found.note}".strip(), f"{(found.fraction or 0.0) * 100:.2f}%")
+        done = f"{progress.done:g}"
+        if progress.total is None:
+            return Meter(f"{done} {progress.note}".strip(), "")
+        text = _("%(done)s of %(total)s") % {"done": done, "total": f"{progress.total:g}"}
+        return Meter(f"{text} {progress.note}".strip(), f"{(progress.fraction or 0.0) * 100:.2f}%")
 
     return guarded(meter, None)
 

@@ -223,9 +223,9 @@ _SENTENCES: dict[str, _Sentence] = {
 
 def _met(task: Explanation, codes: set[str]) -> list[str]:
     """Return the conditions that are met."""
-    found = []
+    conditions = []
     if "paused" not in codes:
-        found.append(_("The queue %(queue)s is active.") % {"queue": task.queue})
+        conditions.append(_("The queue %(queue)s is active.") % {"queue": task.queue})
     live = task.live_workers
     if not codes & {"no_worker", "quiet", "busy"}:
         facts = {
@@ -233,21 +233,21 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
             "busy": number(sum(worker.busy for worker in live)),
             "threads": number(sum(worker.threads for worker in live)),
         }
-        found.append(_("Workers of the queue: %(workers)s, %(busy)s of %(threads)s threads busy.") % facts)
+        conditions.append(_("Workers of the queue: %(workers)s, %(busy)s of %(threads)s threads busy.") % facts)
     if "unregistered" not in codes and registry.find(task.record.name) is not None:
-        found.append(_("The name of the task is registered in this process."))
+        conditions.append(_("The name of the task is registered in this process."))
     key = limit_key(task, Field.concurrency)
     if key and "concurrency" not in codes and task.fact("holders") < task.fact("max_running"):
         facts = {"name": key, "held": number(task.fact("holders")), "limit": number(task.fact("max_running"))}
-        found.append(_("Concurrency limit %(name)s: %(held)s of %(limit)s held.") % facts)
+        conditions.append(_("Concurrency limit %(name)s: %(held)s of %(limit)s held.") % facts)
     if task.fact("flow_tasks") and not codes & {"waiting", "on_error"}:
-        found.append(_("The tasks of its flow on which it depends have succeeded."))
-    return found
+        conditions.append(_("The tasks of its flow on which it depends have succeeded."))
+    return conditions
 
 
 def _until(task: Explanation, reason: Reason) -> dict[str, str]:
-    left = (reason.at - task.at).total_seconds() if reason.at else 0.0
-    return {"time": _time(reason.at, task.at), "age": formats.age(left)}
+    left_s = (reason.at - task.at).total_seconds() if reason.at else 0.0
+    return {"time": _time(reason.at, task.at), "age": formats.age(left_s)}
 
 
 def _time(at: datetime | None, now: datetime) -> str:

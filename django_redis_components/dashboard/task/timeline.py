@@ -74,18 +74,18 @@ def _run_count(task: Explanation) -> int:
 def timeline(task: Explanation) -> Timeline | None:
     """Return the timeline of a task; None if it has not run."""
     runs = runs_of(task)
-    shown, hidden = runs[-MAX_RUNS:], len(runs[:-MAX_RUNS])
-    if not shown:
+    listed, hidden = runs[-MAX_RUNS:], len(runs[:-MAX_RUNS])
+    if not listed:
         return None
     enqueued = time_of(task.record, "enqueued_at")
     before = runs[-MAX_RUNS - 1].finished_at if hidden else enqueued
-    first = min(shown[0].started_at, before or shown[0].started_at)
-    last = max((run.finished_at or task.at for run in shown), default=task.at)
+    first = min(listed[0].started_at, before or listed[0].started_at)
+    last = max((run.finished_at or task.at for run in listed), default=task.at)
     axis = _Axis(first, max((last - first).total_seconds(), 0.001))
     total = max(_run_count(task), len(runs))
     rows = []
-    for at, run in enumerate(shown):
-        count = total - len(shown) + at + 1
+    for at, run in enumerate(listed):
+        count = total - len(listed) + at + 1
         rows.append(_row(run, count, before or run.started_at, task.at, axis))
         before = run.finished_at
     clocks = [formats.timestamp(each, task.at).text for each in (first, last)]
@@ -129,7 +129,7 @@ def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis)
 
 def outcome_of(outcome: str) -> tuple[str, str]:
     """Return the label and the kind of an outcome."""
-    known: dict[str, tuple[str, str]] = {
+    labels: dict[str, tuple[str, str]] = {
         Outcome.succeeded: (Outcome.succeeded.label, "ok"),
         Outcome.failed: (Outcome.failed.label, "bad"),
         Outcome.retried: (Outcome.retried.label, "bad"),
@@ -139,4 +139,4 @@ def outcome_of(outcome: str) -> tuple[str, str]:
         Outcome.recovered: (Outcome.recovered.label, "lost"),
         "running": (pgettext("a run", "Running"), "open"),
     }
-    return known.get(outcome, (outcome, "lost"))
+    return labels.get(outcome, (outcome, "lost"))

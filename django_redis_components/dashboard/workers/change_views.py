@@ -53,12 +53,12 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     if not 0 < len(target) <= MAX_ID:
         return HttpResponseBadRequest(f"Required: id, at most {MAX_ID} characters.", "text/plain")
     try:
-        found = run(clients.client(conf.settings().dashboard.using), find_workers(queue_shard(), target)).workers
+        workers = run(clients.client(conf.settings().dashboard.using), find_workers(queue_shard(), target)).workers
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
         return responses.outage_response(request, outage)
     fields = {"ticket": verbs.sign(request.http, verb, {"id": target, "op": new_op()})}
-    confirmation = _confirmation(request, target, command, found, fields, back)
+    confirmation = _confirmation(request, target, command, workers, fields, back)
     if command in ("restart", "stop") and (quiet := request.links.verb("quiet", id=target)):
         confirmation = dataclasses.replace(confirmation, gentler=[(pgettext("worker", "Quiet…"), quiet)])
     return verbs.confirm(request, confirmation, ticket.problem)
@@ -78,11 +78,11 @@ def _confirmation(
     request: PageRequest,
     target: str,
     command: str,
-    found: list[WorkerInfo],
+    workers: list[WorkerInfo],
     fields: dict[str, str],
     back: str,
 ) -> Confirmation:
-    name = {"name": _name(target, found)}
+    name = {"name": _name(target, workers)}
     titles = {
         "quiet": _("Quiet %(name)s"),
         "resume": _("Resume %(name)s"),
@@ -95,56 +95,56 @@ def _confirmation(
         "restart": _("Restart"),
         "stop": _("Stop"),
     }
-    running = [run for worker in found for run in worker.runs]
+    running = [run for worker in workers for run in worker.runs]
     url_of = request.links.task
     sample = [TaskLine(run.id, run.name, url_of(run.id), "", formats.duration(run.elapsed)) for run in running]
-    busy = sum(worker.busy for worker in found)
+    busy = sum(worker.busy for worker in workers)
     sample_note = _("%(count)s of %(total)s") % {"count": number(min(SAMPLE, len(sample))), "total": number(busy)}
     return Confirmation(
         title=titles[command] % name,
         button=buttons[command],
         back=back,
-        facts=_facts(found),
-        checks=_checks(command, found, is_supervisor=target == found[0].supervisor) if found else [],
+        facts=_facts(workers),
+        checks=_checks(command, workers, is_supervisor=target == workers[0].supervisor) if workers else [],
         sample=sample[:SAMPLE],
         sample_note=sample_note,
         fields=fields,
-        impossible=_impossible(found),
+        impossible=_impossible(workers),
         is_danger=command == "stop",
     )
 
 
-def _name(target: str, found: list[WorkerInfo]) -> str:
+def _name(target: str, workers: list[WorkerInfo]) -> str:
     """Return the host and the process id of a worker or a supervisor, or the id of an unknown one."""
-    if not found:
+    if not workers:
         return target
-    first = found[0]
+    first = workers[0]
     pid = first.supervisor_pid if target == first.supervisor else first.pid
     return f"{first.host} · {pid}" if pid else target
 
 
-def _facts(found: list[WorkerInfo]) -> list[tuple[str, str]]:
-    if not found:
+def _facts(workers: list[WorkerInfo]) -> list[tuple[str, str]]:
+    if not workers:
         return []
-    busy, threads = sum(worker.busy for worker in found), sum(worker.threads for worker in found)
+    busy, threads = sum(worker.busy for worker in workers), sum(worker.threads for worker in workers)
     return [
-        (_("Processes"), number(len(found))),
-        (_("Queues"), ", ".join(found[0].queues)),
+        (_("Processes"), number(len(workers))),
+        (_("Queues"), ", ".join(workers[0].queues)),
         (_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}),
     ]
 
 
-def _impossible(found: list[WorkerInfo]) -> str:
-    if not found:
+def _impossible(workers: list[WorkerInfo]) -> str:
+    if not workers:
         return _("No worker has this id. It may have exited.")
-    if not any(worker.is_alive for worker in found):
+    if not any(worker.is_alive for worker in workers):
         return _("This worker is lost: it sends no heartbeat, and would not execute the command.")
     return ""
 
 
-def _checks(command: str, found: list[WorkerInfo], *, is_supervisor: bool) -> list[Check]:
+def _checks(command: str, workers: list[WorkerInfo], *, is_supervisor: bool) -> list[Check]:
     grace = {"seconds": formats.age(conf.settings().taskqueue.grace_s)}
-    running = sum(worker.busy for worker in found)
+    running = sum(worker.busy for worker in workers)
     tasks = ngettext("%(count)s task is running.", "%(count)s tasks are running.", running) % {"count": number(running)}
     if command == "quiet":
         return [

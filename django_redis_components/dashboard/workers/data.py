@@ -23,7 +23,7 @@ def worker_data(snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
         "live": listed.live,
         "is_cut_off": listed.total >= MAX_LISTED,
         "workers": [_worker(worker, listed) for worker in listed.workers],
-        "waiting_commands": listed.waiting,
+        "waiting_commands": listed.pending_commands,
         "next": listed.next or None,
     }
 

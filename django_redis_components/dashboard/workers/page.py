@@ -12,13 +12,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard import snapshot as snapshots
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
-from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
@@ -39,7 +38,7 @@ def parse(request: PageRequest) -> str:
 
 def read(request: PageRequest) -> Snapshot[WorkerPage]:
     """Read the workers in one round trip; in two if any worker is lost."""
-    return snapshots.read(read_workers(queue_shard(), request.query))
+    return read_snapshot(read_workers(queue_shard(), request.query))
 
 
 def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
@@ -155,12 +154,12 @@ class _Builder:
         if not leases:
             return _("It held no tasks.")
         held = [self.listed.held.get(run.id) for worker in workers for run in worker.runs]
-        left = [each.lease_ends_in for each in held if each and each.is_held]
-        if not left:
+        leases_end_in = [each.lease_ends_in for each in held if each and each.is_held]
+        if not leases_end_in:
             return _("Its tasks have returned to their queues.")
         if self.listed.poller is None:
             return _("No poller is active to return its tasks to their queues. Start one: manage.py runpoller")
-        ends = self.listed.at + timedelta(seconds=max(left))
+        ends = self.listed.at + timedelta(seconds=max(leases_end_in))
         text = ngettext(
             "Its %(count)s task returns to its queue by %(time)s.",
             "Its %(count)s tasks return to their queues by %(time)s.",
@@ -171,7 +170,7 @@ class _Builder:
     def _command_note(self, target: str, workers: list[WorkerInfo]) -> str:
         """Return a sentence about the command that waits for a target, or was executed last."""
         reported = [each.command for each in workers if each.command and each.command.target == target]
-        command = self.listed.waiting.get(target) or next(iter(reported), None)
+        command = self.listed.pending_commands.get(target) or next(iter(reported), None)
         return labels.command_note(command, self.listed.at) if command else ""
 
     def _actions(self, target: str, states: set[str]) -> Iterable[tuple[str, str, str]]:

@@ -16,8 +16,8 @@ local consumer, after = ARGV[1], ARGV[2]
 
 local now_ms = read_clock()
 local pending = pending_key(base, consumer)
-local found = redis.call("ZRANGE", pending, "(" .. after, "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
-local id = found[1]
+local id_and_number = redis.call("ZRANGE", pending, "(" .. after, "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
+local id = id_and_number[1]
 if not id then
   redis.call("UNLINK", consumer_wakeup(base, consumer))
   return {}
@@ -31,10 +31,10 @@ if #fields == 0 then
   if deadline_ms <= now_ms then
     return { id }
   end
-  return { id, found[2] }
+  return { id, id_and_number[2] }
 end
 for _, kind in ipairs({ "raw", "data" }) do
   fields[#fields + 1] = "saved_" .. kind
   fields[#fields + 1] = redis.call("HGET", key .. ":progress", kind .. ":" .. consumer) or "0"
 end
-return { id, found[2], fields }
+return { id, id_and_number[2], fields }

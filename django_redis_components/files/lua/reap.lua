@@ -14,18 +14,18 @@ local count = tonumber(ARGV[1])
 local MAX_REMOVED = 1000
 
 local now_ms = read_clock()
-local deadlines, found, removed = base .. ":deadlines", { -1 }, 0
+local deadlines, reply, removed = base .. ":deadlines", { -1 }, 0
 for _, id in ipairs(redis.call("ZRANGE", deadlines, "-inf", now_ms, "BYSCORE", "LIMIT", 0, count)) do
   local _, chunks, name, consumers = reservation(base, id)
-  local left = {}
+  local unread = {}
   for _, consumer in ipairs(consumers) do
     if redis.call("ZSCORE", pending_key(base, consumer), id) then
-      left[#left + 1] = consumer
+      unread[#unread + 1] = consumer
     end
   end
-  found[#found + 1] = redis.call("HGET", file_key(base, id), "state") or "ready" -- the record may have expired
-  found[#found + 1] = name
-  found[#found + 1] = table.concat(left, "\n")
+  reply[#reply + 1] = redis.call("HGET", file_key(base, id), "state") or "ready" -- the record may have expired
+  reply[#reply + 1] = name
+  reply[#reply + 1] = table.concat(unread, "\n")
   remove_file(base, id, now_ms)
   removed = removed + chunks
   if removed >= MAX_REMOVED then
@@ -38,6 +38,6 @@ if head and head ~= first_waiter(base, now_ms) then
 end
 local first = redis.call("ZRANGE", deadlines, 0, 0, "WITHSCORES")
 if first[2] then
-  found[1] = math.max(0, tonumber(first[2]) - now_ms)
+  reply[1] = math.max(0, tonumber(first[2]) - now_ms)
 end
-return found
+return reply

@@ -7,12 +7,12 @@
 -- Cost: O(1); the server frees the blocks in the background
 local base = KEYS[1]
 
-local found = 0
+local existed = 0
 for _, generation in ipairs({ redis.call("HGET", base, "generation") or "", redis.call("GET", base .. ":build") or "" }) do
   if generation ~= "" then
-    found = 1
+    existed = 1
     redis.call("UNLINK", base .. ":" .. generation)
   end
 end
 redis.call("UNLINK", base, base .. ":build", base .. ":built")
-return found
+return existed

@@ -8,17 +8,17 @@
 local base = KEYS[1]
 
 local generation = redis.call("HGET", base, "generation")
-local found = {}
+local blocks = {}
 if not generation then
-  return found
+  return blocks
 end
 local last
 for at = 1, #ARGV do
   local bound = "[" .. ARGV[at] .. "\255"
   local block = redis.call("ZRANGE", base .. ":" .. generation, bound, "-", "BYLEX", "REV", "LIMIT", 0, 1)[1]
   if block and block ~= last then
-    found[#found + 1] = block
+    blocks[#blocks + 1] = block
     last = block
   end
 end
-return found
+return blocks

@@ -34,10 +34,10 @@ local correct = id == "" and redis.pcall or redis.call
 -- Move all members back in time: the clock went back, and no time has passed since the newest.
 local function move_back(log, back_us, period_us)
   for first = 0, redis.call("ZCARD", log) - 1, 500 do
-    local found = redis.call("ZRANGE", log, first, first + 499, "WITHSCORES")
+    local entries = redis.call("ZRANGE", log, first, first + 499, "WITHSCORES")
     local members = {}
-    for place = 1, #found, 2 do
-      members[place], members[place + 1] = to_text(found[place + 1] - back_us), found[place]
+    for place = 1, #entries, 2 do
+      members[place], members[place + 1] = to_text(entries[place + 1] - back_us), entries[place]
     end
     correct("ZADD", log, unpack(members))
   end

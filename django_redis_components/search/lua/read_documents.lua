@@ -43,10 +43,10 @@ for at = 2 + name_count, #ARGV do
   local record, facets = redis.call("HGET", base .. ":docs", id) or "", redis.call("HGET", base .. ":facets", id) or ""
   local damaged = record ~= "" and is_damaged(id, record, facets)
   local place = redis.call("GEOPOS", base .. ":geo", id)[1]
-  local found = { record, facets, damaged and 1 or 0, place and place[1] or "", place and place[2] or "" }
+  local document = { record, facets, damaged and 1 or 0, place and place[1] or "", place and place[2] or "" }
   for number = 1, name_count do
-    found[#found + 1] = redis.call("ZSCORE", base .. ":s:" .. ARGV[1 + number], id) or ""
+    document[#document + 1] = redis.call("ZSCORE", base .. ":s:" .. ARGV[1 + number], id) or ""
   end
-  documents[#documents + 1] = found
+  documents[#documents + 1] = document
 end
 return documents

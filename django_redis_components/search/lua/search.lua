@@ -75,11 +75,11 @@ end
 
 -- Return the texts of a group: in place of a text that is open, one for each term that begins with its last one.
 local function expanded(lists)
-  local found, seen, left = {}, {}, MAX_EXPANSIONS
+  local texts, seen, words_left = {}, {}, MAX_EXPANSIONS
   local function add(terms)
     local name = table.concat(terms, " ")
     if not seen[name] then
-      found[#found + 1], seen[name] = terms, true
+      texts[#texts + 1], seen[name] = terms, true
     end
   end
   for number, terms in ipairs(lists) do
@@ -87,17 +87,17 @@ local function expanded(lists)
       add(terms)
     else
       local start = terms[#terms]
-      local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. start, "(" .. start .. "\255", "LIMIT", 0, left + 1)
-      is_partial = is_partial or #words > left
-      for at = 1, math.min(#words, left) do
+      local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. start, "(" .. start .. "\255", "LIMIT", 0, words_left + 1)
+      is_partial = is_partial or #words > words_left
+      for at = 1, math.min(#words, words_left) do
         local text = { unpack(terms) }
         text[#text] = words[at]
         add(text)
       end
-      left = math.max(0, left - #words)
+      words_left = math.max(0, words_left - #words)
     end
   end
-  return found
+  return texts
 end
 
 -- Return what all documents must have: the groups, and the filters as groups.
@@ -168,26 +168,26 @@ local function intersected(sources)
       end
     end
   end
-  local found = new_key()
-  combine("ZINTERSTORE", found, keys, weights, "SUM")
+  local matches = new_key()
+  combine("ZINTERSTORE", matches, keys, weights, "SUM")
   for _, source in ipairs(sources) do
     if source ~= used and #source.texts > 1 then
-      found = narrowed(found, source, new_key)
+      matches = narrowed(matches, source, new_key)
     end
   end
-  return found
+  return matches
 end
 
 -- Remove the documents with words that are excluded; phrases come last.
-local function exclude_words(found)
+local function exclude_words(matches)
   local keys = {}
-  for _, each in ipairs(excluded) do
-    if each[1] == "" then
-      keys[#keys + 1] = base .. ":w:" .. each[2]
+  for _, exclusion in ipairs(excluded) do
+    if exclusion[1] == "" then
+      keys[#keys + 1] = base .. ":w:" .. exclusion[2]
     end
   end
   if #keys > 0 then
-    redis.call("ZDIFFSTORE", found, #keys + 1, found, unpack(keys))
+    redis.call("ZDIFFSTORE", matches, #keys + 1, matches, unpack(keys))
   end
 end
 
@@ -197,12 +197,12 @@ local function compute()
   if sources[1].card == 0 then
     return new_key()
   end
-  local found, distances = intersected(sources), new_key()
-  exclude_words(found)
+  local matches, distances = intersected(sources), new_key()
+  exclude_words(matches)
   if longitude ~= "" then
-    keep_near(base .. ":geo", found, distances, longitude, latitude, within_km)
+    keep_near(base .. ":geo", matches, distances, longitude, latitude, within_km)
   end
-  local ordered = ordered_by(base, found, orders, distances, new_key)
+  local ordered = ordered_by(base, matches, orders, distances, new_key)
   local is_whole = check_phrases(base, ordered, phrases, excluded, new_key)
   is_partial = is_partial or not is_whole
   return ordered

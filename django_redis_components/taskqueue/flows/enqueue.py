@@ -10,7 +10,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
@@ -45,7 +45,7 @@ class PreparedFlow:
         return [*self.result.results, *([self.result.on_error_result] if self.result.on_error_result else [])]
 
 
-def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
+def prepare_flow(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     """Create the results and the calls of a flow."""
     flow_id, shard = task_records.new_id(), home(graph.using)
     nodes = list(graph.nodes)
@@ -75,9 +75,7 @@ def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
 def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
     call = node.call
     try:
-        prepared = sending.prepare(
-            call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata)
-        )
+        prepared = prepare(call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata))
     except (TypeError, ValueError) as exc:
         raise type(exc)(f"{call.task.name}: {exc}") from None
     return prepared

@@ -182,8 +182,8 @@ def _read(shard: Shard, flow_id: str) -> Flow[FlowResult]:
     return flow
 
 
-def _result(task_id: str, shard: Shard, found: tuple[task_records.Fields, list[bytes]] | None) -> TaskResult:
+def _result(task_id: str, shard: Shard, stored: tuple[task_records.Fields, list[bytes]] | None) -> TaskResult:
     """Return the result of a task; a deleted task counts as cancelled."""
-    fields, failures = found or ({Field.task_name: b"", Field.state: b"cancelled"}, [])
+    fields, failures = stored or ({Field.task_name: b"", Field.state: b"cancelled"}, [])
     name = fields[Field.task_name].decode()
     return TaskResult(registry.find(name), name, task_id, shard, fields, failures)

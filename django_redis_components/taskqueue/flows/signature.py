@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.enqueue import call_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare, send
+from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare_flow, send
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 
@@ -101,7 +101,7 @@ class Sendable(Step):
     def _prepared(self, on_error: Signature | None) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
             raise InvalidTask(f"on_error={on_error!r}: expected a call of a task, such as task.s().")
-        return prepare(FlowGraph(self), on_error)
+        return prepare_flow(FlowGraph(self), on_error)
 
 
 class Chain(Sendable):

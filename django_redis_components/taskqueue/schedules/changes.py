@@ -135,9 +135,9 @@ class Schedules:
         except ValueError as exc:
             raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
 
-    def _change(self, verb: str, name: str, text: str = "") -> Flow[bool]:
+    def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        code = yield from _change(self._shard, name, verb, " ".join(text.split())[:MAX_AUTHOR])
+        code = yield from _change(self._shard, name, verb, " ".join(value.split())[:MAX_AUTHOR])
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
@@ -187,6 +187,6 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
     return create(task, recurrence, given)  # type: ignore[arg-type]
 
 
-def _change(shard: Shard, name: str, verb: str, text: str) -> Flow[int]:
-    (code,) = yield CHANGE_SCHEDULE(base=shard.base, verb=verb, name=name, text=text, op=new_op())
+def _change(shard: Shard, name: str, verb: str, value: str) -> Flow[int]:
+    (code,) = yield CHANGE_SCHEDULE(base=shard.base, verb=verb, name=name, value=value, op=new_op())
     return int(code)

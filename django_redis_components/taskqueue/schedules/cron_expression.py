@@ -55,26 +55,26 @@ def check_expression(expression: Any) -> None:
     """Raise InvalidTask for an invalid expression, or one without a date in the next 50 years."""
     if not isinstance(expression, str):
         raise InvalidTask(f"cron {expression!r}: expected text, such as '*/5 * * * *'.")
-    known = ", ".join(NICKNAMES)
+    nicknames = ", ".join(NICKNAMES)
     fields = " ".join(expression.split())
     if fields.startswith("@") and fields not in NICKNAMES:
-        raise InvalidTask(f"cron {expression!r}: expected five fields, or one of {known}.")
+        raise InvalidTask(f"cron {expression!r}: expected five fields, or one of {nicknames}.")
     fields = fields_of(fields)
     if len(fields.split()) != len(FIELDS):
         raise InvalidTask(
             f"cron {expression!r} has {len(fields.split())} fields: expected five (minute, hour, day of month, month,"
-            f" day of week), or one of {known}. For seconds use @every."
+            f" day of week), or one of {nicknames}. For seconds use @every."
         )
     cronsim = _cronsim()
     try:
-        found = next(cronsim.CronSim(fields, datetime.now(UTC)), None)
+        next_due = next(cronsim.CronSim(fields, datetime.now(UTC)), None)
     except cronsim.CronSimError as exc:
         name = str(exc).removeprefix("Bad ")
         if name != "day-of-month" or not _is_a_day(fields):
-            text = f"{name} accepts {FIELDS[name]}; lists (1,2), ranges (1-5) and steps (*/5) of these."
-            raise InvalidTask(f"cron {expression!r}: {text}") from exc
-        found = None
-    if found is None:
+            accepted = f"{name} accepts {FIELDS[name]}; lists (1,2), ranges (1-5) and steps (*/5) of these."
+            raise InvalidTask(f"cron {expression!r}: {accepted}") from exc
+        next_due = None
+    if next_due is None:
         raise InvalidTask(f"cron {expression!r}: no such date in the next 50 years.")
 
 

@@ -21,7 +21,7 @@ def encode(schedule: Schedule) -> str:
     Raises:
         ValueError: it is longer than 100,000 characters.
     """
-    text = json.dumps(
+    definition = json.dumps(
         {
             "task": schedule.task.name,
             **_encode_recurrence(schedule.recurrence),
@@ -33,12 +33,12 @@ def encode(schedule: Schedule) -> str:
         },
         separators=(",", ":"),
     )
-    if len(text) > MAX_DEFINITION:
-        raise ValueError(f"its definition has {len(text):,} characters, at most {MAX_DEFINITION:,} are accepted.")
-    return text
+    if len(definition) > MAX_DEFINITION:
+        raise ValueError(f"its definition has {len(definition):,} characters, at most {MAX_DEFINITION:,} are accepted.")
+    return definition
 
 
-def parse(name: str, text: bytes) -> Schedule:
+def parse(name: str, definition: bytes) -> Schedule:
     """Return a stored schedule.
 
     Raises:
@@ -46,7 +46,7 @@ def parse(name: str, text: bytes) -> Schedule:
             not such a definition.
     """
     try:
-        data: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = json.loads(definition)
         recurrence, task_name = _parse_recurrence(data), data.pop("task")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidTask) as exc:
         raise ValueError(f"it is not a definition ({exc!r}).") from exc

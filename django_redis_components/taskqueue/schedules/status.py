@@ -120,9 +120,9 @@ def _with_changes(info: ScheduleInfo, pauses: dict[str, bytes], definitions: dic
     )
 
 
-def _pairs(found: list[bytes]) -> dict[str, bytes]:
-    names = (name.decode(errors="replace") for name in found[::2])
-    return dict(zip(names, found[1::2], strict=True))
+def _pairs(pairs: list[bytes]) -> dict[str, bytes]:
+    names = (name.decode(errors="replace") for name in pairs[::2])
+    return dict(zip(names, pairs[1::2], strict=True))
 
 
 def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
@@ -171,9 +171,9 @@ def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
     )
 
 
-def _added(name: str, text: bytes) -> ScheduleInfo:
+def _added(name: str, definition: bytes) -> ScheduleInfo:
     """Return the state of a schedule that was added at run time, and that no poller has registered."""
-    data = _parse_info(text)
+    data = _parse_info(definition)
     times = f"every {data['every']:g} s" if isinstance(data.get("every"), int | float) else f"cron {data.get('cron')}"
     return ScheduleInfo(
         name=name,
@@ -199,9 +199,9 @@ def _task_state(state: str, due_ms: bytes, now_ms: float) -> str:
     return "scheduled" if due_ms.isdigit() and int(due_ms) > now_ms else "ready"
 
 
-def _parse_info(text: bytes) -> dict[str, Any]:
+def _parse_info(encoded: bytes) -> dict[str, Any]:
     try:
-        info = json.loads(text)
+        info = json.loads(encoded)
     except (ValueError, RecursionError):  # the key was written by another program
         return {}
     return info if isinstance(info, dict) else {}

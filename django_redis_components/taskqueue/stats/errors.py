@@ -148,10 +148,10 @@ def _parse(row: Sequence[Any], at: datetime) -> ErrorGroup:
     )
 
 
-def _minutes(text: bytes, at: datetime) -> Iterator[tuple[datetime, int]]:
+def _minutes(counts: bytes, at: datetime) -> Iterator[tuple[datetime, int]]:
     """Yield the pairs of ``minute:count minute:count …`` that are in the last hour."""
     now = int(at.timestamp()) // 60
-    for minute, count in _MINUTE.findall(text):
+    for minute, count in _MINUTE.findall(counts):
         if now - MINUTES < int(minute) <= now:
             yield moment_of(int(minute) * 60_000_000), int(count)
 

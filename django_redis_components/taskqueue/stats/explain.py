@@ -165,10 +165,10 @@ def explain(shard: Shard, task_id: str) -> Flow[Explanation]:
     return _explanation(task_id, int(now_us), fields_of(values), sizes, errors, _facts(facts), members, workers)
 
 
-def number_of(text: str | bytes) -> int:
+def number_of(value: str | bytes) -> int:
     """Return an integer that a record states; 0 if it is none."""
     try:
-        return int(text)
+        return int(value)
     except ValueError:
         return 0
 
@@ -229,8 +229,8 @@ def _facts(pairs: list[Any]) -> dict[str, str]:
     }
 
 
-def _members(found: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
-    texts = [value.decode(errors="replace") for value in found]
+def _members(values: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
+    texts = [value.decode(errors="replace") for value in values]
     rows = list(zip(texts[::4], texts[1::4], texts[2::4], texts[3::4], strict=True))
     return {
         relation: tuple(OtherTask(*row[1:]) for row in rows if row[0] == relation)
@@ -238,8 +238,8 @@ def _members(found: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
     }
 
 
-def _workers(found: list[bytes], queue: str, now_us: int) -> Iterator[WorkerInfo]:
-    for worker, seen_ms, report in zip(found[::3], found[1::3], found[2::3], strict=True):
+def _workers(values: list[bytes], queue: str, now_us: int) -> Iterator[WorkerInfo]:
+    for worker, seen_ms, report in zip(values[::3], values[1::3], values[2::3], strict=True):
         info = worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us)
         if queue in info.queues:
             yield info

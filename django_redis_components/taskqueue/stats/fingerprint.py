@@ -48,7 +48,7 @@ def identify(exc: BaseException) -> ErrorIdentity:
         location = location_of(exc.__traceback__)
     except BaseException:  # noqa: BLE001 - a property of the site's class
         location = ""
-    return _identity(path, location, _text(exc))
+    return _identity(path, location, _message_of(exc))
 
 
 def location_of(trace: types.TracebackType | None) -> str:
@@ -64,16 +64,16 @@ def location_of(trace: types.TracebackType | None) -> str:
     return (own or last)[:MAX_NAME]
 
 
-def normalize(text: str) -> str:
+def normalize(message: str) -> str:
     """Return the first line of a text with quoted words, numbers and addresses replaced by placeholders."""
-    line = text.strip().partition("\n")[0][:MAX_TEXT]
+    line = message.strip().partition("\n")[0][:MAX_TEXT]
     for pattern, placeholder in _VARIABLE_PARTS:
         line = pattern.sub(placeholder, line)
     return line
 
 
-def _identity(kind: str, location: str, text: str) -> ErrorIdentity:
-    description = serialization.encode({"class": kind, "location": location, "text": text})
+def _identity(kind: str, location: str, message: str) -> ErrorIdentity:
+    description = serialization.encode({"class": kind, "location": location, "text": message})
     return ErrorIdentity(blake2b(description, digest_size=8).hexdigest(), description.decode())
 
 
@@ -83,7 +83,7 @@ def is_library(path: str) -> bool:
     return path.startswith(_LIBRARIES) or path.startswith("<frozen")
 
 
-def _text(exc: BaseException) -> str:
+def _message_of(exc: BaseException) -> str:
     try:
         return normalize(str.__str__(str(exc)))  # it may be of a subclass of `str`
     except BaseException:  # noqa: BLE001 - __str__ is the site's code; a SystemExit in it would end the thread

@@ -106,20 +106,20 @@ def read_history(shard: Shard, name: str) -> Flow[History]:
     return _history(name, found, reply)
 
 
-def _history(name: str, found: Range, reply: Any) -> History:
+def _history(name: str, span: Range, reply: Any) -> History:
     now_us, rolled, first, rows = reply
-    newest = now_us // 60_000_000 // found.minutes
-    sets = _sums(found.count, rows)
-    oldest = newest - found.count + 1
-    intervals = [_interval((oldest + index) * found.minutes, counters) for index, counters in enumerate(sets)]
+    newest = now_us // 60_000_000 // span.minutes
+    sets = _sums(span.count, rows)
+    oldest = newest - span.count + 1
+    intervals = [_interval((oldest + index) * span.minutes, counters) for index, counters in enumerate(sets)]
     total = CounterSet()
     for data in rows[1::2]:
         total.add(data)
-    start = max(rolled + 1, oldest * found.minutes)
+    start = max(rolled + 1, oldest * span.minutes)
     return History(
         range=name,
         at=moment_of(now_us),
-        step=found.minutes * 60,
+        step=span.minutes * 60,
         intervals=intervals,
         totals=total.counts(),
         wait_time=total.wait_time(),

@@ -199,15 +199,15 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
 def _tasks(by_task: Any) -> list[TaskMetrics]:
     """Return the metrics by task name. A name has a different number in each hour, so its sets are summed."""
     numbers = {hour: _names(names) for hour, names in _pairs(by_task[0])}
-    found: dict[str, CounterSet] = {}
+    sets: dict[str, CounterSet] = {}
     rest = CounterSet()
     for hour, data in _pairs(by_task[1]):
         rest.add(data)
         for number, name in numbers[hour].items():
-            found.setdefault(name, CounterSet()).add(data, number)
-    rest.subtract(found.values())
-    found[""] = rest
-    tasks = [TaskMetrics(name, each.counts(), each.wait_time(), each.run_time()) for name, each in found.items()]
+            sets.setdefault(name, CounterSet()).add(data, number)
+    rest.subtract(sets.values())
+    sets[""] = rest
+    tasks = [TaskMetrics(name, each.counts(), each.wait_time(), each.run_time()) for name, each in sets.items()]
     tasks = [each for each in tasks if any(dataclasses.astuple(each.totals))]
     return sorted(tasks, key=lambda each: (not each.name, -each.totals.finished, each.name))
 

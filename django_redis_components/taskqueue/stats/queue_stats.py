@@ -163,16 +163,16 @@ def read_overview(
     now_us, _, _, worker_count, live_count = depths
     rows = _valid_rows((yield from _all_rows(shard, depths)))
     all_seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
-    shown = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
-    seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in shown}
+    listed = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
+    seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in listed}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
     reports, recent, names, main_errors = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
-    found = zip(seen_ms.items(), reports, strict=True)
-    workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found}
+    heartbeats_and_reports = zip(seen_ms.items(), reports, strict=True)
+    workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in heartbeats_and_reports}
     return TaskQueueOverview(
         at=moment_of(now_us),
         queues=_with_live_workers([_depth(row, now_us) for row in rows], workers.values()),
-        workers=[workers[worker] for worker in shown],
+        workers=[workers[worker] for worker in listed],
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
@@ -244,15 +244,15 @@ def _with_live_workers(queues: list[QueueDepth], workers: Iterable[WorkerInfo]) 
 
 def _valid_rows(rows: list[Any]) -> list[Any]:
     """Return the rows with a valid queue name: another client may have written to the index."""
-    found = []
+    valid = []
     for row in rows:
         try:
             keys.validate_name(row[0].decode())
         except ValueError:
             logger.warning("Skipped a corrupt member of the index of queues: %r", row[0][:100])
         else:
-            found.append(row)
-    return found
+            valid.append(row)
+    return valid
 
 
 def _read_details(

@@ -43,7 +43,7 @@ class WorkerPage:
     Attributes:
         poller: id of the active poller, or None.
         total, live: of all workers that were looked at, `MAX_LISTED` at most.
-        waiting: commands that were not executed yet, by target.
+        pending_commands: commands that were not executed yet, by target.
         held: by id, the tasks that lost workers ran.
         next: cursor of the next page; "" on the last.
     """
@@ -53,7 +53,7 @@ class WorkerPage:
     total: int
     live: int
     workers: list[WorkerInfo]
-    waiting: dict[str, WorkerCommand]
+    pending_commands: dict[str, WorkerCommand]
     held: dict[str, HeldTask]
     next: str = ""
 
@@ -78,7 +78,7 @@ def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: 
         total=total,
         live=live,
         workers=workers,
-        waiting=_waiting(commands),
+        pending_commands=_commands_by_target(commands),
         held=(yield from _read_held(shard, workers, now_us)),
         next=rows[-1][0].decode(errors="replace") if has_more else "",
     )
@@ -93,15 +93,15 @@ def find_workers(shard: Shard, target: str) -> Flow[WorkerPage]:
     return dataclasses.replace(page, workers=[worker for worker in page.workers if worker.id == target])
 
 
-def _waiting(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
-    found = {}
+def _commands_by_target(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
+    latest = {}
     for entry in entries:
         try:
             command = RemoteCommand.parse(entry)
         except ValueError:  # another client wrote it
             continue
-        found[command.target] = WorkerCommand(command.verb, command.author, command.at, "", command.target)
-    return found
+        latest[command.target] = WorkerCommand(command.verb, command.author, command.at, "", command.target)
+    return latest
 
 
 def _read_held(shard: Shard, workers: Iterable[WorkerInfo], now_us: int) -> Flow[dict[str, HeldTask]]:

@@ -62,11 +62,11 @@ class TrashEntry:
 
 def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
     """Pause a queue, with a note for the dashboard."""
-    for what, text in (("reason", reason), ("author", author)):
-        if not isinstance(text, str):
-            raise TypeError(f"{what}={text!r}: expected text.")
-        if len(text) > MAX_NOTE:
-            raise ValueError(f"{what}={text[:40]!r}… has {len(text):,} characters: expected at most {MAX_NOTE:,}.")
+    for what, note in (("reason", reason), ("author", author)):
+        if not isinstance(note, str):
+            raise TypeError(f"{what}={note!r}: expected text.")
+        if len(note) > MAX_NOTE:
+            raise ValueError(f"{what}={note[:40]!r}… has {len(note):,} characters: expected at most {MAX_NOTE:,}.")
     check_moment(until, "until")
     note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
@@ -144,13 +144,13 @@ def purge_until(
 
 def restore(shard: Shard, queue: str, trash_id: str) -> Flow[int]:
     """Restore the tasks of a purge or a deletion. Return how many."""
-    return _until_none_is_left(lambda: _restore_call(shard, queue, trash_id))
+    return _repeat_until_done(lambda: _restore_call(shard, queue, trash_id))
 
 
 def restore_chunk(shard: Shard, queue: str, trash_id: str) -> Flow[tuple[int, bool]]:
-    """Restore a chunk of the tasks of a purge or a deletion. Return how many, and whether any are left."""
-    done, left = yield _restore_call(shard, queue, trash_id)
-    return done, bool(left)
+    """Restore a chunk of the tasks of a purge or a deletion. Return how many, and whether more are left."""
+    done, has_more = yield _restore_call(shard, queue, trash_id)
+    return done, bool(has_more)
 
 
 def _restore_call(shard: Shard, queue: str, trash_id: str) -> Call:
@@ -161,7 +161,7 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     """Read the latest trash of a queue, among the latest 200 of all queues."""
     index = yield Read("ZREVRANGE", shard.key(Key.trash_index), 0, MAX_TRASH - 1, "WITHSCORES")
     start = f"{queue}/".encode()
-    found = [
+    entries = [
         (name[len(start) :].decode(errors="replace"), float(ms))
         for name, ms in zip(index[::2], index[1::2], strict=True)
         if name.startswith(start) and b"/" not in name[len(start) :]
@@ -169,19 +169,19 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     parts = (*_TRASH_LISTS, *_TRASH_ZSETS)
     reads = [
         Read("LLEN" if part in _TRASH_LISTS else "ZCARD", shard.key(Key.trash, trash, part))
-        for trash, _ in found
+        for trash, _ in entries
         for part in parts
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
         TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
-        for index, (trash, ms) in enumerate(found)
+        for index, (trash, ms) in enumerate(entries)
     ]
 
 
 def delete_trash(shard: Shard, keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
     """Delete the tasks of old trash, 500 in a call and at most `calls` of them. Return how many."""
-    return _until_none_is_left(lambda: DELETE_TRASH(base=shard.base, keep_ms=keep_ms, limit=CHUNK), calls)
+    return _repeat_until_done(lambda: DELETE_TRASH(base=shard.base, keep_ms=keep_ms, limit=CHUNK), calls)
 
 
 def list_tasks(shard: Shard, queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
@@ -199,12 +199,12 @@ def list_tasks(shard: Shard, queue: str, state: str, limit: int, offset: int) ->
     return rows
 
 
-def _until_none_is_left(call: Callable[[], Call], calls: int | None = None) -> Flow[int]:
+def _repeat_until_done(call: Callable[[], Call], calls: int | None = None) -> Flow[int]:
     total = 0
     for _ in count() if calls is None else range(calls):
-        done, left = yield call()
+        done, has_more = yield call()
         total += done
-        if not left:
+        if not has_more:
             break
     return total
 

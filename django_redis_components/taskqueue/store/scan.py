@@ -69,7 +69,7 @@ class Filters:
         """Return the arguments of the script."""
         return {
             "name": self.name,
-            "text": self.text,
+            "body_part": self.text,
             "error": self.error,
             "fingerprint": self.fingerprint,
             "from_ms": "" if self.begin_ms is None else self.begin_ms,

@@ -91,7 +91,7 @@ SCAN_TASKS = _script(
     "admin/scan_tasks",
     args=(
         *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
-        *("name", "text", "error", "fingerprint", "from_ms", "until_ms"),
+        *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms"),
     ),
     reads_only=True,
 )
@@ -105,4 +105,4 @@ ENQUEUE_DUE = _script(
 )
 LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",), reads_only=True)
 READ_CHANGES = _script("schedules/read_changes", reads_only=True)
-CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "text", "op"))
+CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "value", "op"))

@@ -102,15 +102,15 @@ def read(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
 
 def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
     """The records of tasks and their failures, 500 in a round trip; None for those that are not there any more."""
-    found: list[tuple[Fields, list[bytes]] | None] = []
+    records: list[tuple[Fields, list[bytes]] | None] = []
     for start in range(0, len(task_ids), CHUNK):
         keys = [shard.record(task_id) for task_id in task_ids[start : start + CHUNK]]
         reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
         replies = yield Batch(reads)
         for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
             fields = fields_of(pairs)
-            found.append((fields, failures) if Field.queue in fields else None)
-    return found
+            records.append((fields, failures) if Field.queue in fields else None)
+    return records
 
 
 def wait(shard: Shard, task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:

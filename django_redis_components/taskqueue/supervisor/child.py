@@ -126,7 +126,7 @@ class Child:
         self._cancelled: dict[str, tuple[str, float]] = {}
         #: Leases that Redis does not know, and since when; infinity once that was logged.
         self._unknown: dict[tuple[str, str], float] = {}
-        self._text = b""
+        self._unread = b""
         os.set_blocking(heartbeat_fd, False)
         os.set_blocking(command_fd, False)
 
@@ -138,8 +138,8 @@ class Child:
         """Read what the process has written."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._heartbeat_fd, 1 << 16):
-                self._text += chunk
-        *lines, self._text = self._text.split(b"\n")
+                self._unread += chunk
+        *lines, self._unread = self._unread.split(b"\n")
         if lines:
             self.heartbeat_at = time.monotonic()
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
@@ -209,15 +209,15 @@ class Child:
 
     def overdue(self, now: float) -> list[tuple[Ack, str]]:
         """Return the tasks because of which the process must exit now: the outcome of each, and the reason."""
-        found = []
+        overdue = []
         for task_id, (token, at) in self._cancelled.items():
             if at <= now and self._must_terminate(task_id):
-                found.append((cancelled(task_id, token), "was cancelled and still runs"))
+                overdue.append((cancelled(task_id, token), "was cancelled and still runs"))
         for task_id, limit in self.heartbeat.hard_limits.items():
-            if limit.ends_at <= now and not self._is_final(task_id) and task_id not in {ack.id for ack, _ in found}:
+            if limit.ends_at <= now and not self._is_final(task_id) and task_id not in {ack.id for ack, _ in overdue}:
                 ack = timed_out(task_id, limit.token, limit.limit_s, limit.retry_ms)
-                found.append((ack, f"has reached its hard time limit of {limit.limit_s:g} s"))
-        return found
+                overdue.append((ack, f"has reached its hard time limit of {limit.limit_s:g} s"))
+        return overdue
 
     def terminate(self, ack: Ack, kill_at: float) -> None:
         """Let the process exit because of a task whose outcome is `ack`."""

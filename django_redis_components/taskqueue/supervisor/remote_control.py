@@ -37,8 +37,8 @@ class RemoteControl:
         self.version = code_version() if supervisor else ""
         self.round_trip_s: float | None = None
         self.poller = "none"
-        self._known: deque[str] = deque(maxlen=MAX_REMEMBERED)
-        self._waiting: list[RemoteCommand] = []
+        self._received_ops: deque[str] = deque(maxlen=MAX_REMEMBERED)
+        self._pending: list[RemoteCommand] = []
         self._executed: list[str] = []
         #: The latest command of each target, with its outcome.
         self._latest: dict[str, WorkerCommand] = {}
@@ -61,13 +61,13 @@ class RemoteControl:
             except ValueError:
                 logger.warning("Ignored a corrupt command: %r.", entry[:100])
                 continue
-            if command.op not in self._known:
-                self._known.append(command.op)
-                self._waiting.append(command)
+            if command.op not in self._received_ops:
+                self._received_ops.append(command.op)
+                self._pending.append(command)
 
     def take(self) -> list[RemoteCommand]:
         """Return the commands to execute, each once."""
-        taken, self._waiting = self._waiting, []
+        taken, self._pending = self._pending, []
         return taken
 
     def finish(self, command: RemoteCommand, outcome: str) -> None:

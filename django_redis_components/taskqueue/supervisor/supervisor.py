@@ -45,7 +45,7 @@ RENEWALS_PER_LEASE = 3
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
-#: Longest pause before a process that dies repeatedly is restarted, in seconds.
+#: Longest delay before a process that dies repeatedly is restarted, in seconds.
 MAX_RESTART_S = 30.0
 #: Seconds within which another SIGTERM is a copy of the first: `timeout` and process managers send one to the process,
 #: and again to its group.
@@ -323,12 +323,12 @@ class Supervisor:
             self._restart_at.append(time.monotonic())
 
     def _plan_restart(self, child: Child, exit_text: str) -> None:
-        # A task that kills its process is limited by max_deliveries; a pause would delay all other tasks.
+        # A task that kills its process is limited by max_deliveries; a delay would hold up all other tasks.
         is_short = child.age_s() < 5.0 and not child.final_acks and not child.prefetched.running()
         self._short_lives = self._short_lives + 1 if is_short else 0
-        pause_s = min(MAX_RESTART_S, 0.1 * 2**self._short_lives) if self._short_lives else 0.0
-        logger.error("Worker process %d exited (%s); starting another in %.3g s.", child.pid, exit_text, pause_s)
-        self._restart_at.append(time.monotonic() + pause_s)
+        delay_s = min(MAX_RESTART_S, 0.1 * 2**self._short_lives) if self._short_lives else 0.0
+        logger.error("Worker process %d exited (%s); starting another in %.3g s.", child.pid, exit_text, delay_s)
+        self._restart_at.append(time.monotonic() + delay_s)
 
     def _start_replacements(self) -> None:
         now = time.monotonic()

@@ -39,8 +39,8 @@ RETRY_S = 0.5
 #: Seconds after a wakeup when the leases are checked for cancel requests: when the processes have had time to send a
 #: heartbeat, and once more for a slow one.
 CHECKS_S = (0.05, 1.2)
-#: Longest pause after an error, in seconds.
-ERROR_PAUSE_S = 0.5
+#: Longest backoff after an error, in seconds.
+MAX_BACKOFF_S = 0.5
 
 
 def wakeup_key_of(shard: Shard, supervisor: str) -> str:
@@ -83,7 +83,7 @@ class CancelListener:
         try:
             return self._source.wait(seconds)
         except RedisError:  # the renewal of leases logs the outage
-            select.select([self._wake_fd], [], [], min(seconds, ERROR_PAUSE_S))
+            select.select([self._wake_fd], [], [], min(seconds, MAX_BACKOFF_S))
             return False
 
 

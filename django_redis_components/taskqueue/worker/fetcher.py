@@ -162,7 +162,7 @@ class Fetcher:
         return self._rejected.seconds_to_next()
 
     def retry_rejected(self) -> None:
-        """Send again, one by one, the rejected acks whose pause is over.
+        """Send again, one by one, the rejected acks whose backoff is over.
 
         Raises:
             redis.exceptions.RedisError: no reply, or an error that concerns all acks.
@@ -267,20 +267,20 @@ class Fetcher:
         Raises:
             redis.exceptions.RedisError: none of them is the cause. They are kept for the next request.
         """
-        waiting = deque(acks)
+        unsettled = deque(acks)
         if isinstance(exc, OutOfMemoryError):
-            for ack in [ack for ack in waiting if len(ack.payload) > LARGE_BYTES]:
-                waiting.remove(ack)
+            for ack in [ack for ack in unsettled if len(ack.payload) > LARGE_BYTES]:
+                unsettled.remove(ack)
                 self._rejected.postpone_large(ack)
                 self.on_unsent()
-        while waiting:
+        while unsettled:
             try:
-                self._settle_alone(waiting[0])
+                self._settle_alone(unsettled[0])
             except BaseException as error:
-                self._return_acks(waiting)
+                self._return_acks(unsettled)
                 self._error = error if is_error_reply(error) else None
                 raise
-            waiting.popleft()
+            unsettled.popleft()
 
     def _postpone_suspects(self, acks: Iterable[Ack], exc: BaseException) -> list[Ack]:
         """Keep the acks apart for which the server may have closed the connection; return the others."""

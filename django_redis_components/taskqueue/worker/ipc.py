@@ -114,17 +114,17 @@ class CommandReader:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._text = b""
+        self._unread = b""
 
     def read(self) -> bool:
         """Read what the supervisor has written; return False if the supervisor has exited."""
         chunk = os.read(self.fd, 1 << 16)
-        self._text += chunk
+        self._unread += chunk
         return bool(chunk)
 
     def take(self) -> list[ProcessCommand]:
         """Remove and return the commands."""
-        *lines, self._text = self._text.split(b"\n")
+        *lines, self._unread = self._unread.split(b"\n")
         return [ProcessCommand(*json.loads(line)) for line in lines]
 
 

@@ -36,7 +36,7 @@ WINDOW_RUNS, WINDOW_S = 32, 0.02
 #: Weight of the newest run in the share of coroutines.
 SHARE_WEIGHT = 0.1
 #: Seconds without prefetching after jobs were buffered for too long.
-PAUSE_S = 1.0
+SUSPENSION_S = 1.0
 #: Seconds after which buffered jobs that no thread takes return to the queue.
 MAX_BUFFERED_S = 0.02
 #: Seconds of work that the buffer may contain. If tasks get slower, jobs beyond it return to the queue, because another
@@ -61,13 +61,13 @@ class PrefetchAmount:
     Attributes:
         mean_s: seconds that the process is busy with one task.
         async_share: share of coroutines among the last jobs, from 0 to 1.
-        paused_until: no prefetching before, on the monotonic clock.
+        suspended_until: no prefetching before, on the monotonic clock.
     """
 
     def __init__(self) -> None:
         self.mean_s = 1.0
         self.async_share = 0.0
-        self.paused_until = 0.0
+        self.suspended_until = 0.0
         self._windows = self._runs = 0
         self._busy_s = 0.0
         self._coroutine_s = 1.0
@@ -101,13 +101,13 @@ class PrefetchAmount:
         """Return for how many seconds this many jobs keep the threads busy. Coroutines run beside each other."""
         return 0.0 if self.async_share > 0.5 else jobs * self.mean_s
 
-    def pause(self) -> None:
-        """Stop prefetching for `PAUSE_S`; coroutines until some have ended: their number per second is known then."""
+    def suspend(self) -> None:
+        """Stop prefetching for `SUSPENSION_S`; coroutines until some have ended, since their rate is known then."""
         now = time.monotonic()
         if self.async_share > 0.5:
             self._coroutine_s, self._ended, self._ended_since = 1.0, 0, now
         else:
-            self.paused_until = now + PAUSE_S
+            self.suspended_until = now + SUSPENSION_S
 
     def beyond_free_threads(self, free_permits: int) -> int:
         """Return how many jobs a fetch may return beyond the free threads.
@@ -115,7 +115,7 @@ class PrefetchAmount:
         Args:
             free_permits: of the event loop.
         """
-        if time.monotonic() <= self.paused_until:
+        if time.monotonic() <= self.suspended_until:
             return 0
         if self.async_share <= 0.5:
             return min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
@@ -206,7 +206,7 @@ class PrefetchBuffer:
                 head, since = self._head(), time.monotonic()
             time.sleep(PREFETCH_S)
             if self.is_stuck(head, since):
-                self._amount.pause()
+                self._amount.suspend()
                 self.return_jobs()
             elif self._amount.work_s(len(self._jobs)) > MAX_BUFFERED_WORK_S:
                 self.return_jobs()
@@ -230,7 +230,7 @@ class JobSource:
     Attributes:
         buffer: fetched jobs that no thread has taken.
         amount: how many jobs a fetch may return.
-        waiting: number of threads that wait for another one.
+        idle_threads: number of threads that wait for another one.
         leader_lock: held by the thread that waits for the wakeup key.
     """
 
@@ -243,7 +243,7 @@ class JobSource:
         """
         self.amount = PrefetchAmount()
         self.buffer = PrefetchBuffer(fetcher, self.amount)
-        self.waiting = 0
+        self.idle_threads = 0
         self.leader_lock = threading.Lock()
         self._fetcher = fetcher
         self._wakeups = wakeups
@@ -267,7 +267,7 @@ class JobSource:
             if self.leader_lock.acquire(blocking=False):
                 try:
                     job = self._lead(thread)
-                    if job is not None and not self.waiting:  # no thread takes the lead, and reads the next wakeup
+                    if job is not None and not self.idle_threads:  # no thread takes the lead, and reads the next wakeup
                         self._wakeups.abandon()
                 finally:
                     self.leader_lock.release()
@@ -282,7 +282,7 @@ class JobSource:
         """Return how many jobs to ask for: the idle threads, and the prefetch amount."""
         if self._stopping:
             return 0
-        return 1 + self.waiting + self.amount.beyond_free_threads(self._free_slots())
+        return 1 + self.idle_threads + self.amount.beyond_free_threads(self._free_slots())
 
     def follow(self) -> Job | None:
         """Wait until a job is buffered or there is no leader."""
@@ -332,12 +332,12 @@ class JobSource:
         """Wait to be woken, if the buffer is empty and the condition is true."""
         with self._idle:
             if not self.buffer and not self._stopping and condition():
-                self.waiting += 1
+                self.idle_threads += 1
                 self._idle.wait(MAX_WAIT_S)
-                self.waiting -= 1
+                self.idle_threads -= 1
 
     def _wake(self, threads: int) -> None:
-        """Wake threads. The lock ensures that a thread has checked the buffer before it counts as waiting."""
+        """Wake threads. The lock ensures that a thread has checked the buffer before it counts as idle."""
         with self._idle:
             self._idle.notify(threads)
 

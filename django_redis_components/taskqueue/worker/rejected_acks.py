@@ -1,7 +1,7 @@
 """Acks that the server rejects, kept apart so that they do not delay others.
 
 If the server rejects a request with several acks, each is sent again alone; if it was out of memory, large ones after
-a pause, because they fill the server's buffers. An ack that is rejected alone is kept here and sent again while the
+a backoff, because they fill the server's buffers. An ack that is rejected alone is kept here and sent again while the
 server accepts small writes. Finally it is replaced by a failure that names the cause, so a result that is too large is
 not sent forever.
 
@@ -36,8 +36,8 @@ CLOSING_BYTES = 262_144
 MAX_LARGE_TRIES = 3
 #: Times that an ack is sent which is rejected for another reason. Then its lease ends.
 MAX_TRIES = 6
-#: Seconds between two tries: the first pause, which doubles, and the longest.
-PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
+#: Seconds between two tries: the first backoff, which doubles, and the longest.
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 #: Prefixes of errors that concern every write or every script.
 _GENERAL_ERRORS = ("MISCONF", "NOREPLICAS", "NOAUTH", "BUSY", "READONLY", "UNKILLABLE")
 #: Texts of Redis and Valkey for a user who may not run a command of a script.
@@ -46,10 +46,10 @@ _NO_PERMISSION = ("ACL failure in script", "The user executing the script can't 
 
 def is_caused_by(ack: Ack, exc: RedisError) -> bool:
     """Return whether an ack that was sent alone is the cause of the error."""
-    text = str(exc)
-    if not is_error_reply(exc) or isinstance(exc, NoPermissionError) or text.startswith(_GENERAL_ERRORS):
+    reply = str(exc)
+    if not is_error_reply(exc) or isinstance(exc, NoPermissionError) or reply.startswith(_GENERAL_ERRORS):
         return False
-    if any(words in text for words in _NO_PERMISSION):
+    if any(words in reply for words in _NO_PERMISSION):
         return False
     return not isinstance(exc, OutOfMemoryError) or len(ack.payload) > LARGE_BYTES
 
@@ -68,7 +68,7 @@ class RejectedAcks:
 
     def __init__(self) -> None:
         #: By task id and token: when the ack is sent again, on the monotonic clock, and the ack.
-        self._waiting: dict[tuple[str, str], tuple[float, Ack]] = {}
+        self._postponed: dict[tuple[str, str], tuple[float, Ack]] = {}
         self._tries: dict[tuple[str, str], int] = {}
 
     def postpone_large(self, ack: Ack) -> None:
@@ -89,26 +89,26 @@ class RejectedAcks:
             message = "Redis rejects the outcome (%s, %d bytes) of task %s (%s); a failure is sent instead."
             logger.error(message, ack.outcome, len(ack.payload), ack.id, exc)
             ack = failure_for(ack, exc)
-        self.postpone(ack, min(MAX_PAUSE_S, PAUSE_S * 2 ** (tries - 1)))
+        self.postpone(ack, min(MAX_BACKOFF_S, BACKOFF_S * 2 ** (tries - 1)))
         return True
 
-    def postpone(self, ack: Ack, pause_s: float | None = None) -> None:
-        """Keep an ack for a pause, without counting a try."""
-        self._waiting[ack.id, ack.token] = time.monotonic() + (PAUSE_S if pause_s is None else pause_s), ack
+    def postpone(self, ack: Ack, delay_s: float | None = None) -> None:
+        """Keep an ack for a time, without counting a try."""
+        self._postponed[ack.id, ack.token] = time.monotonic() + (BACKOFF_S if delay_s is None else delay_s), ack
 
     def remove(self, ack: Ack) -> None:
         """Forget the tries of an ack that was accepted or discarded."""
         self._tries.pop((ack.id, ack.token), None)
 
     def pop_due(self) -> list[Ack]:
-        """Remove and return the acks whose pause is over. Of two threads one gets each of them."""
+        """Remove and return the acks whose backoff is over. Of two threads one gets each of them."""
         now = time.monotonic()
-        due = [lease for lease, (at, _) in list(self._waiting.items()) if at <= now]
-        return [entry[1] for lease in due if (entry := self._waiting.pop(lease, None)) is not None]
+        due = [lease for lease, (at, _) in list(self._postponed.items()) if at <= now]
+        return [entry[1] for lease in due if (entry := self._postponed.pop(lease, None)) is not None]
 
     def seconds_to_next(self) -> float | None:
         """Return the seconds until the next try; None without any."""
-        next_at = min([at for at, _ in list(self._waiting.values())], default=None)
+        next_at = min([at for at, _ in list(self._postponed.values())], default=None)
         return None if next_at is None else max(0.0, next_at - time.monotonic())
 
 

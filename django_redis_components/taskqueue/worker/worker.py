@@ -259,15 +259,15 @@ class Worker:
             try:
                 job = self.job_source.buffer.pop()
                 if job is None:
-                    with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
+                    with slot_wait_limit(0):  # `_back_off` waits instead, and observes a stop meanwhile
                         job = self.job_source.next(name, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
-                self._pause()
+                self._back_off()
                 continue
             except BaseException:  # whatever it is, the thread must go on
                 logger.exception("A thread of the worker cannot fetch; trying again.")
-                self._pause()
+                self._back_off()
                 continue
             if self._outage.is_active and not self.fetcher.has_unconfirmed_acks():
                 self._outage.succeeded()
@@ -288,7 +288,7 @@ class Worker:
         is_fetching = self.fetcher.pending_requests() > 0
         return not (is_fetching or self.fetcher.has_leases() or self._running or self.fetcher.has_more())
 
-    def _pause(self) -> None:
+    def _back_off(self) -> None:
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -362,7 +362,7 @@ class Worker:
             # A new process that cannot start it either would be restarted for ever.
             if self.finished or time.monotonic() - self._started_at > MIN_AGE_S:
                 self.request_restart("its event loop cannot start")
-            self._pause()
+            self._back_off()
             return False
         self.fetcher.mark_started(job, None)
         if RECORDER.is_open:

@@ -12,7 +12,7 @@ import pytest
 from django.utils import autoreload
 
 from django_redis_components.taskqueue import TaskResult, registry
-from django_redis_components.taskqueue.options import TaskOptions, chosen_options
+from django_redis_components.taskqueue.options import TaskOptions, options_with
 from django_redis_components.taskqueue.supervisor.autoreload import VARIABLE, Reloader, ReloaderClient
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, eventually
@@ -66,7 +66,7 @@ def shop(redis_server: Store, tmp_path: Path, children: Children, settings: Any)
 
 def send_word() -> TaskResult:
     """Send the shop's task, which this process does not have."""
-    task = Task(func=send_word, name="reloadshop.tasks.say", options=chosen_options(send_word, TaskOptions(), {}))
+    task = Task(func=send_word, name="reloadshop.tasks.say", options=options_with(send_word, TaskOptions(), {}))
     return task.enqueue()
 
 

@@ -178,10 +178,10 @@ def test_command_is_executed_once_although_its_reply_is_lost(redis_server: Store
     control.receive(beat(control, executed=""), "")
 
     assert control.take() == []
-    assert page().waiting["here:1.a"].verb == "quiet"
+    assert page().pending_commands["here:1.a"].verb == "quiet"
     executed = control.executed()
     control.receive(beat(control, executed=executed), executed)
-    assert (control.take(), control.executed(), page().waiting) == ([], "", {})
+    assert (control.take(), control.executed(), page().pending_commands) == ([], "", {})
     assert control.facts("here:1.a")["command"].verb == "quiet"
     assert control.facts("here:1.b")["command"] is None
 
@@ -207,7 +207,7 @@ def test_command_expires_and_corrupt_ones_are_ignored(redis_server: Store, caplo
 
     assert control.take() == []
     assert "Ignored a corrupt command" in caplog.text
-    assert page().waiting == {}
+    assert page().pending_commands == {}
     assert redis_server.raw.lrange(key, 0, -1) == [f"{now + 60_000} x y".encode()]
 
 

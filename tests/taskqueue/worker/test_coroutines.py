@@ -182,7 +182,7 @@ def test_coroutines_are_fetched_up_to_the_free_permits(redis_server: Store) -> N
 
         assert worker.job_source.amount.async_share > 0.5
         eventually(lambda: worker.job_source.want() == 41)
-        worker.job_source.amount.paused_until = float("inf")
+        worker.job_source.amount.suspended_until = float("inf")
         assert worker.job_source.want() == 1
 
 

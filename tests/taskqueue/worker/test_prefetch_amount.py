@@ -67,7 +67,7 @@ def test_nothing_is_prefetched_after_a_pause() -> None:
     for _ in range(WINDOW_RUNS):
         pace.record_run(0.00001, concurrent=1)
 
-    pace.pause()
+    pace.suspend()
 
     assert pace.beyond_free_threads(0) == 0
 
@@ -100,7 +100,7 @@ def test_coroutines_are_prefetched_by_the_rate_at_which_they_end(monkeypatch: py
 
     assert 9 <= amount.beyond_free_threads(0) <= 10
 
-    amount.pause()
+    amount.suspend()
     assert amount.beyond_free_threads(0) == 0
     assert amount.beyond_free_threads(3) == 3
 

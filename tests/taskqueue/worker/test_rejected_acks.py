@@ -25,7 +25,7 @@ MIB = 1_048_576
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "PAUSE_S", 0.02)
+    monkeypatch.setattr(refusals, "BACKOFF_S", 0.02)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def make_quick(worker: worker_module.Worker) -> None:
 
 def idle(worker: worker_module.Worker) -> bool:
     """Return whether one thread waits for a wakeup, and the others for that thread."""
-    return worker.job_source.leader_lock.locked() and worker.job_source.waiting == worker.threads_alive() - 1
+    return worker.job_source.leader_lock.locked() and worker.job_source.idle_threads == worker.threads_alive() - 1
 
 
 def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
@@ -159,7 +159,7 @@ def test_worker_fetches_one_job_after_a_slow_task(redis_server: Store) -> None:
     with running_worker() as worker:
         make_quick(worker)
         assert worker.job_source.want() > 10
-        worker.job_source.amount.paused_until = float("inf")
+        worker.job_source.amount.suspended_until = float("inf")
         assert worker.job_source.want() == 1
 
 
@@ -177,7 +177,7 @@ def test_concurrent_fetch_requests_are_limited(proxy: Proxy, redis_server: Store
         held.release()
 
         eventually(
-            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
+            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.idle_threads == 2
         )
         proxy.let_go()
         assert [result.get(60) for result in results] == list(range(300))
@@ -195,7 +195,7 @@ def test_waiting_threads_are_woken_when_a_fetch_returns_nothing(proxy: Proxy, re
         held.release()
 
         eventually(
-            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
+            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.idle_threads == 2
         )
         proxy.let_go()
         eventually(lambda: idle(worker))

@@ -107,7 +107,7 @@ class SyncClient:
             pop.close()
             if not retry.is_transient(exc, self._topology):
                 raise explain_error(exc, self.endpoint) from None
-            time.sleep(max(0.0, min(seconds, retry.pause_after_wait_s(exc, self._topology))))
+            time.sleep(max(0.0, min(seconds, retry.delay_after_wait_s(exc, self._topology))))
             return None
         finally:
             if pop is not wakeup:

@@ -18,10 +18,10 @@ local token, handoff_ms, options = ARGV[1], ARGV[2], ARGV[3]
 local ctx = { base = base, queue = queue, token = token, options = options, handoff_ms = handoff_ms }
 local waiters = open_waiters(ctx)
 local has_waited = leave(waiters, token)
-local left, is_partial = left_ms(ctx, token)
+local remaining_ms, is_partial = left_ms(ctx, token)
 redis.call("DEL", wakeup_of(base, token), holder_of(base, token))
 revoke(ctx, token)
 review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
 serve(waiters)
 watch_handoffs(waiters)
-return (has_waited or left or is_partial) and 1 or 0
+return (has_waited or remaining_ms or is_partial) and 1 or 0

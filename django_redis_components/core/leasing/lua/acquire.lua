@@ -34,17 +34,17 @@ end
 -- @include kind: left_ms, limit_of, expire
 ctx.queue, ctx.handoff_ms = queue, handoff_ms
 local has_expired = expire(ctx)
-local left, is_partial = left_ms(ctx, token)
+local remaining_ms, is_partial = left_ms(ctx, token)
 local limit, is_excessive = limit_of(ctx, token)
-if is_uncontended and not (wait or has_expired or left or is_partial) then
+if is_uncontended and not (wait or has_expired or remaining_ms or is_partial) then
   return { is_excessive and -1 or 0, 0, limit }
 end
 -- @include review
 -- @include holder
 
 local waiters = open_waiters(ctx)
-if left then
-  local lease_ms = accept_handoff(waiters, token) and ttl_ms or math.max(left, ttl_ms)
+if remaining_ms then
+  local lease_ms = accept_handoff(waiters, token) and ttl_ms or math.max(remaining_ms, ttl_ms)
   describe(base, token, description, lease_ms)
   return { renew(ctx, token, lease_ms), 0 }
 end
@@ -64,4 +64,4 @@ if is_excessive or not wait then
   watch_handoffs(waiters)
   return { is_excessive and -1 or 0, 0, limit }
 end
-return { 0, pause_ms(waiters, token, wait_ms(ctx)), limit }
+return { 0, ask_again_ms(waiters, token, wait_ms(ctx)), limit }

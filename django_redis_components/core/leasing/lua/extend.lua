@@ -17,12 +17,12 @@ local token, ttl_ms, options = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local ctx = { base = base, token = token, options = options }
 read_clock(ctx)
-local left = left_ms(ctx, token)
-if not left then
+local remaining_ms = left_ms(ctx, token)
+if not remaining_ms then
   return 0
 end
 redis.call("ZREM", base .. ":handoffs", token) -- adopted before its waiter has accepted it
-if left >= 0 and left < ttl_ms then
+if remaining_ms >= 0 and remaining_ms < ttl_ms then
   renew(ctx, token, ttl_ms)
 end
 redis.call("PEXPIRE", holder_of(base, token), ttl_ms, "GT")

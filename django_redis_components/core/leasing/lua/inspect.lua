@@ -15,22 +15,22 @@ local base, queue = KEYS[1], KEYS[2]
 local most, liveness_ms, options = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 -- @include clock
 -- @include kind
--- @include waiting
+-- @include waiters
 -- @include holder
 
 local ctx = { base = base, queue = queue, options = options }
 read_clock(ctx)
 local since_ms = ctx.now_ms - liveness_ms
 local reply = { ctx.now_ms }
-for at, found in ipairs(describe_objects(ctx, most)) do
+for at, object in ipairs(describe_objects(ctx, most)) do
   local holders = {}
-  for place = 1, #found.holders, 2 do
-    local token, left = found.holders[place], found.holders[place + 1]
+  for place = 1, #object.holders, 2 do
+    local token, remaining_ms = object.holders[place], object.holders[place + 1]
     local description = redis.call("GET", holder_of(base, token)) or ""
-    holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = token, left, description
+    holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = token, remaining_ms, description
   end
-  local waiters = living_waiters(ctx, found.queue, since_ms, most)
-  local waiting = count_waiting(ctx, found.queue, since_ms, most, #waiters)
-  reply[at + 1] = { found.held, found.limit, found.number, waiting, holders, waiters }
+  local waiters = living_waiters(ctx, object.queue, since_ms, most)
+  local waiter_count = count_waiters(ctx, object.queue, since_ms, most, #waiters)
+  reply[at + 1] = { object.held, object.limit, object.number, waiter_count, holders, waiters }
 end
 return reply

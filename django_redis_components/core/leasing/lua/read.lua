@@ -14,5 +14,5 @@ local token, options = ARGV[1], ARGV[2]
 
 local ctx = { base = base, token = token, options = options }
 read_clock(ctx)
-local left = left_ms(ctx, token)
-return left and { left, number_of(ctx, token) } or {}
+local remaining_ms = left_ms(ctx, token)
+return remaining_ms and { remaining_ms, number_of(ctx, token) } or {}

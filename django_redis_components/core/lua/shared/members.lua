@@ -41,9 +41,9 @@ end
 -- Return members and the milliseconds left of their leases in turn, in order of expiry.
 local function list_members(ctx, key, most)
   local unexpired = "(" .. integer(ctx.now_ms)
-  local found = redis.call("ZRANGE", key, unexpired, "+inf", "BYSCORE", "LIMIT", 0, most, "WITHSCORES")
-  for at = 2, #found, 2 do
-    found[at] = found[at] - ctx.now_ms
+  local leases = redis.call("ZRANGE", key, unexpired, "+inf", "BYSCORE", "LIMIT", 0, most, "WITHSCORES")
+  for at = 2, #leases, 2 do
+    leases[at] = leases[at] - ctx.now_ms
   end
-  return found
+  return leases
 end

@@ -63,8 +63,8 @@ local function review(waiters)
   local marks, done = redis.call("ZRANGE", waiters.handoffs, "0", "999", "WITHSCORES"), {}
   for at = 1, #marks, 2 do
     local token, since_ms = marks[at], past(waiters, marks[at + 1])
-    local left, is_partial = left_ms(ctx, token)
-    local is_over, is_held = now_ms >= since_ms + waiters.handoff_ms, left or is_partial
+    local remaining_ms, is_partial = left_ms(ctx, token)
+    local is_over, is_held = now_ms >= since_ms + waiters.handoff_ms, remaining_ms or is_partial
     if is_held and not is_over and redis.call("LLEN", wakeup_of(waiters.base, token)) > 0 then
       waiters.has_unread, is_over = true, now_ms >= since_ms + waiters.confirm_ms
       for _, queue in ipairs(queues_of(ctx, token)) do

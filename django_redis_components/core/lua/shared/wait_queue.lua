@@ -216,7 +216,7 @@ end
 
 -- Return the milliseconds after which a waiter asks again without a wakeup: the holder may die without a release. The
 -- further back, the later, so that not all ask at once.
-local function pause_ms(waiters, token, left_ms)
+local function ask_again_ms(waiters, token, left_ms)
   if waiters.has_unread or waiters.has_offered then
     return waiters.step_ms
   end

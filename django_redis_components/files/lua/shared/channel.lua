@@ -48,9 +48,9 @@ local function usage(base)
 end
 
 -- Return the consumers of a file; they are stored with it, separated by newlines, which no name contains.
-local function consumers_of(text)
+local function consumers_of(joined)
   local names = {}
-  for name in string.gmatch(text or "", "[^\n]+") do
+  for name in string.gmatch(joined or "", "[^\n]+") do
     names[#names + 1] = name
   end
   return names
@@ -58,9 +58,9 @@ end
 
 -- Return the bytes, number of chunks, name and consumers of a file, also if its record has expired.
 local function reservation(base, id)
-  local text = redis.call("HGET", base .. ":sizes", id)
-  if text then
-    local size, chunks, name, names = string.match(text, "^(%d+) (%d+)\n([^\n]*)\n(.*)$")
+  local stored = redis.call("HGET", base .. ":sizes", id)
+  if stored then
+    local size, chunks, name, names = string.match(stored, "^(%d+) (%d+)\n([^\n]*)\n(.*)$")
     return tonumber(size), tonumber(chunks), name, consumers_of(names)
   end
   return 0, 0, "", consumers_of(redis.call("HGET", file_key(base, id), "consumers"))

@@ -17,9 +17,9 @@ local function queue_key(ctx, name)
   return ctx.base .. ":queue:" .. name
 end
 
-local function names_in(text)
+local function names_in(joined)
   local names = {}
-  for name in string.gmatch(text or "", "[^\n]+") do
+  for name in string.gmatch(joined or "", "[^\n]+") do
     names[#names + 1] = name
   end
   return names
@@ -63,14 +63,14 @@ local function expire()
 end
 
 local function left_ms(ctx, token)
-  local names, own, left = names_of(ctx, token), 0, nil
+  local names, own, remaining_ms = names_of(ctx, token), 0, nil
   for _, name in ipairs(names) do
     if redis.call("GET", held_key(ctx, name)) == token then
       local name_ms = redis.call("PTTL", held_key(ctx, name))
-      own, left = own + 1, math.min(left or name_ms, name_ms)
+      own, remaining_ms = own + 1, math.min(remaining_ms or name_ms, name_ms)
     end
   end
-  return own == #names and left or nil, own > 0
+  return own == #names and remaining_ms or nil, own > 0
 end
 
 -- Grant all of these names under one number that is above the last of each.

@@ -66,12 +66,12 @@ local function revoke(ctx, token, description)
 end
 
 local function wait_ms(ctx)
-  local left = redis.call("PTTL", ctx.base)
-  if left == -2 and not is_reader(ctx.token) then
+  local remaining_ms = redis.call("PTTL", ctx.base)
+  if remaining_ms == -2 and not is_reader(ctx.token) then
     local last = redis.call("ZRANGE", sibling(ctx, "readers"), "-1", "-1", "WITHSCORES")[2]
-    left = last and tonumber(last) - ctx.now_ms or -2
+    remaining_ms = last and tonumber(last) - ctx.now_ms or -2
   end
-  return left
+  return remaining_ms
 end
 
 local function number_of(ctx, token)

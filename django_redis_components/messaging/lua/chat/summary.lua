@@ -16,8 +16,8 @@ local seq, trimmed = tonumber(meta[1]), tonumber(meta[2])
 if not seq then
   return NO_CHAT
 end
-local found = redis.call("ZRANGE", keys.members, 0, limit - 1, "WITHSCORES")
-for at = 2, #found, 2 do
-  found[at] = count_unread(keys, tonumber(found[at]), seq, trimmed)
+local members = redis.call("ZRANGE", keys.members, 0, limit - 1, "WITHSCORES")
+for at = 2, #members, 2 do
+  members[at] = count_unread(keys, tonumber(members[at]), seq, trimmed)
 end
-return { seq, redis.call("ZCARD", keys.members), redis.call("XLEN", keys.log), found }
+return { seq, redis.call("ZCARD", keys.members), redis.call("XLEN", keys.log), members }

@@ -76,18 +76,18 @@ end
 
 -- Return the last of the messages `first` to `last` that was sent before a time; first - 1 if none was. Times grow with ids.
 local function last_before(log, first, last, time_ms)
-  local found, low, high, middle = first - 1, first, last, first
+  local last_match, low, high, middle = first - 1, first, last, first
   while low <= high do
     local entry = redis.call("XRANGE", log, middle .. "-0", last .. "-0", "COUNT", 1)[1]
     if entry and tonumber(entry[2][6]) < time_ms then
-      found = number_of(entry)
-      low = found + 1
+      last_match = number_of(entry)
+      low = last_match + 1
     else
       high = middle - 1
     end
     middle = math.floor((low + high) / 2)
   end
-  return found
+  return last_match
 end
 
 -- Remove the messages up to an id; the others have some bytes.

@@ -34,10 +34,10 @@ local function read_messages(command, log, edits, from, to, limit)
     if command == "XREVRANGE" and #step > 1 then
       step[1], step[#step] = step[#step], step[1] -- edits are read from the lowest id on
     end
-    local found = edits_of(edits, step)
-    for at = 1, #found, 2 do
-      replaced[#replaced + 1] = found[at]
-      bytes = bytes + #found[at]
+    local step_edits = edits_of(edits, step)
+    for at = 1, #step_edits, 2 do
+      replaced[#replaced + 1] = step_edits[at]
+      bytes = bytes + #step_edits[at]
     end
     -- As many more as fit, if they are as large as those of this step.
     count = math.min(STEP, math.max(1, math.floor((MAX_READ_BYTES - bytes) * #step / (bytes - read))))
@@ -60,9 +60,9 @@ local function find_excess(log, edits, bytes, is_excess)
       return last, count, bytes, false -- the next one is not read for nothing
     end
     local entries, edited = redis.call("XRANGE", log, from, "+", "COUNT", size), {}
-    local found = edits_of(edits, entries)
-    for at = 1, #found, 2 do
-      edited[tonumber(found[at + 1])] = #found[at]
+    local entry_edits = edits_of(edits, entries)
+    for at = 1, #entry_edits, 2 do
+      edited[tonumber(entry_edits[at + 1])] = #entry_edits[at]
     end
     for _, entry in ipairs(entries) do
       local id = number_of(entry)

@@ -19,8 +19,8 @@ local function costs_per_document(sources, excluded, phrase_count, order_count, 
   for _, source in ipairs(sources) do
     cost = cost + cost_of_source(source)
   end
-  for _, each in ipairs(excluded) do
-    cost = cost + LOOKED_UP * (#each - 1) + (each[1] ~= "" and 1 or 0) -- a phrase has a set of its own
+  for _, exclusion in ipairs(excluded) do
+    cost = cost + LOOKED_UP * (#exclusion - 1) + (exclusion[1] ~= "" and 1 or 0) -- a phrase has a set of its own
   end
   local is_union = #sources[1].texts > 1
   return cost, cost - cost_of_source(sources[1]) + (is_union and 2 or LOOKED_UP)

@@ -53,21 +53,21 @@ end
 -- Return the most frequent values of facets in a result, by name, and whether all its documents were counted: those that come
 -- first are, while their work is within the budget. The facets of each are read once, however many values there are.
 local function count_facets(facets, result, names, budget)
-  local counts, left = {}, budget
+  local counts, budget_left = {}, budget
   for _, name in ipairs(names) do
     counts[name] = {}
   end
   local ids = #names > 0 and redis.call("ZRANGE", result, 0, -1, "REV") or {}
-  local number, found = 0, {}
-  while number < #ids and left > 0 do
+  local number, facets_read = 0, {}
+  while number < #ids and budget_left > 0 do
     local at = number % READ_DOCUMENTS
     if at == 0 then
-      found = redis.call("HMGET", facets, unpack(ids, number + 1, math.min(number + READ_DOCUMENTS, #ids)))
+      facets_read = redis.call("HMGET", facets, unpack(ids, number + 1, math.min(number + READ_DOCUMENTS, #ids)))
     end
-    local listed = "\1" .. (found[at + 1] or "") .. "\1"
-    left = left - DOCUMENT - #listed / BYTES
+    local listed = "\1" .. (facets_read[at + 1] or "") .. "\1"
+    budget_left = budget_left - DOCUMENT - #listed / BYTES
     for name, values in pairs(counts) do
-      left = left - NAME - VALUE * count_values(listed, name, values)
+      budget_left = budget_left - NAME - VALUE * count_values(listed, name, values)
     end
     number = number + 1
   end

@@ -34,13 +34,13 @@ end
 
 -- Return the prefixes of the keys of the generations that are written: the one that is read, and the one that is built, or nil.
 local function written_bases(root)
-  local found = redis.call("HMGET", root .. ":state", "current", "building")
-  local current = root .. ":" .. (found[1] or "0")
-  if not found[2] then
+  local numbers = redis.call("HMGET", root .. ":state", "current", "building")
+  local current = root .. ":" .. (numbers[1] or "0")
+  if not numbers[2] then
     return current, nil
   end
   if redis.call("EXISTS", root .. ":build") == 1 then
-    return current, root .. ":" .. found[2]
+    return current, root .. ":" .. numbers[2]
   end
   discard_building(root)
   return current, nil

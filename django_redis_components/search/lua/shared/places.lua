@@ -14,9 +14,9 @@ local function store_nearest(places, into, spare, longitude, latitude, within_km
   local radius, stored = 0.01, false
   while true do
     local is_last = radius >= within_km
-    local found = store_within(places, spare, longitude, latitude, is_last and within_km or radius, { "COUNT", limit + 1, "ANY" })
-    local overflows = found > limit
-    if found > 0 and not (overflows and stored) then
+    local count = store_within(places, spare, longitude, latitude, is_last and within_km or radius, { "COUNT", limit + 1, "ANY" })
+    local overflows = count > limit
+    if count > 0 and not (overflows and stored) then
       redis.call("RENAME", spare, into)
       stored = true
     end

@@ -21,23 +21,23 @@ end
 -- Return a text of a group: the keys of its terms, the rarest first, their weights, and how many documents have it at most.
 -- Return nil if no document has it.
 local function text_of(base, terms, documents)
-  local found = {}
+  local postings = {}
   for number, term in ipairs(terms) do
     local key = base .. ":w:" .. term
     local card = redis.call("ZCARD", key)
     if card == 0 then
       return nil
     end
-    found[number] = { key = key, weight = idf(documents, card), card = card }
+    postings[number] = { key = key, weight = idf(documents, card), card = card }
   end
-  table.sort(found, function(one, other)
+  table.sort(postings, function(one, other)
     return one.card < other.card
   end)
   local keys, weights = {}, {}
-  for number, each in ipairs(found) do
-    keys[number], weights[number] = each.key, each.weight
+  for number, posting in ipairs(postings) do
+    keys[number], weights[number] = posting.key, posting.weight
   end
-  return { keys = keys, weights = weights, card = found[1].card }
+  return { keys = keys, weights = weights, card = postings[1].card }
 end
 
 -- Return a group, of lists of terms: the texts that documents have, and the sum of their numbers of documents.
@@ -84,14 +84,14 @@ local function documents_with(group, limit, new_key)
 end
 
 -- Return the documents of a set that have a text of a group. What is looked at is the set, for each term.
-local function narrowed(found, group, new_key)
+local function narrowed(matches, group, new_key)
   local parts, ones = {}, {}
   for number, text in ipairs(group.texts) do
     parts[number], ones[number] = new_key(), 1
-    combine("ZINTERSTORE", parts[number], { found, unpack(text.keys) }, { 0, unpack(text.weights) }, "SUM")
+    combine("ZINTERSTORE", parts[number], { matches, unpack(text.keys) }, { 0, unpack(text.weights) }, "SUM")
   end
   local all, both = new_key(), new_key()
   combine("ZUNIONSTORE", all, parts, ones, "MAX")
-  combine("ZINTERSTORE", both, { found, all }, { 1, 1 }, "SUM")
+  combine("ZINTERSTORE", both, { matches, all }, { 1, 1 }, "SUM")
   return both
 end

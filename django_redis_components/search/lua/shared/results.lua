@@ -4,9 +4,9 @@
 -- Store ids and scores of the first documents of an ordered set.
 local function store_result(list, ordered, max_shown)
   redis.call("UNLINK", list, list .. ":about")
-  local found = redis.call("ZRANGE", ordered, 0, max_shown - 1, "REV", "WITHSCORES")
-  for start = 1, #found, 1000 do
-    redis.call("RPUSH", list, unpack(found, start, math.min(start + 999, #found)))
+  local ids_and_scores = redis.call("ZRANGE", ordered, 0, max_shown - 1, "REV", "WITHSCORES")
+  for start = 1, #ids_and_scores, 1000 do
+    redis.call("RPUSH", list, unpack(ids_and_scores, start, math.min(start + 999, #ids_and_scores)))
   end
 end
 
@@ -23,9 +23,9 @@ local function note_use(root, name, ttl_ms, max_results)
   redis.call("PEXPIRE", results, ttl_ms)
   local excess = redis.call("ZCARD", results) - max_results
   if excess > 0 then
-    for number, each in ipairs(redis.call("ZPOPMIN", results, excess)) do
+    for number, member in ipairs(redis.call("ZPOPMIN", results, excess)) do
       if number % 2 == 1 then
-        redis.call("UNLINK", root .. ":r:" .. each, root .. ":r:" .. each .. ":about")
+        redis.call("UNLINK", root .. ":r:" .. member, root .. ":r:" .. member .. ":about")
       end
     end
   end

@@ -46,15 +46,15 @@ local function check_phrases(base, ordered, phrases, excluded, new_key)
       return has_all(text, phrases)
     end)
   end
-  for _, each in ipairs(excluded) do
-    if each[1] ~= "" then
+  for _, exclusion in ipairs(excluded) do
+    if exclusion[1] ~= "" then
       local keys, weights, having = { ordered }, { 1 }, new_key()
-      for number = 2, #each do
-        keys[number], weights[number] = base .. ":w:" .. each[number], 0
+      for number = 2, #exclusion do
+        keys[number], weights[number] = base .. ":w:" .. exclusion[number], 0
       end
       combine("ZINTERSTORE", having, keys, weights, "SUM")
       local were_whole = check(having, ordered, function(text)
-        return not string.find(text, each[1], 1, true)
+        return not string.find(text, exclusion[1], 1, true)
       end)
       is_whole = is_whole and were_whole
     end

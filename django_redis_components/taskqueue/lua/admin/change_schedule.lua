@@ -3,7 +3,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] verb  pause, resume, add or remove
 -- ARGV[2] name  of the schedule
--- ARGV[3] text  to pause: the author; to add: JSON, the definition; else empty
+-- ARGV[3] value  to pause: the author; to add: JSON, the definition; else empty
 -- ARGV[4] op  id of the operation, new for each
 -- DERIVED base:paused_schedules, :added_schedules, :schedule:<name> hashes, base:schedules zset, base:schedules_version,
 --         :reply:<op> strings, base:wakeup:* zset
@@ -15,7 +15,7 @@
 local base = KEYS[1]
 local verb = ARGV[1]
 local name = ARGV[2]
-local text = ARGV[3]
+local value = ARGV[3]
 local op = ARGV[4]
 -- @include wakeups
 -- @include idempotency
@@ -34,7 +34,7 @@ function VERBS.pause()
   if not redis.call("ZSCORE", index, name) and redis.call("HEXISTS", added, name) == 0 then
     return -1
   end
-  return redis.call("HSETNX", paused, name, string.format("%.0f %s", ctx.now_ms, text))
+  return redis.call("HSETNX", paused, name, string.format("%.0f %s", ctx.now_ms, value))
 end
 
 -- Recurrence that passed meanwhile are not sent; those from now on are, also before the poller has registered it again.
@@ -54,7 +54,7 @@ function VERBS.add()
     end
     redis.call("DEL", key)
   end
-  redis.call("HSET", added, name, text)
+  redis.call("HSET", added, name, value)
   return 1
 end
 

@@ -27,10 +27,10 @@ local ctx = new_context(base)
 
 -- Return the latest heartbeat of any worker of a supervisor in ms; nil without any.
 local function latest_heartbeat(supervisor)
-  local found = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
-  for index = 1, #found, 2 do
-    if string.match(found[index], "^(.*)%.[^.]*$") == supervisor then
-      return found[index + 1]
+  local heartbeats = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
+  for index = 1, #heartbeats, 2 do
+    if string.match(heartbeats[index], "^(.*)%.[^.]*$") == supervisor then
+      return heartbeats[index + 1]
     end
   end
 end

@@ -6,7 +6,7 @@
 -- DERIVED base:trash_index zset, base:trash:<trash>:* lists and zsets, base:t:<id> hash, :errors, :done lists,
 --         base:unique:<digest>, :sequence strings, base:flow:<flow>, :paused hashes, base:q:<queue>:* lists, zsets, hashes
 --         and strings, base:queues, :unfinished_flows, :wakeup:* zsets
--- Returns {n, left}: n tasks deleted; left 1 when another call finds more, else 0
+-- Returns {n, has_more}: n tasks deleted; has_more 1 when another call finds more, else 0
 -- Cost: O(limit log n)
 local base = KEYS[1]
 local keep_ms = tonumber(ARGV[1])
@@ -23,10 +23,10 @@ if not old then
 end
 local trash = string.match(old, "[^/]+$")
 local popped = pop_trash(ctx, trash, limit)
-for _, each in ipairs(popped) do
-  delete_task(ctx, each[1])
+for _, entry in ipairs(popped) do
+  delete_task(ctx, entry[1])
 end
-if not is_trash_left(ctx, trash) then
+if not has_trash(ctx, trash) then
   redis.call("ZREM", index, old)
 end
 flush(ctx)

@@ -40,15 +40,15 @@ local from, to = queue_key(ctx, queue, name), trash_key(ctx, trash, name)
 -- Append ids to a list of the trash, without those of cancelled or deleted tasks. Return how many.
 local function append(ids)
   local tombstones = queue_key(ctx, queue, P.tombstones)
-  local dead_left, moved = tonumber(redis.call("GET", tombstones) or 0), 0
+  local tombstone_count, moved = tonumber(redis.call("GET", tombstones) or 0), 0
   for _, id in ipairs(ids) do
     local is_dead = false
-    if dead_left > 0 then
+    if tombstone_count > 0 then
       local own_queue, state = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.state))
       is_dead = not own_queue or state == S.cancelled
     end
     if is_dead then
-      dead_left = redis.call("DECR", tombstones)
+      tombstone_count = redis.call("DECR", tombstones)
     else
       redis.call("RPUSH", to, id)
       moved = moved + 1

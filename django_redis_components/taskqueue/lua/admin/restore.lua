@@ -9,7 +9,7 @@
 -- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :limited, :failed, :unregistered zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,
 --         :unique:<digest> strings
--- Returns {n, left}: n tasks restored; left 1 when another call finds more, else 0
+-- Returns {n, has_more}: n tasks restored; has_more 1 when another call finds more, else 0
 -- Cost: O(limit log n)
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -22,7 +22,7 @@ local op = ARGV[4]
 -- @include trash
 -- @lazy counters: count
 -- @lazy results: notify_waiters
--- @lazy unique: reclaim
+-- @lazy unique: reacquire
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
@@ -65,7 +65,7 @@ for _, popped in ipairs(pop_trash(ctx, trash, limit)) do
   local own_queue, state, claim, waiters, priority, task_name = unpack(redis.call("HMGET", task_key(ctx, id),
     F.queue, F.state, F.unique_claim, F.waiters, F.priority, F.task_name))
   if own_queue and state ~= S.cancelled then
-    if claim and part ~= P.failed and unique().reclaim(ctx, id, claim) then
+    if claim and part ~= P.failed and unique().reacquire(ctx, id, claim) then
       cancel_duplicate(id, waiters, task_name)
     else
       restore(id, part, score, priority, state)
@@ -73,8 +73,8 @@ for _, popped in ipairs(pop_trash(ctx, trash, limit)) do
     end
   end
 end
-local left = is_trash_left(ctx, trash) and 1 or 0
-if left == 0 then
+local has_more = has_trash(ctx, trash) and 1 or 0
+if has_more == 0 then
   redis.call("ZREM", base_key(ctx, K.trash_index), name)
 end
 if restored > 0 then
@@ -83,4 +83,4 @@ if restored > 0 then
   notify(ctx, "poller")
 end
 flush(ctx)
-return reply(ctx, op, { restored, left })
+return reply(ctx, op, { restored, has_more })

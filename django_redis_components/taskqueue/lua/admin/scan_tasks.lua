@@ -12,7 +12,7 @@
 -- ARGV[7] mode  rows; names: also counts all matches by name, within the budget; ids: rows have the id only, and the
 --         order is that of service, or of time
 -- ARGV[8] name  part of the task's name; empty: any
--- ARGV[9] text  part of the message; empty: any; messages above 8 KiB do not match
+-- ARGV[9] body_part  part of the message; empty: any; messages above 8 KiB do not match
 -- ARGV[10] error  part of the class or the text of the last error; empty: any
 -- ARGV[11] fingerprint  of the last error, whole; empty: any
 -- ARGV[12] from_ms  earliest time of the state: of the failure, when it is due, else of acceptance; empty: any
@@ -32,7 +32,7 @@ local limit = tonumber(ARGV[5])
 local budget = tonumber(ARGV[6])
 local mode = ARGV[7]
 local name = ARGV[8]
-local text = ARGV[9]
+local body_part = ARGV[9]
 local error = ARGV[10]
 local fingerprint = ARGV[11]
 local from_ms = tonumber(ARGV[12])
@@ -137,14 +137,14 @@ local function items_at(first, last)
     local from, to = math.max(first, segment.start), math.min(last, segment.start + segment.count - 1)
     if from <= to then
       from, to = from - segment.start + segment.first, to - segment.start + segment.first
-      local step, found = 1, nil
+      local step, members = 1, nil
       if is_list(segment.part) then
-        found = redis.call("LRANGE", part_key(segment.part), from, to)
+        members = redis.call("LRANGE", part_key(segment.part), from, to)
       else
-        step, found = 2, redis.call("ZRANGE", part_key(segment.part), from, to, "WITHSCORES")
+        step, members = 2, redis.call("ZRANGE", part_key(segment.part), from, to, "WITHSCORES")
       end
-      for position = 1, #found, step do
-        items[#items + 1] = { part = segment.part, member = found[position], score = step == 2 and found[position + 1] }
+      for position = 1, #members, step do
+        items[#items + 1] = { part = segment.part, member = members[position], score = step == 2 and members[position + 1] }
       end
     end
   end
@@ -176,13 +176,13 @@ local function match(item)
   local id = string.match(item.member, "[^\t]+$")
   local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
     task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
-    text ~= "" and F.body or F.queue))
+    body_part ~= "" and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and is_in_time(item, enqueued_us)
     and (name == "" or string.find(own_name, name, 1, true))
-    and (text == "" or #body <= MAX_MESSAGE and string.find(body, text, 1, true))
+    and (body_part == "" or #body <= MAX_MESSAGE and string.find(body, body_part, 1, true))
     and (fingerprint == "" or own_fingerprint == fingerprint)
     and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
   if is_match then

@@ -18,11 +18,11 @@ local limit = tonumber(ARGV[4])
 -- @include worker_leases
 
 local ctx = new_context(base)
-local examined, found = find_leases(ctx, queue, worker, offset, limit)
-for _, lease in ipairs(found) do
+local examined, leases = find_leases(ctx, queue, worker, offset, limit)
+for _, lease in ipairs(leases) do
   redis.call("ZADD", queue_key(ctx, queue, P.running), 0, lease[1]) -- see the legend
 end
-if #found > 0 then
+if #leases > 0 then
   notify(ctx, "poller")
 end
 return examined

@@ -151,8 +151,8 @@ end
 
 -- Recover the tasks of a queue whose leases end between two moments; at most 200 in a call, of all queues.
 local function recover_expired(queue, from_ms, to_ms)
-  local left = MAX_RECOVERED - #recovered / 3
-  local expired = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.running), from_ms, to_ms, "LIMIT", 0, left)
+  local room = MAX_RECOVERED - #recovered / 3
+  local expired = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.running), from_ms, to_ms, "LIMIT", 0, room)
   for index = #expired, 1, -1 do
     recover(expired[index], queue)
   end

@@ -14,13 +14,13 @@ local limit = tonumber(ARGV[1])
 
 local ctx = new_context(base)
 local rows = {}
-local found = redis.call("ZREVRANGE", base_key(ctx, K.schedules), 0, limit - 1, "WITHSCORES")
-for index = 1, #found, 2 do
-  local times, last, next, fired, id, info = unpack(redis.call("HMGET", base_key(ctx, K.schedule, found[index]),
+local registered = redis.call("ZREVRANGE", base_key(ctx, K.schedules), 0, limit - 1, "WITHSCORES")
+for index = 1, #registered, 2 do
+  local times, last, next, fired, id, info = unpack(redis.call("HMGET", base_key(ctx, K.schedule, registered[index]),
     "times", "last", "next", "fired", "id", "info"))
   local queue, state, due_ms = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.queue, F.state, F.due_at_ms))
   rows[#rows + 1] = {
-    found[index], tonumber(found[index + 1]), times or "", tonumber(last or 0), tonumber(next or 0), tonumber(fired or 0),
+    registered[index], tonumber(registered[index + 1]), times or "", tonumber(last or 0), tonumber(next or 0), tonumber(fired or 0),
     id or "", info or "{}", queue or "", state or "", due_ms or "",
   }
 end

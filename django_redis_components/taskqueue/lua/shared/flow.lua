@@ -153,15 +153,15 @@ end
 -- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
 local function delete_failed_followers(ctx, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
-  local parents, left = { number }, MAX_DELETED
-  while #parents > 0 and left > 0 do
+  local parents, budget = { number }, MAX_DELETED
+  while #parents > 0 and budget > 0 do
     local _, followers = node(key, table.remove(parents))
     for follower in string.gmatch(followers or "", "%d+") do
       local after = node(key, follower)
-      if left > 0 and after and is_in_state(ctx, after, S.failed) then
+      if budget > 0 and after and is_in_state(ctx, after, S.failed) then
         redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
         parents[#parents + 1] = follower
-        left = left - 1
+        budget = budget - 1
       end
     end
   end

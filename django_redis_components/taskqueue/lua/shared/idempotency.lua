@@ -3,12 +3,12 @@
 
 -- Return the reply of this operation, a list of integers, if it was executed before; else nil.
 local function stored_reply(ctx, op)
-  local text = redis.call("GET", base_key(ctx, K.reply, op))
-  if not text then
+  local stored = redis.call("GET", base_key(ctx, K.reply, op))
+  if not stored then
     return nil
   end
   local values = {}
-  for value in string.gmatch(text, "%S+") do
+  for value in string.gmatch(stored, "%S+") do
     values[#values + 1] = tonumber(value)
   end
   return values

@@ -11,17 +11,17 @@ end
 
 -- Return whether the limit has room and no other task comes first. If not, the task waits for it.
 local function may_hold(ctx, limits)
-  local limit, queue, waiting = limits.concurrency, limits.queue, limit_queue()
-  local free = waiting.free_count(ctx, limit, limits.max_running)
+  local limit, queue, limiter = limits.concurrency, limits.queue, limit_queue()
+  local free = limiter.free_count(ctx, limit, limits.max_running)
   if free <= 0 then
-    free = free + waiting.remove_lost_holder(ctx, limit)
+    free = free + limiter.remove_lost_holder(ctx, limit)
   end
-  local first = free > 0 and waiting.first_entry(ctx, limit, queue)
+  local first = free > 0 and limiter.first_entry(ctx, limit, queue)
   if free > 0 and not (first and first < limits.concurrency_entry) then
     return true
   end
   if first then
-    waiting.requeue_entry(ctx, queue, first)
+    limiter.requeue_entry(ctx, queue, first)
   end
   enqueue_waiter(ctx, queue, limits.concurrency_entry)
   local waiters = base_key(ctx, K.concurrency_waiters, limit)
@@ -32,12 +32,12 @@ end
 
 -- Return whether the rate lets the task start now. If not, it gets the next start or waits behind the task that has it.
 local function has_start(ctx, limits)
-  local queue, entry, waiting = limits.queue, limits.rate_entry, limit_queue()
+  local queue, entry, limiter = limits.queue, limits.rate_entry, limit_queue()
   local scheduled, limited = queue_key(ctx, queue, P.scheduled), queue_key(ctx, queue, P.limited)
-  local start_us, reserved = waiting.next_start_us(ctx, limits), waiting.reserved_by_other(ctx, limits)
+  local start_us, reserved = limiter.next_start_us(ctx, limits), limiter.reserved_by_other(ctx, limits)
   if reserved and reserved < entry then
-    local interval_us, earliest_us = waiting.rate_of(ctx, limits), math.max(start_us, ctx.now_us)
-    redis.call("ZADD", scheduled, "XX", "LT", math.ceil(earliest_us / 1000), waiting.entry_id(reserved))
+    local interval_us, earliest_us = limiter.rate_of(ctx, limits), math.max(start_us, ctx.now_us)
+    redis.call("ZADD", scheduled, "XX", "LT", math.ceil(earliest_us / 1000), limiter.entry_id(reserved))
     enqueue_waiter(ctx, queue, entry)
     local ahead = redis.call("ZLEXCOUNT", limited, "[" .. limits.rate .. "\t", "[" .. entry)
     local due_ms = math.ceil((earliest_us + ahead * interval_us) / 1000)
@@ -47,36 +47,36 @@ local function has_start(ctx, limits)
   if start_us <= ctx.now_us then
     return true
   end
-  if reserved and redis.call("ZREM", scheduled, waiting.entry_id(reserved)) == 1 then
+  if reserved and redis.call("ZREM", scheduled, limiter.entry_id(reserved)) == 1 then
     redis.call("ZADD", limited, 0, reserved)
   end
-  waiting.reserve(ctx, queue, entry, start_us)
+  limiter.reserve(ctx, queue, entry, start_us)
   return false
 end
 
 -- Return whether the limits of a task let it start now; then it is a holder, and its start is counted.
 local function acquire(ctx, id, queue)
-  local waiting = limit_queue()
-  local limits = waiting.limits_of(ctx, id, queue)
+  local limiter = limit_queue()
+  local limits = limiter.limits_of(ctx, id, queue)
   if limits.concurrency and not may_hold(ctx, limits) then
     return false
   end
   if limits.rate and not has_start(ctx, limits) then
     if limits.concurrency then
-      waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
+      limiter.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
     end
     return false
   end
   if limits.concurrency then
     redis.call("ZADD", base_key(ctx, K.holders, limits.concurrency), ctx.now_ms, id)
     if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 0 then
-      waiting.serve_waiter_in(ctx, limits.concurrency, limits.max_running, queue)
+      limiter.serve_waiter_in(ctx, limits.concurrency, limits.max_running, queue)
     end
   end
   if limits.rate then
-    waiting.count_start(ctx, limits)
-    if not waiting.reserved_by_other(ctx, limits) then
-      waiting.reserve_next(ctx, limits)
+    limiter.count_start(ctx, limits)
+    if not limiter.reserved_by_other(ctx, limits) then
+      limiter.reserve_next(ctx, limits)
     end
   end
   return true

@@ -3,9 +3,9 @@
 -- @include context
 
 -- Return the limit's name and its numbers.
-local function parse_limit(field, text)
+local function parse_limit(field, value)
   local is_concurrency = field == F.concurrency
-  local numbers, key = string.match(text, is_concurrency and "^(%d+)/(.*)$" or "^(%d+/%d+)/(.*)$")
+  local numbers, key = string.match(value, is_concurrency and "^(%d+)/(.*)$" or "^(%d+/%d+)/(.*)$")
   return (is_concurrency and "c:" or "r:") .. key, numbers
 end
 

@@ -174,16 +174,16 @@ local function leave(ctx, id, queue)
   if not limits then
     return 0
   end
-  local limited, left = queue_key(ctx, queue, P.limited), 0
+  local limited, removed = queue_key(ctx, queue, P.limited), 0
   if limits.concurrency then
-    left = redis.call("ZREM", limited, limits.concurrency_entry)
+    removed = redis.call("ZREM", limited, limits.concurrency_entry)
     serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
   end
   if limits.rate then
-    left = left + redis.call("ZREM", limited, limits.rate_entry)
+    removed = removed + redis.call("ZREM", limited, limits.rate_entry)
     if redis.call("HGET", queue_key(ctx, queue, P.reserved), limits.rate) == limits.rate_entry then
       pass_reservation(ctx, limits)
     end
   end
-  return left
+  return removed
 end

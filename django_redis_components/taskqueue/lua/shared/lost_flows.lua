@@ -24,8 +24,8 @@ local function examine(ctx, key, tasks)
       local open, failed_parents = unpack(redis.call("HMGET", key, FLOW.open_parents .. number,
         FLOW.failed_parents .. number))
       local has_failed = open == "-1" or tonumber(failed_parents or 0) > 0
-      local found = has_failed and failed or lost
-      found[#found + 1] = { id, number }
+      local listed = has_failed and failed or lost
+      listed[#listed + 1] = { id, number }
     end
   end
   return unfinished, lost, failed
@@ -34,8 +34,8 @@ end
 -- Fail the tasks that wait for tasks without a record, and count these as finished.
 local function fail_dependents(ctx, key, flow_id, unfinished, missing)
   redis.call("HSET", key, FLOW.unfinished, unfinished + #missing)
-  for _, each in ipairs(missing) do
-    flow().fail_followers(ctx, each[1], flow_id .. "/" .. each[2], "was evicted or deleted")
+  for _, task in ipairs(missing) do
+    flow().fail_followers(ctx, task[1], flow_id .. "/" .. task[2], "was evicted or deleted")
   end
 end
 

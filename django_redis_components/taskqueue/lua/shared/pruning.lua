@@ -52,17 +52,17 @@ end
 -- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
 -- some of those that wait, and serve the first of their limit.
 local function serve_limited(ctx, queue, samples)
-  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
+  local limited, limiter = queue_key(ctx, queue, P.limited), limit_queue()
   for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, samples)) do
-    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
+    local limits = limiter.limits_of(ctx, limiter.entry_id(entry), queue)
     if not limits then
       redis.call("ZREM", limited, entry)
     elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
       if entry == limits.concurrency_entry then
-        waiting.remove_lost_holder(ctx, limits.concurrency)
-        waiting.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
-      elseif not waiting.reserved_by_other(ctx, limits) then
-        waiting.pass_reservation(ctx, limits)
+        limiter.remove_lost_holder(ctx, limits.concurrency)
+        limiter.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
+      elseif not limiter.reserved_by_other(ctx, limits) then
+        limiter.pass_reservation(ctx, limits)
       end
     end
   end

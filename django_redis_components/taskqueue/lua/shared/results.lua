@@ -5,14 +5,14 @@
 local function append_worker(worker_ids, worker)
   local all = worker_ids and (worker_ids .. "," .. worker) or worker
   while #all > 4000 do
-    local dropped, left = string.match(all, "^%+(%d+),[^,]*,(.+)$")
+    local dropped, rest = string.match(all, "^%+(%d+),[^,]*,(.+)$")
     if string.sub(all, 1, 1) ~= "+" then
-      dropped, left = 0, string.match(all, "^[^,]*,(.+)$")
+      dropped, rest = 0, string.match(all, "^[^,]*,(.+)$")
     end
-    if not left then
+    if not rest then
       break
     end
-    all = string.format("+%d,%s", dropped + 1, left)
+    all = string.format("+%d,%s", dropped + 1, rest)
   end
   return all
 end

@@ -13,13 +13,13 @@ end
 local function pop_trash(ctx, trash, limit)
   local popped = {}
   for _, part in ipairs(PARTS) do
-    local key, left = trash_key(ctx, trash, part), limit - #popped
-    if left > 0 and (part == P.requeued or part == P.ready) then
-      for _, id in ipairs(redis.call("LPOP", key, left) or {}) do
+    local key, room = trash_key(ctx, trash, part), limit - #popped
+    if room > 0 and (part == P.requeued or part == P.ready) then
+      for _, id in ipairs(redis.call("LPOP", key, room) or {}) do
         popped[#popped + 1] = { id, part }
       end
-    elseif left > 0 then
-      local members = redis.call("ZPOPMIN", key, left)
+    elseif room > 0 then
+      local members = redis.call("ZPOPMIN", key, room)
       for index = 1, #members, 2 do
         local score = part ~= P.limited and members[index + 1]
         popped[#popped + 1] = { string.match(members[index], "[^\t]+$"), part, score }
@@ -29,10 +29,10 @@ local function pop_trash(ctx, trash, limit)
   return popped
 end
 
-local function is_trash_left(ctx, trash)
-  local left = 0
+local function has_trash(ctx, trash)
+  local count = 0
   for _, part in ipairs(PARTS) do
-    left = left + redis.call("EXISTS", trash_key(ctx, trash, part))
+    count = count + redis.call("EXISTS", trash_key(ctx, trash, part))
   end
-  return left > 0
+  return count > 0
 end

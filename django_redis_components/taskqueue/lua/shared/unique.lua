@@ -34,8 +34,8 @@ local function blocks(ctx, id, manner)
   return not has_expired(ctx, expiry, worker_ids) and not was_purged(ctx, id, queue, state, placed_us or enqueued_us)
 end
 
--- Claim the key. Return the id of the task that has it, if another does.
-local function claim(ctx, id, unique_claim, ttl_ms)
+-- Acquire the key. Return the id of the task that has it, if another does.
+local function acquire(ctx, id, unique_claim, ttl_ms)
   local key = unique_key(ctx, unique_claim)
   local other = redis.call("GET", key)
   if other and other ~= id and blocks(ctx, other, string.sub(unique_claim, 1, 1)) then
@@ -44,9 +44,9 @@ local function claim(ctx, id, unique_claim, ttl_ms)
   redis.call("SET", key, id, unpack(ttl_ms and { "PX", ttl_ms } or {}))
 end
 
--- Claim the key again for a task that returns to its queue. A key that was held for a time has expired with it.
-local function reclaim(ctx, id, unique_claim)
-  return string.sub(unique_claim, 1, 1) ~= "t" and claim(ctx, id, unique_claim) or nil
+-- Acquire the key again for a task that returns to its queue. A key that was held for a time has expired with it.
+local function reacquire(ctx, id, unique_claim)
+  return string.sub(unique_claim, 1, 1) ~= "t" and acquire(ctx, id, unique_claim) or nil
 end
 
 -- Let the record of a task that holds its key for a time expire with the key. Return whether it does.

@@ -5,12 +5,12 @@
 -- of each task that this worker has leased.
 local function find_leases(ctx, queue, worker, offset, limit)
   local ids = redis.call("ZRANGE", queue_key(ctx, queue, P.running), offset, offset + limit - 1)
-  local found = {}
+  local leases = {}
   for _, id in ipairs(ids) do
     local token, state, enqueued_us = unpack(redis.call("HMGET", task_key(ctx, id), F.lease, F.state, F.enqueued_at_us))
     if token and state == S.running and string.match(token, "^[^/]*") == worker then
-      found[#found + 1] = { id, token, enqueued_us }
+      leases[#leases + 1] = { id, token, enqueued_us }
     end
   end
-  return #ids, found
+  return #ids, leases
 end

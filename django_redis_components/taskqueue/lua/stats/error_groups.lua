@@ -50,16 +50,16 @@ local function recent_failures(queue, own)
   return count
 end
 
-local found, total = {}, 0
+local ranked, total = {}, 0
 for _, queue in ipairs(queues) do
   local groups, count = groups_of(queue)
   total = total + count
   for position = 1, #groups, 2 do
     local rank = order == "most" and recent_failures(queue, groups[position]) or tonumber(groups[position + 1])
-    found[#found + 1] = { queue = queue, fingerprint = groups[position], rank = rank, position = #found }
+    ranked[#ranked + 1] = { queue = queue, fingerprint = groups[position], rank = rank, position = #ranked }
   end
 end
-table.sort(found, function(one, other)
+table.sort(ranked, function(one, other)
   return one.rank > other.rank or one.rank == other.rank and one.position < other.position
 end)
 
@@ -75,8 +75,8 @@ local function sample_of(ids, expected, is_whole)
 end
 
 local rows, is_whole = {}, fingerprint ~= ""
-for position = 1, math.min(limit, #found) do
-  local queue, own = found[position].queue, found[position].fingerprint
+for position = 1, math.min(limit, #ranked) do
+  local queue, own = ranked[position].queue, ranked[position].fingerprint
   local group = redis.call("HMGET", queue_key(ctx, queue, P.error .. ":" .. own),
     "times", "final", "first", "last", "about", "ids", "minutes")
   if group[1] then

@@ -178,13 +178,13 @@ local function add_flow(flow_ref)
   add_fact("flow_unfinished", unfinished or 0)
   add_fact("open_parents", parents or 0)
   add_fact("is_on_error", on_error == number and 1 or 0)
-  local found, last = 0, tonumber(number) - 1
+  local listed, last = 0, tonumber(number) - 1
   for position = last, math.max(0, last - MAX_FLOW), -1 do
     local other, followers = flows.node(key, position)
-    if found < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
+    if listed < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
       and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful then
       add_member("parent", other)
-      found = found + 1
+      listed = listed + 1
     end
   end
   local _, followers = flows.node(key, number)

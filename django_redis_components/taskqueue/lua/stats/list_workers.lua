@@ -23,13 +23,13 @@ local function supervisor_of(id)
   return string.match(id, "^(.*)%.[^.]*$") or id
 end
 
-local found = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
+local heartbeats = redis.call("ZREVRANGE", base_key(ctx, K.workers), 0, 4999, "WITHSCORES")
 local ids, seen, total, live = {}, {}, 0, 0
-for index = 1, #found, 2 do
-  local id = found[index]
+for index = 1, #heartbeats, 2 do
+  local id = heartbeats[index]
   if supervisor == "" or supervisor_of(id) == supervisor then
     total = total + 1
-    seen[id] = tonumber(found[index + 1])
+    seen[id] = tonumber(heartbeats[index + 1])
     if seen[id] >= ctx.now_ms - lease_ms then
       live = live + 1
     end
@@ -47,7 +47,7 @@ for index = 1, math.min(#ids, limit) do
   local own = supervisor_of(id)
   if not has_read[own] then
     has_read[own] = true
-    for _, entry in ipairs(waiting_commands(ctx, own)) do
+    for _, entry in ipairs(pending_commands(ctx, own)) do
       commands[#commands + 1] = entry
     end
   end

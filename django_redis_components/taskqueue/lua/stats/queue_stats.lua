@@ -96,8 +96,8 @@ local function row(queue)
 end
 
 local names, is_listed = {}, {}
-local function list(found)
-  for _, queue in ipairs(found) do
+local function list(queues)
+  for _, queue in ipairs(queues) do
     if not is_listed[queue] then
       is_listed[queue] = true
       names[#names + 1] = queue
@@ -107,9 +107,9 @@ end
 
 local next = 0
 if first then
-  local found = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
-  next = #found == CHUNK and first + CHUNK or 0
-  list(found)
+  local indexed = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
+  next = #indexed == CHUNK and first + CHUNK or 0
+  list(indexed)
 end
 if first == 0 then
   list(redis.call("HKEYS", base_key(ctx, K.paused)))

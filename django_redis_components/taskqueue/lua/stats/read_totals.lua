@@ -19,11 +19,11 @@ local rolled = tonumber(redis.call("GET", base_key(ctx, K.rollup)) or latest)
 rolled = math.max(rolled, latest - 170)
 
 local function row(queue)
-  local found = { queue, redis.call("GETRANGE", queue_key(ctx, queue, P.total), 0, 415) }
+  local sets = { queue, redis.call("GETRANGE", queue_key(ctx, queue, P.total), 0, 415) }
   for minute = rolled + 1, latest do
-    found[#found + 1] = redis.call("GETRANGE", queue_key(ctx, queue, P.minute .. ":" .. minute), 0, 415)
+    sets[#sets + 1] = redis.call("GETRANGE", queue_key(ctx, queue, P.minute .. ":" .. minute), 0, 415)
   end
-  return found
+  return sets
 end
 
 local names, rows, is_listed = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1), {}, {}

@@ -10,10 +10,10 @@ local base = KEYS[1]
 -- @include context
 
 local ctx = new_context(base)
-local found = {}
+local rows = {}
 for index, id in ipairs(ARGV) do
   local queue, state, lease = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.state, F.lease))
   local ends_ms = state == S.running and redis.call("ZSCORE", queue_key(ctx, queue, P.running), id)
-  found[index] = { queue and (state or "") or "gone", lease or "", ends_ms or "" }
+  rows[index] = { queue and (state or "") or "gone", lease or "", ends_ms or "" }
 end
-return found
+return rows

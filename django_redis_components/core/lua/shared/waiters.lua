@@ -19,7 +19,7 @@ end
 
 -- Count the waiters in a queue, without those that were handed what they wait for. In one of several queues those that
 -- are not listed count as living.
-local function count_waiting(ctx, queue, since_ms, most, listed)
+local function count_waiters(ctx, queue, since_ms, most, listed)
   if queue ~= ctx.queue then
     return listed + math.max(0, redis.call("ZCARD", queue) - most)
   end
