@@ -17,7 +17,7 @@ from django_redis_components.analytics.periods import check_units
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag, check_int, check_number
+from django_redis_components.core.arguments import check_flag, check_int, check_number, id_text
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -327,6 +327,4 @@ def top_flow(ranking: Ranking, limit: int) -> Flow[list[RankedMember]]:
 
 
 def _name(member: object) -> str:
-    if isinstance(member, bool) or not isinstance(member, str | int | UUID):
-        raise TypeError(f"member={member!r}: expected a string, an integer or a UUID.")
-    return keys.validate_name(str(member), "member")
+    return keys.validate_name(id_text(member, "member"), "member")

@@ -23,6 +23,7 @@ from django_redis_components.autocomplete.entries import (
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
 from django_redis_components.autocomplete.registry import RegisteredIndex
+from django_redis_components.core.arguments import check_sequence
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.model_changes import (
@@ -84,8 +85,7 @@ class ModelIndex(RegisteredIndex):
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{type(self).__name__}.model is {model!r}: expected a model.")
         for what in ("terms", "watch_fields", "relations"):
-            if isinstance(getattr(self, what), str):
-                raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+            check_sequence(getattr(self, what), f"{type(self).__name__}.{what}")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(
             type(self).name or model._meta.label_lower,

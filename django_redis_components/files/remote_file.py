@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.decompression import Decompressor
 from django_redis_components.core.protocol import Flow, arun, run
@@ -160,10 +161,7 @@ class RemoteFile:
         Raises:
             TypeError, ValueError: not an integer of at least 0, or beyond the end of the file.
         """
-        if not isinstance(offset, int) or isinstance(offset, bool):
-            raise TypeError(f"offset={offset!r}: expected an integer.")
-        if offset < 0 or (not self.codec and offset > self.size):
-            raise ValueError(f"offset={offset}: expected 0 to {self.size}, the size of {self.name!r}.")
+        check_int(offset, "offset", 0, None if self.codec else self.size)
         self._way = ""
         self._starts = {"raw": offset, "data": offset}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import models, router
 
+from django_redis_components.core.arguments import check_sequence
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -70,8 +71,7 @@ class ModelSearch:
         if not isinstance(getattr(kind, "fields", None), Mapping) or not kind.fields:
             raise TypeError(f"{kind.__name__}.fields: expected weights by name, such as {{'title': 3}}.")
         for what in ("facets", "sort_values", "watch_fields", "relations"):
-            if isinstance(getattr(self, what), str):
-                raise TypeError(f"{kind.__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+            check_sequence(getattr(self, what), f"{kind.__name__}.{what}")
         self.name = kind.name or model._meta.label_lower
         self.index = SearchIndex(
             self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 from django_redis_components.taskqueue.fields import Field
@@ -46,7 +47,7 @@ class Concurrency:
     field: ClassVar[str] = Field.concurrency
 
     def __post_init__(self) -> None:
-        _check_count("concurrency", self.limit)
+        check_int(self.limit, "concurrency", 1, MAX_COUNT)
         _check_group(self.group)
 
     def numbers(self) -> str:
@@ -76,7 +77,7 @@ class Rate:
 
     def __post_init__(self) -> None:
         count = parse_rate(self.rate).limit
-        _check_count("burst", self.burst)
+        check_int(self.burst, "burst", 1, MAX_COUNT)
         if self.burst > count:
             raise ValueError(f"burst={self.burst!r}: expected at most the count of rate={self.rate!r}.")
         _check_group(self.group)
@@ -155,13 +156,6 @@ def _of_call(
 @lru_cache(maxsize=1_024)
 def _named(key: Any, func: Callable[..., Any], what: str) -> NameTemplate:
     return NameTemplate(key, func, f"{what} key")
-
-
-def _check_count(what: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
-    if not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
 
 
 def _check_group(group: Any) -> None:

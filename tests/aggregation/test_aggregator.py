@@ -624,7 +624,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
             ValueError,
             "using='default': expected that",
         ),
-        (lambda: PlaceKey("town"), ValueError, "level='town': expected one of country, region, city."),
+        (lambda: PlaceKey("town"), ValueError, "level='town': expected one of 'country', 'region', 'city'."),
         (lambda: LogAggregator("v").top(DAYS[0], limit=0), ValueError, "limit=0: expected an integer from 1 to 1000."),
         (lambda: LogAggregator("v").files(limit=True), TypeError, "limit=True: expected an integer"),
         (
@@ -641,7 +641,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
         (
             lambda: LogAggregator("v").add_file("x", format="w3c"),
             ValueError,
-            "format='w3c': expected one of auto, common",
+            "format='w3c': expected one of 'auto', 'common'",
         ),
     ],
 )

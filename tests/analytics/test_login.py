@@ -129,7 +129,7 @@ def test_login_of_a_user_without_an_integer_key_succeeds_and_is_logged(
 
     (record,) = caplog.records
     assert record.getMessage() == "Cannot count sign-ins."
-    assert "user_id=2: expected 0 to 1." in str(record.exc_info)
+    assert "user_id=2: expected an integer from 0 to 1." in str(record.exc_info)
 
 
 def test_receiver_is_connected_once() -> None:

@@ -55,20 +55,20 @@ def test_invalid_id_raises_with_the_reason(given: str, problem: str) -> None:
 
 @pytest.mark.parametrize("given", [None, 1.5, True, b"7"])
 def test_id_of_another_type_is_refused(given: object) -> None:
-    with pytest.raises(TypeError, match=r"expected a string, got (NoneType|float|bool|bytes)\."):
+    with pytest.raises(TypeError, match=r"^id=.*: expected a string, an integer or a UUID\.$"):
         check_id(given)
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("", "text is empty."),
-        (" \t\n", "text is empty."),
-        ("An\x00na", "text 'An\\x00na': character '\\x00' is not accepted."),
-        ("An\x01na", "text 'An\\x01na': character '\\x01' is not accepted."),
-        ("two\nlines", "text 'two\\nlines': character '\\n' is not accepted."),
-        ("A\ud800", "text 'A\\ud800': character '\\ud800' is not accepted."),
-        ("x" * 301, f"text '{'x' * 40}'… has 301 characters: expected at most 300."),
+        ("", "text='': expected 1 to 300 characters, got 0."),
+        (" \t\n", "text='': expected 1 to 300 characters, got 0."),
+        ("An\x00na", "text='An\\x00na': character '\\x00' is not accepted."),
+        ("An\x01na", "text='An\\x01na': character '\\x01' is not accepted."),
+        ("two\nlines", "text='two\\nlines': character '\\n' is not accepted."),
+        ("A\ud800", "text='A\\ud800': character '\\ud800' is not accepted."),
+        ("x" * 301, f"text='{'x' * 99}…: expected 1 to 300 characters, got 301."),
     ],
 )
 def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
@@ -77,7 +77,7 @@ def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
 
 
 def test_text_of_another_type_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"text 7: expected a string, got int\."):
+    with pytest.raises(TypeError, match=r"text=7: expected a string\."):
         record_of(Entry(1, 7))  # type: ignore[arg-type]
 
 
@@ -92,7 +92,7 @@ def test_invalid_weight_raises(weight: object) -> None:
 
 
 def test_one_string_as_terms_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"terms='anna': expected a list of strings, got one string\."):
+    with pytest.raises(TypeError, match=r"terms='anna': expected an iterable of strings\."):
         record_of(Entry(1, "Anna", terms="anna"))
 
 
@@ -108,7 +108,7 @@ def test_text_without_letters_or_digits_raises() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True])
 def test_invalid_limit_raises(limit: object) -> None:
-    with pytest.raises(ValueError, match=r"expected an integer from 1 to 1000\."):
+    with pytest.raises((TypeError, ValueError), match=r"^limit=.*: expected an integer from 1 to 1000\.$"):
         check_limit(limit)  # type: ignore[arg-type]
 
 

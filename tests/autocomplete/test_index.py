@@ -314,7 +314,7 @@ def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
 def test_invalid_entry_raises_before_any_write(store: Store) -> None:
     index = PrefixIndex("contacts")
 
-    with pytest.raises(ValueError, match=r"text 'a\\x00b': character '\\x00' is not accepted"):
+    with pytest.raises(ValueError, match=r"text='a\\x00b': character '\\x00' is not accepted"):
         index.add(1, "a\x00b")
 
     assert store.keys() == []

@@ -484,8 +484,8 @@ def test_invalid_argument_raises_at_decoration(arguments: Any, error: type[Excep
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"early": "yes"}, "early='yes': expected True, False or a number above 0."),
-        ({"early": 0}, "early=0: expected True, False or a number above 0."),
+        ({"early": "yes"}, "early='yes': expected a number above 0, or True or False."),
+        ({"early": 0}, "early=0: expected a number above 0, or True or False."),
         ({"spread": 1}, "spread=1: expected a number from 0 to below 1."),
         ({"lease": 0}, "lease=0: expected a number of seconds above 0, or a timedelta."),
         ({"dumps": None}, "dumps=None: expected a callable."),
