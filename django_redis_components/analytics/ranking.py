@@ -141,7 +141,7 @@ class Ranking(DeletableComponent):
         return await self._arun(self._percentile(member, unit, at))
 
     def top(
-        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
+        self, *, limit: int = 10, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """Return the best members, the best first; those with equal scores by name.
 
@@ -152,19 +152,19 @@ class Ranking(DeletableComponent):
         return self._run(self._top(limit, offset, unit, at))
 
     async def atop(
-        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
+        self, *, limit: int = 10, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `top`."""
         return await self._arun(self._top(limit, offset, unit, at))
 
     def around(
-        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
+        self, member: str | int | UUID, *, limit: int = 3, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """Return a member with up to `limit` better and `limit` worse ones; [] if it has no score."""
         return self._run(self._around(member, limit, unit, at))
 
     async def aaround(
-        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
+        self, member: str | int | UUID, *, limit: int = 3, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `around`."""
         return await self._arun(self._around(member, limit, unit, at))

@@ -46,7 +46,7 @@ async def aunread_counts(user: User, *, using: str = "default") -> dict[str, int
     return _counts(await arun(connections.apage_client(using), _states(user)))
 
 
-def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
+def pending(user: User, *, limit: int = 50, using: str = "default") -> _Pending:
     """Return the messages after the last seen one in all chats of a user, chats without any left out.
 
     The chat with the latest message is first. At most 10,000 messages are returned, and after 16 MiB no further chats
@@ -62,7 +62,7 @@ def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
     return run(connections.client(using), _pending(user, limit))
 
 
-async def apending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
+async def apending(user: User, *, limit: int = 50, using: str = "default") -> _Pending:
     """See `pending`."""
     return await arun(connections.aclient(using), _pending(user, limit))
 

@@ -63,12 +63,11 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
     def _keep(self) -> Flow[int]:
         """Make the data permanent, in bounded steps. Return a negative reply if the rebuild is not the active one."""
         for part in ("names", "vocabulary"):
-            cursor = 0
+            cursor: int = 0
             while True:
-                call = REBUILD_KEEP(
+                cursor = yield REBUILD_KEEP(
                     root=self._root, token=self.token, ttl_ms=TTL_MS, part=part, cursor=cursor, limit=KEEP_LIMIT
                 )
-                cursor = yield call
                 if cursor < 0:
                     return cursor
                 if cursor == 0:

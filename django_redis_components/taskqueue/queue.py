@@ -99,7 +99,7 @@ class Queue:
         """See `history`."""
         return await self._arun(self._hours(hours))
 
-    def errors(self, limit: int = 50) -> list[ErrorGroup]:
+    def errors(self, *, limit: int = 50) -> list[ErrorGroup]:
         """Return the error groups of its tasks, newest first. A group is kept for FAILED_TTL after its last error.
 
         Args:
@@ -107,7 +107,7 @@ class Queue:
         """
         return self._run(self._errors(limit))
 
-    async def aerrors(self, limit: int = 50) -> list[ErrorGroup]:
+    async def aerrors(self, *, limit: int = 50) -> list[ErrorGroup]:
         """See `errors`."""
         return await self._arun(self._errors(limit))
 
