@@ -49,12 +49,12 @@ class Suggestion:
     Attributes:
         id: the id, as a string.
         text: the displayed text.
-        recent: whether it comes from the recent choices; not part of equality.
+        is_recent: whether it comes from the recent choices; not part of equality.
     """
 
     id: str
     text: str
-    recent: bool = dataclasses.field(default=False, compare=False)
+    is_recent: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

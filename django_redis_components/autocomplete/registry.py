@@ -104,7 +104,7 @@ class RegisteredIndex:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def permitted(self, request: HttpRequest, scope: str) -> bool:
+    def is_permitted(self, request: HttpRequest, scope: str) -> bool:
         """Return whether the request may query the index of this scope."""
         return bool(_answer(self._permission or is_authenticated, request, scope))
 
@@ -129,7 +129,7 @@ class RegisteredIndex:
     def scope_from(self, **values: str) -> str:
         """Return the scope for the values of the fields in `forward`, by name; "" while there is none.
 
-        By default the values, joined by colons. The values come from the browser: `permitted` decides on the scope.
+        By default the values, joined by colons. The values come from the browser: `is_permitted` decides on the scope.
         """
         return ":".join(values.values()) if all(values.values()) else ""
 

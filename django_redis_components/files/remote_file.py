@@ -184,7 +184,7 @@ class RemoteFile:
         """See `done`."""
         await arun(self._aclient(), self._done())
 
-    def save_to(self, path: str | os.PathLike[str], progress: Callable[[int], object] | None = None) -> None:
+    def save_to(self, path: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> None:
         """Write the file as it was published to a path, which appears whole or not at all.
 
         The bytes are written to ``<path>.<id>.part``. If the process dies, the next call continues there (on
@@ -200,7 +200,7 @@ class RemoteFile:
         """
         run(self._client(), save_flow(self._manifest, self._reader_at, os.fspath(path), progress))
 
-    async def asave_to(self, path: str | os.PathLike[str], progress: Callable[[int], object] | None = None) -> None:
+    async def asave_to(self, path: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> None:
         """See `save_to`."""
         await arun(self._aclient(), save_flow(self._manifest, self._reader_at, os.fspath(path), progress))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from django_redis_components.core.arguments import check_int
@@ -9,7 +10,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat_info import ChatInfo, info_of
+from django_redis_components.messaging.chat_info import ChatInfo, info_of, sent_ms
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
@@ -74,8 +75,8 @@ def _states(user: User) -> Flow[dict[str, ChatInfo]]:
     for start in range(0, len(ids), CHUNK):
         calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids[start : start + CHUNK]}
         replies = yield from _replies(name, calls)
-        found += [(chat_id, info_of(reply)) for chat_id, reply in replies.items()]
-    return dict(sorted(found, key=lambda pair: -pair[1].last_ms))
+        found += [(sent_ms(reply), chat_id, info_of(reply)) for chat_id, reply in replies.items()]
+    return {chat_id: info for _, chat_id, info in sorted(found, key=itemgetter(0), reverse=True)}
 
 
 def _counts(states: dict[str, ChatInfo]) -> dict[str, int]:

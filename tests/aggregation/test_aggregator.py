@@ -424,7 +424,7 @@ def test_places_are_not_counted_if_the_ranges_are_removed_meanwhile(redis_server
     log = write_log(tmp_path / "access.log", 50)
 
     with pytest.raises(NoRangesLoaded):
-        visits.add_file(log, on_read=lambda _: places.delete())
+        visits.add_file(log, progress=lambda _: places.delete())
 
     assert visits.files() == []
 
@@ -472,7 +472,7 @@ def test_skipped_bytes_are_reported_as_read(
 
     for _ in range(2):
         counts: list[int] = []
-        visits.add_file(log, on_read=counts.append)
+        visits.add_file(log, progress=counts.append)
         sums.append(sum(counts))
 
     assert sums == [log.stat().st_size] * 2

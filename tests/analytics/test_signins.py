@@ -92,16 +92,16 @@ def test_randomly_lost_replies_give_each_user_one_first_sign_in(proxy: Proxy, re
 def test_signed_in_reads_a_day(store: Store) -> None:
     sign_ins = sign_in_on([DAY])
 
-    assert sign_ins.signed_in(7, at=DAY) is True
-    assert sign_ins.signed_in(7, at=DAY + timedelta(days=1)) is False
-    assert sign_ins.signed_in(8, at=DAY) is False
+    assert sign_ins.has_signed_in(7, at=DAY) is True
+    assert sign_ins.has_signed_in(7, at=DAY + timedelta(days=1)) is False
+    assert sign_ins.has_signed_in(8, at=DAY) is False
 
 
 def test_day_defaults_to_today(store: Store) -> None:
     sign_ins = SignIns("site")
 
     assert sign_ins.sign_in(7) is True
-    assert sign_ins.signed_in(7) is True
+    assert sign_ins.has_signed_in(7) is True
     assert sign_ins.total() == 1
     assert sign_ins.streak(7) == 1
     assert sign_ins.last(7) == timezone.localdate()
@@ -245,7 +245,7 @@ def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
         first = [await sign_ins.asign_in(7, at=day) for day in (DAY, DAY, DAY + timedelta(days=1))]
         return (
             first,
-            await sign_ins.asigned_in(7, at=DAY),
+            await sign_ins.ahas_signed_in(7, at=DAY),
             (await sign_ins.amonth(7, 2026, 11))[18:22],
             await sign_ins.acount(7, DAY, DAY),
             await sign_ins.afirst(7),

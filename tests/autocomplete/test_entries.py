@@ -113,7 +113,7 @@ def test_invalid_limit_raises(limit: object) -> None:
 
 
 def test_recent_flag_is_not_part_of_equality() -> None:
-    assert Suggestion("1", "Anna", recent=True) == Suggestion("1", "Anna")
+    assert Suggestion("1", "Anna", is_recent=True) == Suggestion("1", "Anna")
 
 
 def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
@@ -132,7 +132,7 @@ def test_order_is_recents_then_exact_then_weight_then_term() -> None:
         0, [member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")]
     )
 
-    assert ids(candidates, 10, [Suggestion("recent", "R", recent=True)]) == ["recent", "exact", "heavy", "a"]
+    assert ids(candidates, 10, [Suggestion("recent", "R", is_recent=True)]) == ["recent", "exact", "heavy", "a"]
 
 
 def test_entry_is_ranked_by_its_best_term_and_its_first_match() -> None:
@@ -154,7 +154,7 @@ def test_heavy_entry_among_the_members_comes_first() -> None:
 
 
 def test_at_most_five_recents_come_first_once_something_is_typed() -> None:
-    recents = [Suggestion(str(n), "R", recent=True) for n in range(8)]
+    recents = [Suggestion(str(n), "R", is_recent=True) for n in range(8)]
 
     assert len(ids(Candidates(b"a", 10), 10, recents)) == 5
     assert len(ids(Candidates(b"", 6), 6, recents)) == 6

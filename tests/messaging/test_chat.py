@@ -32,6 +32,15 @@ def bodies(chat: Chat, user: str, after: int | None = None) -> list[Any]:
     return [message.body for message in chat.fetch(user, after=after)]
 
 
+def test_info_says_when_the_last_message_was_sent(redis_server: Store) -> None:
+    chat = Chat.create("a", ["b"])
+    assert chat.info("b").last_at is None
+
+    chat.send("a", "hi")
+
+    assert chat.info("b").last_at == chat.fetch("b")[-1].sent_at
+
+
 @pytest.mark.contract
 def test_members_fetch_messages_in_order_until_they_acknowledge_them(store: Store) -> None:
     chat = Chat.create("jeff", ["jenny"], {"text": "hi"})
