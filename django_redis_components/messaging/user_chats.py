@@ -21,8 +21,6 @@ CHUNK_MESSAGES = 256
 MAX_PENDING = 10_000
 MAX_PENDING_BYTES = 16 * 1024 * 1024
 
-_Pending = list[tuple[str, Messages]]
-
 
 def chats(user: User, *, using: str = "default") -> list[str]:
     """Return the ids of a user's chats, that with the latest message first. At most 10,000."""
@@ -47,7 +45,7 @@ async def aunread_counts(user: User, *, using: str = "default") -> dict[str, int
     return _counts(await arun(connections.apage_client(using), _states(user)))
 
 
-def pending(user: User, *, limit: int = 50, using: str = "default") -> _Pending:
+def pending(user: User, *, limit: int = 50, using: str = "default") -> list[tuple[str, Messages]]:
     """Return the messages after the last seen one in all chats of a user, chats without any left out.
 
     The chat with the latest message is first. At most 10,000 messages are returned, and after 16 MiB no further chats
@@ -63,7 +61,7 @@ def pending(user: User, *, limit: int = 50, using: str = "default") -> _Pending:
     return run(connections.client(using), _pending(user, limit))
 
 
-async def apending(user: User, *, limit: int = 50, using: str = "default") -> _Pending:
+async def apending(user: User, *, limit: int = 50, using: str = "default") -> list[tuple[str, Messages]]:
     """See `pending`."""
     return await arun(connections.aclient(using), _pending(user, limit))
 
@@ -83,7 +81,7 @@ def _counts(states: dict[str, ChatInfo]) -> dict[str, int]:
     return {chat_id: state.unread for chat_id, state in states.items()}
 
 
-def _pending(user: User, limit: int) -> Flow[_Pending]:
+def _pending(user: User, limit: int) -> Flow[list[tuple[str, Messages]]]:
     name = check_user(user)
     check_int(limit, "limit", 1, arguments.MAX_FETCH)
     states = yield from _states(name)
