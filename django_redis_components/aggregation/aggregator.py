@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from functools import partial
 
 from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key, stamp
 from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
 from django_redis_components.aggregation.identity import FileIdentity, identify
-from django_redis_components.aggregation.log_files import LogFile, OnRead
+from django_redis_components.aggregation.log_files import LogFile
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
@@ -98,7 +98,7 @@ class LogAggregator(DeletableComponent):
         format: LogFormat = "auto",
         segment: int | None = None,
         accept_bad: bool = False,
-        on_read: OnRead = lambda _: None,
+        progress: Callable[[int], object] | None = None,
     ) -> FileReport:
         """Count the lines of a log file that were not counted before; also of one compressed with gzip or zstd.
 
@@ -112,7 +112,7 @@ class LogAggregator(DeletableComponent):
             segment: the only segment to count, of 16 MiB; None: all.
             accept_bad: whether to count a file although most of its first lines are no requests, or lack the address
                 that the key needs. Otherwise they are not marked as counted, because the format may be wrong.
-            on_read: called with the number of bytes read or skipped, after each batch.
+            progress: called with the number of bytes read or skipped, after each batch.
 
         Raises:
             KeyMismatch: the aggregator has counts of another key function.
@@ -122,7 +122,7 @@ class LogAggregator(DeletableComponent):
             ImportError: the package that reads zstd is not installed.
             redis.exceptions.RedisError: call it again to continue.
         """
-        return self._run(self._add_file(path, format, segment, accept_bad, on_read))
+        return self._run(self._add_file(path, format, segment, accept_bad, progress))
 
     async def aadd_file(
         self,
@@ -131,10 +131,10 @@ class LogAggregator(DeletableComponent):
         format: LogFormat = "auto",
         segment: int | None = None,
         accept_bad: bool = False,
-        on_read: OnRead = lambda _: None,
+        progress: Callable[[int], object] | None = None,
     ) -> FileReport:
         """See `add_file`. The file is read, and the key function called, in a thread."""
-        return await self._arun(self._add_file(path, format, segment, accept_bad, on_read))
+        return await self._arun(self._add_file(path, format, segment, accept_bad, progress))
 
     def recount_file(self, path: str | os.PathLike[str]) -> None:
         """Have `add_file` count a file anew, also as a copy. The counts that it has stay. It may be repeated.
@@ -205,7 +205,7 @@ class LogAggregator(DeletableComponent):
         format: LogFormat,
         segment: int | None,
         accept_bad: bool,
-        on_read: OnRead,
+        progress: Callable[[int], object] | None,
     ) -> Flow[FileReport]:
         options = CountOptions(
             aggregator=self.name,
@@ -215,7 +215,7 @@ class LogAggregator(DeletableComponent):
             max_keys=self.max_keys,
             parse=parser_for(format),
             accept_bad=accept_bad,
-            on_read=on_read,
+            progress=progress,
         )
         if isinstance(self.key, PlaceKey):
             yield from check_places(self.key)

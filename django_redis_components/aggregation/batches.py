@@ -10,6 +10,7 @@ from typing import Literal
 
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
 from django_redis_components.aggregation.log_lines import LogEntry
+from django_redis_components.core.arguments import check_choice, check_string
 from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
@@ -51,9 +52,7 @@ class PlaceKey:
 
     def __init__(self, level: Literal["country", "region", "city"] = "country", lookup: IpLookup | None = None) -> None:
         levels = ("country", "region", "city")
-        if level not in levels:
-            raise ValueError(f"level={level!r}: expected one of {', '.join(levels)}.")
-        self.level = level
+        self.level = check_choice(level, "level", levels)
         self.lookup = lookup or IpLookup()
         self._fields = levels.index(level) + 1
         self._texts: dict[str, str] = {}
@@ -190,9 +189,7 @@ def key_name(key: str) -> str:
     Raises:
         TypeError: not a string.
     """
-    if not isinstance(key, str):
-        raise TypeError(f"key={key!r}: expected a string, got {type(key).__name__}.")
-    data = (key or "-").encode("utf-8", "replace")
+    data = (check_string(key, "key") or "-").encode("utf-8", "replace")
     if len(data) > MAX_KEY_BYTES:
         return f"{data[:TRUNCATED_BYTES].decode('utf-8', 'ignore')}…{digest(key)}"
     return data.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
@@ -12,7 +12,7 @@ from django_redis_components.aggregation.batches import MAX_EXAMPLES, EntryKey, 
 from django_redis_components.aggregation.cursor import LineCursor, Parse
 from django_redis_components.aggregation.exceptions import KeyMismatch, LogFileChanged
 from django_redis_components.aggregation.identity import FileIdentity, identify
-from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark, OnRead
+from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark
 from django_redis_components.aggregation.scripts import FLUSH
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read
 from django_redis_components.core.settings import conf
@@ -63,7 +63,7 @@ class CountOptions:
     max_keys: int
     parse: Parse
     accept_bad: bool
-    on_read: OnRead
+    progress: Callable[[int], object] | None
 
 
 class FileCounter:
@@ -148,7 +148,8 @@ class FileCounter:
     def _report_position(self) -> None:
         """Report how far the file was read, skipped lines included."""
         position = self._log.position() if self._log.codec else self._cursor.offset
-        self._options.on_read(max(0, position - self._position))
+        if self._options.progress is not None:
+            self._options.progress(max(0, position - self._position))
         self._position = max(self._position, position)
 
     def _flush(

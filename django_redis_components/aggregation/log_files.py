@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, Self
@@ -178,7 +178,3 @@ class LogFile:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-#: Called with the growth of the position in a file, in bytes.
-OnRead = Callable[[int], object]

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from django.core.signals import setting_changed
 from django.utils.timezone import get_default_timezone, is_naive
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.client_address import bare_address
 
 #: The format of lines. "auto" tells it from each line.
@@ -68,8 +69,7 @@ def parser_for(name: LogFormat) -> Callable[[bytes], LogEntry | None]:
     Raises:
         ValueError: there is no such format.
     """
-    if name not in LOG_FORMATS:
-        raise ValueError(f"format={name!r}: expected one of {', '.join(LOG_FORMATS)}.")
+    check_choice(name, "format", LOG_FORMATS)
     return {"auto": parse_line, "nginx-json": _nginx, "caddy": _caddy}.get(name, _common)
 
 

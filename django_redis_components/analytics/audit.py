@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from datetime import date, datetime
 from typing import Literal, cast
-from uuid import UUID
 
 from django_redis_components.analytics import bits
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import id_text
 from django_redis_components.core.units import moment_of
 
 #: What was done.
@@ -38,9 +38,7 @@ def entry_of(action: Action, offset: int, by: object) -> str:
     Raises:
         TypeError, ValueError: `by` is not accepted.
     """
-    if isinstance(by, bool) or not isinstance(by, int | str | UUID):
-        raise TypeError(f"by={by!r}: expected an integer, a string or a UUID.")
-    return f"{action} {offset} {keys.validate_name(str(by), 'by')}"
+    return f"{action} {offset} {keys.validate_name(id_text(by, 'by'), 'by')}"
 
 
 def parse_entry(stored: bytes) -> SignInChange:

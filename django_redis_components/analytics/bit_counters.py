@@ -137,4 +137,4 @@ class BitCounters(DeletableComponent):
     @staticmethod
     def _check_number(count: int) -> None:
         if count > MAX_COUNTERS:
-            raise ValueError(f"{count} counters: at most {MAX_COUNTERS} in one call.")
+            raise ValueError(f"{count} counters: expected at most {MAX_COUNTERS} in one call.")

@@ -10,6 +10,7 @@ from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.pageviews import PageViews, view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.visitors import UniqueVisitors, visitor_count_flow
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
@@ -34,8 +35,7 @@ def visitors_of(page: str, days: int, site: str | None) -> Estimate | str:
 
 
 def _last_days(days: int) -> tuple[date, date]:
-    if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MAX_RANGE_DAYS:
-        raise ValueError(f"days={days!r}: expected an integer from 1 to {MAX_RANGE_DAYS}.")
+    check_int(days, "days", 1, MAX_RANGE_DAYS)
     end = site_date()
     return end - timedelta(days=days - 1), end
 

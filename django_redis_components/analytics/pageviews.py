@@ -110,7 +110,7 @@ class PageViews(SiteCounter):
         """See `series`."""
         return await self._arun(self._series(page, start, end, unit))
 
-    def top(self, limit: int = 10, *, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
+    def top(self, *, limit: int = 10, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
         """Return the pages of a period with the most views, in descending order, as (page, views).
 
         Args:
@@ -120,12 +120,12 @@ class PageViews(SiteCounter):
         """
         return self._run(self._top(limit, at, unit))
 
-    async def atop(self, limit: int = 10, *, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
+    async def atop(self, *, limit: int = 10, at: date | None = None, unit: Unit = "day") -> list[tuple[str, int]]:
         """See `top`."""
         return await self._arun(self._top(limit, at, unit))
 
     def breakdown(
-        self, dimension: Dimension, limit: int = 10, *, at: date | None = None, unit: Unit = "day"
+        self, dimension: Dimension, *, limit: int = 10, at: date | None = None, unit: Unit = "day"
     ) -> list[tuple[str, int]]:
         """Return the values of a dimension with the most views, in descending order, as (value, views).
 
@@ -140,7 +140,7 @@ class PageViews(SiteCounter):
         return self._run(self._breakdown(dimension, limit, at, unit))
 
     async def abreakdown(
-        self, dimension: Dimension, limit: int = 10, *, at: date | None = None, unit: Unit = "day"
+        self, dimension: Dimension, *, limit: int = 10, at: date | None = None, unit: Unit = "day"
     ) -> list[tuple[str, int]]:
         """See `breakdown`."""
         return await self._arun(self._breakdown(dimension, limit, at, unit))

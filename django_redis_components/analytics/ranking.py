@@ -17,7 +17,7 @@ from django_redis_components.analytics.periods import check_units
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag, check_int, check_number
+from django_redis_components.core.arguments import check_flag, check_int, check_number, id_text
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -141,7 +141,7 @@ class Ranking(DeletableComponent):
         return await self._arun(self._percentile(member, unit, at))
 
     def top(
-        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
+        self, *, limit: int = 10, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """Return the best members, the best first; those with equal scores by name.
 
@@ -152,19 +152,19 @@ class Ranking(DeletableComponent):
         return self._run(self._top(limit, offset, unit, at))
 
     async def atop(
-        self, limit: int = 10, *, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
+        self, *, limit: int = 10, offset: int = 0, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `top`."""
         return await self._arun(self._top(limit, offset, unit, at))
 
     def around(
-        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
+        self, member: str | int | UUID, *, limit: int = 3, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """Return a member with up to `limit` better and `limit` worse ones; [] if it has no score."""
         return self._run(self._around(member, limit, unit, at))
 
     async def aaround(
-        self, member: str | int | UUID, limit: int = 3, *, unit: RankingUnit | None = None, at: date | None = None
+        self, member: str | int | UUID, *, limit: int = 3, unit: RankingUnit | None = None, at: date | None = None
     ) -> list[RankedMember]:
         """See `around`."""
         return await self._arun(self._around(member, limit, unit, at))
@@ -327,6 +327,4 @@ def top_flow(ranking: Ranking, limit: int) -> Flow[list[RankedMember]]:
 
 
 def _name(member: object) -> str:
-    if isinstance(member, bool) or not isinstance(member, str | int | UUID):
-        raise TypeError(f"member={member!r}: expected a string, an integer or a UUID.")
-    return keys.validate_name(str(member), "member")
+    return keys.validate_name(id_text(member, "member"), "member")

@@ -112,12 +112,12 @@ class SignIns(SiteCounter):
         """See `changes`."""
         return await self._arun(self._changes(user_id))
 
-    def signed_in(self, user_id: UserId, *, at: date | None = None) -> bool:
+    def has_signed_in(self, user_id: UserId, *, at: date | None = None) -> bool:
         """Return whether the user signed in on a day; today if None."""
         return self._run(self._signed_in(user_id, at))
 
-    async def asigned_in(self, user_id: UserId, *, at: date | None = None) -> bool:
-        """See `signed_in`."""
+    async def ahas_signed_in(self, user_id: UserId, *, at: date | None = None) -> bool:
+        """See `has_signed_in`."""
         return await self._arun(self._signed_in(user_id, at))
 
     def month(self, user_id: UserId, year: int, month: int) -> list[bool]:

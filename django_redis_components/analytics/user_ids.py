@@ -5,25 +5,22 @@ from __future__ import annotations
 from uuid import UUID
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int, id_text
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.settings import conf
 
 #: An id of a user. Without mapping it is an integer; with it 7 and "7" are the same id.
 UserId = int | str | UUID
+_WHY = (
+    ". The id is an offset in each day's bitmap, which takes offset / 8 bytes;"
+    ' REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit. Other ids need mapped=True'
+)
 
 
 def check_user_id(user_id: object) -> int:
     """Return the id if it is in range."""
-    if isinstance(user_id, bool) or not isinstance(user_id, int):
-        raise TypeError(f"user_id={user_id!r}: expected an integer, got {type(user_id).__name__}.")
-    limit = conf.settings().analytics.max_user_id
-    if not 0 <= user_id <= limit:
-        raise ValueError(
-            f"user_id={user_id}: expected 0 to {limit}. The id is an offset in each day's bitmap, which takes "
-            f'offset / 8 bytes; REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit. Larger ids need mapped=True.'
-        )
-    return user_id
+    return check_int(user_id, "user_id", 0, conf.settings().analytics.max_user_id, hint=_WHY)
 
 
 def user_text(user_id: object, *, mapped: bool) -> str:
@@ -34,9 +31,7 @@ def user_text(user_id: object, *, mapped: bool) -> str:
     """
     if not mapped:
         return str(check_user_id(user_id))
-    if isinstance(user_id, bool) or not isinstance(user_id, int | str | UUID):
-        raise TypeError(f"user_id={user_id!r}: expected an integer, a string or a UUID.")
-    return keys.validate_name(str(user_id), "user_id")
+    return keys.validate_name(id_text(user_id, "user_id"), "user_id")
 
 
 def check_number(reply: int, counter: object) -> int:

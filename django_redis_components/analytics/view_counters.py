@@ -14,6 +14,7 @@ from django_redis_components.analytics.counter import SHORT_TTL_MS, ttl_ms
 from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.settings import conf
 
 #: The name that views are counted under once a period has its maximum of names. Also in ``count_members.lua``.
@@ -69,10 +70,8 @@ def page_name(page: str) -> str:
         TypeError: not a string.
         ValueError: empty.
     """
-    if not isinstance(page, str):
-        raise TypeError(f"page={page!r}: expected a string, got {type(page).__name__}.")
-    if not page:
-        raise ValueError("page is empty: expected a path or another name.")
+    if not check_string(page, "page"):
+        raise ValueError("page='': expected a path or another name.")
     data = page.encode("utf-8", "replace")
     if len(data) > MAX_PAGE_BYTES:
         return f"{data[:TRUNCATED_BYTES].decode('utf-8', 'ignore')}…{keys.digest(page)}"

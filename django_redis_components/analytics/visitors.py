@@ -17,7 +17,7 @@ from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_choice, check_int, check_iterable
+from django_redis_components.core.arguments import check_choice, check_int, check_iterable, short_repr
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.settings import conf
 
@@ -317,4 +317,4 @@ def _encode_id(visitor: VisitorId) -> bytes:
         return visitor
     if isinstance(visitor, str | int | UUID) and not isinstance(visitor, bool):
         return str(visitor).encode("utf-8", "surrogatepass")
-    raise TypeError(f"visitor id {visitor!r}: expected a str, bytes, int or UUID, got {type(visitor).__name__}.")
+    raise TypeError(f"id={short_repr(visitor)}: expected a string, bytes, an integer or a UUID.")

@@ -178,4 +178,4 @@ class Completion:
 def _suggestions(reply: Sequence[bytes]) -> list[Suggestion]:
     """Return the recent choices of alternating ids and records."""
     texts = ((id_, entries.text_of(record)) for id_, record in zip(reply[::2], reply[1::2], strict=True))
-    return [Suggestion(id_.decode(), text, recent=True) for id_, text in texts if text is not None]
+    return [Suggestion(id_.decode(), text, is_recent=True) for id_, text in texts if text is not None]

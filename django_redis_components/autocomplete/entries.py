@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.utils.functional import Promise
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, check_iterable, check_string, id_text, short_repr
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.text import WORD, fold, folded_positions
@@ -49,12 +49,12 @@ class Suggestion:
     Attributes:
         id: the id, as a string.
         text: the displayed text.
-        recent: whether it comes from the recent choices; not part of equality.
+        is_recent: whether it comes from the recent choices; not part of equality.
     """
 
     id: str
     text: str
-    recent: bool = dataclasses.field(default=False, compare=False)
+    is_recent: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,16 +88,16 @@ def record_of(entry: Entry) -> str:
 
 def _positioned_terms(entry: Entry, text: str) -> list[str]:
     """Return the folded terms with their positions, those at the start of the text first."""
-    if isinstance(entry.terms, str):
-        raise TypeError(f"terms={entry.terms!r}: expected a list of strings, got one string.")
     positions = list(folded_positions(text, MAX_TEXT_TERMS).items())
-    positions += [(fold(check_text(term, "term")), WORD) for term in entry.terms or ()]
+    positions += [
+        (fold(check_text(term, "term")), WORD) for term in check_iterable(entry.terms or (), "terms", "strings")
+    ]
     positions_by_term: dict[str, int] = {}
     for term, position in positions:
         if shortened := term[:MAX_TERM_CHARS].rstrip():
             positions_by_term[shortened] = min(position, positions_by_term.get(shortened, position))
     if not positions_by_term:
-        raise ValueError(f"text {text!r}: expected at least one letter or digit.")
+        raise ValueError(f"text={short_repr(text)}: expected at least one letter or digit.")
     if len(positions_by_term) > MAX_TERMS:
         raise ValueError(
             f"entry {entry.id!r} has {len(positions_by_term)} terms with those of its text: at most {MAX_TERMS}."
@@ -113,9 +113,7 @@ def check_id(value: object, what: str = "id") -> str:
     Raises:
         TypeError, ValueError: it is not accepted.
     """
-    if isinstance(value, int | UUID) and not isinstance(value, bool):
-        value = str(value)
-    return validate_name(value, what)
+    return validate_name(id_text(value, what), what)
 
 
 def check_text(value: object, what: str = "text") -> str:
@@ -124,16 +122,12 @@ def check_text(value: object, what: str = "text") -> str:
     Raises:
         TypeError, ValueError: it is not accepted.
     """
-    if not isinstance(value, str | Promise):
-        raise TypeError(f"{what} {value!r}: expected a string, got {type(value).__name__}.")
-    text = str(value).strip()
-    if not text:
-        raise ValueError(f"{what} is empty.")
-    if len(text) > MAX_TEXT_CHARS:
-        raise ValueError(f"{what} {text[:40]!r}… has {len(text)} characters: expected at most {MAX_TEXT_CHARS}.")
+    text = check_string(str(value) if isinstance(value, Promise) else value, what).strip()
+    if not 1 <= len(text) <= MAX_TEXT_CHARS:
+        raise ValueError(f"{what}={short_repr(text)}: expected 1 to {MAX_TEXT_CHARS} characters, got {len(text)}.")
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs"):
-            raise ValueError(f"{what} {text!r}: character {character!r} is not accepted.")
+            raise ValueError(f"{what}={short_repr(text)}: character {character!r} is not accepted.")
     return text
 
 
@@ -148,9 +142,7 @@ def folded_prefix(query: str) -> str:
     Raises:
         TypeError: it is not a string.
     """
-    if not isinstance(query, str):
-        raise TypeError(f"prefix={query!r}: expected a string.")
-    return fold(query[:MAX_QUERY_CHARS])[:MAX_TERM_CHARS].rstrip()
+    return fold(check_string(query, "prefix")[:MAX_QUERY_CHARS])[:MAX_TERM_CHARS].rstrip()
 
 
 def split_head(head: str) -> tuple[str, int]:
@@ -197,7 +189,6 @@ def check_limit(limit: int) -> None:
     """Raise for an invalid number of suggestions.
 
     Raises:
-        ValueError: not from 1 to 1,000.
+        TypeError, ValueError: not an integer from 1 to 1,000.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_SUGGESTIONS:
-        raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_SUGGESTIONS}.")
+    check_int(limit, "limit", 1, MAX_SUGGESTIONS)

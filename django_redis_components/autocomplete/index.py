@@ -65,11 +65,11 @@ class PrefixIndex(DeletableComponent):
         #: See `completion`.
         self._filled: dict[int, bool] = {}
 
-    def add(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
+    def add(self, id: Id, text: str, *, terms: Sequence[str] | None = None, weight: int = 0) -> None:
         """Add or replace the entry of an id. See `Entry` for the arguments."""
         self._run(self._add(Entry(id, text, terms or (), weight)))
 
-    async def aadd(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
+    async def aadd(self, id: Id, text: str, *, terms: Sequence[str] | None = None, weight: int = 0) -> None:
         """See `add`."""
         await self._arun(self._add(Entry(id, text, terms or (), weight)))
 

@@ -40,7 +40,7 @@ class DriftFinder:
         self._index = index
         self._entries_of = entries_by_scope
 
-    def find(self, known_scopes: set[str], progress: Callable[[int], object]) -> Drift[ScopedId]:
+    def find(self, known_scopes: set[str], progress: Callable[[int], object] | None) -> Drift[ScopedId]:
         """Compare all objects and all entries. Objects that changed meanwhile are compared again.
 
         Args:
@@ -52,7 +52,8 @@ class DriftFinder:
             count += len(some)
             scopes.update(scope for obj in some for scope in self._entries_of(obj))
             suspects += self._differing(some)
-            progress(len(some))
+            if progress is not None:
+                progress(len(some))
         for scope in sorted(scopes):
             for ids in model_sync.stored_ids(self._index, scope):
                 suspects += self._unknown(scope, ids)

@@ -23,6 +23,7 @@ from django_redis_components.autocomplete.entries import (
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
 from django_redis_components.autocomplete.registry import RegisteredIndex
+from django_redis_components.core.arguments import check_sequence
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.model_changes import (
@@ -57,7 +58,7 @@ class ModelIndex(RegisteredIndex):
         forward: names of other fields of the form that determine the scope; see `RegisteredIndex`.
         typos: whether the view corrects one typo; see `RegisteredIndex`.
 
-    Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
+    Override `queryset`, `scope`, `scope_for`, `is_permitted` or `recents` as needed. The keyword arguments are those of
     `RegisteredIndex`. By default users who may view the model may query the index.
 
     Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
@@ -84,8 +85,7 @@ class ModelIndex(RegisteredIndex):
         if not (isinstance(model, type) and issubclass(model, models.Model)):
             raise TypeError(f"{type(self).__name__}.model is {model!r}: expected a model.")
         for what in ("terms", "watch_fields", "relations"):
-            if isinstance(getattr(self, what), str):
-                raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+            check_sequence(getattr(self, what), f"{type(self).__name__}.{what}")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(
             type(self).name or model._meta.label_lower,
@@ -108,10 +108,10 @@ class ModelIndex(RegisteredIndex):
         """Return the scope of an object, or several: it has an entry in each. None for none."""
         raise NotImplementedError
 
-    def permitted(self, request: HttpRequest, scope: str) -> bool:
+    def is_permitted(self, request: HttpRequest, scope: str) -> bool:
         """Return whether the request may query the index: the given permission, or that to view the model."""
         if self.has_permission_callback:
-            return super().permitted(request, scope)
+            return super().is_permitted(request, scope)
         user = getattr(request, "user", None)
         options = self.model._meta
         return bool(user and user.has_perm(f"{options.app_label}.view_{options.model_name}"))
@@ -159,7 +159,7 @@ class ModelIndex(RegisteredIndex):
         for keys in chunks(primary_keys_of(objects)):
             self._update(keys, alias)
 
-    def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
+    def rebuild(self, *, progress: Callable[[int], object] | None = None) -> int:
         """Replace the whole index, scope by scope, and return its number of entries.
 
         Readers see the old or the new entries of a scope. Changes during the rebuild are kept.
@@ -178,12 +178,13 @@ class ModelIndex(RegisteredIndex):
         entries = {}
         for scope, keys in by_scope.items():
             entries[scope] = self.index(scope).rebuild(self._entries_of(scope, keys))
-            progress(len(keys))
+            if progress is not None:
+                progress(len(keys))
         empty = [scope for scope, count in entries.items() if not count]
         run(connections.client(self.using), model_sync.forget_scopes(self, empty))
         return sum(entries.values())
 
-    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> Drift[ScopedId]:
+    def find_drift(self, *, progress: Callable[[int], object] | None = None) -> Drift[ScopedId]:
         """Compare all objects and all entries. Objects that changed meanwhile are compared again.
 
         Args:
@@ -229,10 +230,11 @@ class ModelIndex(RegisteredIndex):
         if not write_newest(keys, self.queryset().using(using).in_bulk, self._entries_by_scope, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
-    def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
+    def _entries(self, progress: Callable[[int], object] | None) -> Iterator[Entry]:
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
             yield from (entry for obj in some if (entry := self.entry(obj)))
-            progress(len(some))
+            if progress is not None:
+                progress(len(some))
 
     def _place_all(self) -> dict[str, list[Any]]:
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""

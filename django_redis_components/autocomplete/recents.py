@@ -122,7 +122,7 @@ class RecentList(DeletableComponent):
     def _all(self) -> Flow[list[Suggestion]]:
         elements = yield Read("LRANGE", self._list_key(), 0, self.limit - 1)
         found = [parts for parts in map(entries.recent_parts, elements) if parts is not None]
-        return [Suggestion(id_, text or id_, recent=True) for id_, text in found]
+        return [Suggestion(id_, text or id_, is_recent=True) for id_, text in found]
 
     def _complete(self, prefix: str, limit: int) -> Flow[list[Suggestion]]:
         entries.check_limit(limit)

@@ -17,7 +17,7 @@ from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_callable, check_flag
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.settings import conf
@@ -104,7 +104,7 @@ class RegisteredIndex:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def permitted(self, request: HttpRequest, scope: str) -> bool:
+    def is_permitted(self, request: HttpRequest, scope: str) -> bool:
         """Return whether the request may query the index of this scope."""
         return bool(_answer(self._permission or is_authenticated, request, scope))
 
@@ -129,7 +129,7 @@ class RegisteredIndex:
     def scope_from(self, **values: str) -> str:
         """Return the scope for the values of the fields in `forward`, by name; "" while there is none.
 
-        By default the values, joined by colons. The values come from the browser: `permitted` decides on the scope.
+        By default the values, joined by colons. The values come from the browser: `is_permitted` decides on the scope.
         """
         return ":".join(values.values()) if all(values.values()) else ""
 
@@ -203,9 +203,7 @@ def _answer(function: Callable[..., Any], *args: object) -> Any:
 def _check_callback(what: str, function: Any) -> None:
     if function is None:
         return
-    if not callable(function):
-        raise TypeError(f"{what}={function!r}: expected a function.")
-    refuse_coroutine_function(function, what)
+    refuse_coroutine_function(check_callable(function, what), what)
 
 
 def _field_names(names: Sequence[str]) -> tuple[str, ...]:

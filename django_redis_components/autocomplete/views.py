@@ -138,8 +138,8 @@ def _query(request: HttpRequest, name: str) -> _Query:
         index = index_source.index(scope)
     except ValueError:
         raise RequestRejected(400, gettext("Invalid scope.")) from None
-    permitted = index_source.permitted(request, scope)
-    refuse_awaitable(permitted, type(index_source).permitted, "a coroutine would count as a permission")
+    permitted = index_source.is_permitted(request, scope)
+    refuse_awaitable(permitted, type(index_source).is_permitted, "a coroutine would count as a permission")
     if not permitted:
         raise RequestRejected(403, gettext("You do not have permission to view these suggestions."))
     typed, page = _typed(request), _number(request)
@@ -176,7 +176,7 @@ def _finished(response: JsonResponse) -> JsonResponse:
 
 def _in_index(ids: list[str], suggestions: dict[str, Suggestion]) -> list[Suggestion]:
     """Return the recent choices that are in the index, with its texts."""
-    return [Suggestion(id_, suggestions[id_].text, recent=True) for id_ in ids if id_ in suggestions]
+    return [Suggestion(id_, suggestions[id_].text, is_recent=True) for id_ in ids if id_ in suggestions]
 
 
 def _scope(request: HttpRequest, index_source: RegisteredIndex) -> str:
@@ -221,7 +221,7 @@ def _status(count: int) -> str:
 
 def _row(one: Suggestion, folded: str) -> dict[str, object]:
     row: dict[str, object] = {"id": one.id, "text": one.text}
-    if one.recent:
+    if one.is_recent:
         row["group"] = "recent"
     if span := match_span(one.text, folded):
         row["match"] = span

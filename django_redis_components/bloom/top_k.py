@@ -10,7 +10,7 @@ from uuid import UUID
 from django_redis_components.bloom.counting import MAX_COUNT, counted_chunks
 from django_redis_components.bloom.exceptions import SketchMismatch
 from django_redis_components.bloom.scripts import INCREMENT_TOP, READ_TOP
-from django_redis_components.core.arguments import check_int, check_text
+from django_redis_components.core.arguments import check_int, check_text, id_text
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
@@ -201,6 +201,4 @@ class TopK(DeletableComponent):
 
 
 def _item_text(item: object) -> str:
-    if isinstance(item, bool) or not isinstance(item, str | int | UUID):
-        raise TypeError(f"item={item!r}: expected str, int or UUID.")
-    return check_text(str(item), "item", max_bytes=MAX_ITEM_BYTES)
+    return check_text(id_text(item, "item"), "item", max_bytes=MAX_ITEM_BYTES)

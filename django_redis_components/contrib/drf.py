@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from django.core.checks import CheckMessage, Error
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.client_address import client_address
 from django_redis_components.core.exceptions import ConfigurationError, missing_extra
 from django_redis_components.core.rates import RateLike
@@ -61,8 +62,7 @@ class RedisRateThrottle:
         set_here = {name: getattr(cls, name) for name in ("rate", "key", *_OPTIONS)}
         # A property, say, has no value before the request.
         fixed = {name: value for name, value in set_here.items() if not hasattr(type(value), "__get__")}
-        if fixed.get("key", "ip") not in KEY_KINDS:
-            raise ValueError(f"{cls.__name__}.key={cls.key!r}: expected one of {', '.join(map(repr, KEY_KINDS))}.")
+        check_choice(fixed.get("key", "ip"), f"{cls.__name__}.key", KEY_KINDS)
         rates = _as_rates(fixed.pop("rate", None)) or ("1/s",)
         RateLimit("checks-the-options", *rates, **{name: fixed[name] for name in _OPTIONS if name in fixed})
 

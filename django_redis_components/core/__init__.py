@@ -26,7 +26,6 @@ observability/            what the dashboard is told: see below
 circuit_breaker           skipping Redis after failures
 decorators                decorators that run a function inside a context manager
 name_templates            names of decorated calls, as templates over their arguments
-registry                  names that decorators use, for the dashboard
 discovery                 the modules `indexes` and `tasks` of the site's apps
 model_changes             following the changes of a model's objects
 rebuild                   data anew beside the live data: begin, load, swap, abandon
@@ -85,6 +84,7 @@ Observability:
 flushing                  data for the dashboard that a thread sends once a second
 live_events               events for the dashboard's page Live
 catalog                   the names that the site's processes use
+declared_names            the names of lock and semaphore decorators in it
 ========================  ==========================================================================
 
 Keys, besides those of the components:

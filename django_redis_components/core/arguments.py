@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 #: Most characters of a value in an error.
 MAX_SHOWN = 100
@@ -39,7 +40,14 @@ def check_int(value: object, what: str, low: int | None = None, high: int | None
 
 
 def check_number(
-    value: object, what: str, low: float | None = None, high: float | None = None, *, above: float | None = None
+    value: object,
+    what: str,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    hint: str = "",
 ) -> float:
     """Return a finite number within bounds, as a float.
 
@@ -49,22 +57,25 @@ def check_number(
         low: the least accepted; None for no bound.
         high: the most accepted; None for no bound.
         above: a bound below all that is accepted; None for no bound.
+        below: a bound above all that is accepted; None for no bound.
+        hint: is added to the text, such as ", or a string".
 
     Raises:
         TypeError: not a number.
         ValueError: not finite, or out of bounds.
     """
-    bounds = _bounds(low, high) if above is None else f" above {above}" + (f", at most {high}" if high else "")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what}={short_repr(value)}: expected a number{bounds}.")
+        raise TypeError(f"{what}={short_repr(value)}: expected a number{_range(low, high, above, below)}{hint}.")
     try:
         number = float(value)
     except OverflowError:  # an int beyond 1.8e308
         number = math.inf
     is_within = (low is None or number >= low) and (high is None or number <= high)
-    if not math.isfinite(number) or not is_within or (above is not None and number <= above):
-        raise ValueError(f"{what}={short_repr(value)}: expected a{'' if bounds else ' finite'} number{bounds}.")
-    return number
+    is_between = (above is None or number > above) and (below is None or number < below)
+    if math.isfinite(number) and is_within and is_between:
+        return number
+    bounds = _range(low, high, above, below)
+    raise ValueError(f"{what}={short_repr(value)}: expected a{'' if bounds else ' finite'} number{bounds}{hint}.")
 
 
 def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) -> str:
@@ -84,6 +95,28 @@ def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) 
     if not min_bytes <= size <= max_bytes:
         raise ValueError(f"{what}={short_repr(value)}: expected {expected}, got {size}.")
     return value
+
+
+def check_string(value: object, what: str) -> str:
+    """Return a string of any length.
+
+    Raises:
+        TypeError: not a string.
+    """
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{what}={short_repr(value)}: expected a string.")
+
+
+def id_text(value: object, what: str) -> str:
+    """Return an id as text: 7 and "7" are one id.
+
+    Raises:
+        TypeError: neither a string, an integer nor a UUID.
+    """
+    if isinstance(value, str | int | UUID) and not isinstance(value, bool):
+        return str(value)
+    raise TypeError(f"{what}={short_repr(value)}: expected a string, an integer or a UUID.")
 
 
 def check_choice(value: object, what: str, choices: Iterable[str]) -> str:
@@ -157,6 +190,13 @@ def short_repr(value: object) -> str:
     except ValueError:  # an integer of more digits than Python converts
         return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
     return representation if len(representation) <= MAX_SHOWN else f"{representation[:MAX_SHOWN]}…"
+
+
+def _range(low: float | None, high: float | None, above: float | None, below: float | None) -> str:
+    if above is None and below is None:
+        return _bounds(low, high)
+    start = f" above {above}" if above is not None else f" from {low}"
+    return start + (f" to below {below}" if below is not None else "" if high is None else f", at most {high}")
 
 
 def _bounds(low: float | None, high: float | None) -> str:

@@ -14,6 +14,7 @@ from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import pages
 
@@ -153,8 +154,7 @@ def _check_attributes(panel: type[Panel]) -> None:
         near = difflib.get_close_matches(str(panel.page), PAGES, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{_path(panel)}.page={panel.page!r}: expected one of {', '.join(PAGES)}.{hint}")
-    if isinstance(panel.order, bool) or not isinstance(panel.order, int):
-        raise ValueError(f"{_path(panel)}.order={panel.order!r}: expected an integer.")
+    check_int(panel.order, f"{_path(panel)}.order")
     if panel.permission and not _PERMISSION.fullmatch(panel.permission):
         raise ValueError(f"{_path(panel)}.permission={panel.permission!r}: expected 'app_label.codename', or ''.")
 

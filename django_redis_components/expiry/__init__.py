@@ -4,7 +4,7 @@
 time, and the others wait for it and receive it. With `early` one caller recomputes the value before it expires, and
 the others do not wait. A caller that dies delays the waiters by `lease` at most, and no caller waits longer than twice
 that. Exceptions are not cached: they are raised in the call that computed, and one of the waiters computes next, also
-if the call was cancelled or interrupted at any point. `forget` is final: a value that is being computed from older
+if the call was cancelled or interrupted at any point. `invalidate` is final: a value that is being computed from older
 data is not stored.
 
 Limits. A value may be computed more than once: work that takes longer than `lease` may be started by a second caller
@@ -26,11 +26,11 @@ Example::
 
     from django_redis_components.expiry import cached, jitter
 
-    @cached("report:{year}", timeout=3600)
+    @cached("report:{year}", ttl=3600)
     def report(year: int) -> dict[str, int]:
         return {"year": year, "sold": 7}
 
-    print(report(2026), report.forget(2026), jitter(60, spread=0.5))
+    print(report(2026), report.invalidate(2026), jitter(60, spread=0.5))
 
 See also: docs/components/expiry.md; `django_redis_components.locks` for work without a result to cache.
 """

@@ -26,16 +26,16 @@ class CachedFunction(Protocol[P, R_co]):
     """A function whose return values are cached."""
 
     #: Remove the value of these arguments; return whether there was one. For a method, pass its object first.
-    forget: Callable[P, bool]
-    #: The asyncio twin of `forget`.
-    aforget: Callable[P, Awaitable[bool]]
+    invalidate: Callable[P, bool]
+    #: The asyncio twin of `invalidate`.
+    ainvalidate: Callable[P, Awaitable[bool]]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 def cached(
     key: str | Callable[..., str],
-    timeout: Seconds,
+    ttl: Seconds,
     *,
     early: bool | float = True,
     lease: Seconds = 10.0,
@@ -53,23 +53,23 @@ def cached(
     Args:
         key: the name of the value: a constant, a template over the call's arguments (``"report:{customer.pk}"``), or
             a function of them.
-        timeout: maximum age of a value in seconds.
+        ttl: maximum age of a value in seconds.
         early: whether one caller recomputes a value before it expires; more likely the longer computing takes
             (XFetch). A number above 1 recomputes earlier, below 1 later.
         lease: seconds that callers wait for the computing caller, which may be dead. A caller that has waited twice
             that long computes for itself.
-        spread: the share by which `timeout` may be shortened, drawn for each value (see `jitter`).
+        spread: the share by which `ttl` may be shortened, drawn for each value (see `jitter`).
         dumps: serializes a value to text or bytes; JSON by default.
         loads: deserializes bytes.
         using: connection alias.
         on_error: while Redis is slow or away, "compute" calls the function, once at a time in each process; "raise"
-            raises redis-py's error, as `forget` always does.
+            raises redis-py's error, as `invalidate` always does.
 
     Raises:
         TypeError, ValueError: an argument is not accepted, or the template names an argument that the function does
             not take. Raised when the function is decorated.
     """
-    ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), parse_early(early)
+    ttl_ms, lease_ms, eagerness = to_ms(ttl, "ttl"), to_ms(lease, "lease"), parse_early(early)
     share, fallback = check_spread(spread), check_on_error(on_error)
     check_function(dumps, "dumps")
     check_function(loads, "loads")
@@ -97,12 +97,12 @@ def _wrap(func: Callable[P, R], options: CacheOptions) -> CachedFunction[P, R]:
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
         return options.loads(await arun(areader(options.using), CachedCall(options, args, kwargs).fetch()))
 
-    def forget(*args: Any, **kwargs: Any) -> bool:
-        return bool(run(client(options.using), CachedCall(options, args, kwargs).forget()))
+    def invalidate(*args: Any, **kwargs: Any) -> bool:
+        return bool(run(client(options.using), CachedCall(options, args, kwargs).invalidate()))
 
-    async def aforget(*args: Any, **kwargs: Any) -> bool:
-        return bool(await arun(aclient(options.using), CachedCall(options, args, kwargs).forget()))
+    async def ainvalidate(*args: Any, **kwargs: Any) -> bool:
+        return bool(await arun(aclient(options.using), CachedCall(options, args, kwargs).invalidate()))
 
     wrapper: Any = asynchronous if is_async(func) else sync
-    wrapper.forget, wrapper.aforget = forget, aforget
+    wrapper.invalidate, wrapper.ainvalidate = invalidate, ainvalidate
     return cast("CachedFunction[P, R]", wrapper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from django_redis_components.core.arguments import check_number
 from django_redis_components.core.keys import digest
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -35,8 +36,4 @@ def check_spread(spread: object) -> float:
         TypeError: it is not a number.
         ValueError: it is below 0, or at least 1.
     """
-    if not isinstance(spread, int | float) or isinstance(spread, bool):
-        raise TypeError(f"spread={spread!r}: expected a number from 0 to below 1.")
-    if not 0 <= spread < 1:
-        raise ValueError(f"spread={spread!r}: expected a number from 0 to below 1.")
-    return float(spread)
+    return check_number(spread, "spread", 0, below=1)

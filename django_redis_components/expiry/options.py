@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core.arguments import check_callable, check_choice
+from django_redis_components.core.arguments import check_callable, check_choice, check_number
 from django_redis_components.core.decorators import function_name, refuse_coroutine_function
 from django_redis_components.core.name_templates import NameTemplate
 
@@ -66,11 +65,7 @@ def parse_early(early: object) -> float:
     """
     if isinstance(early, bool):
         return 1.0 if early else 0.0
-    if not isinstance(early, int | float):
-        raise TypeError(f"early={early!r}: expected True, False or a number above 0.")
-    if not 0 < early < math.inf:
-        raise ValueError(f"early={early!r}: expected True, False or a number above 0.")
-    return float(early)
+    return check_number(early, "early", above=0, hint=", or True or False")
 
 
 def check_on_error(on_error: object) -> str:

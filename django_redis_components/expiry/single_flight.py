@@ -130,7 +130,7 @@ class CachedCall:
         computation = Compute(self._options, self._args, self._kwargs)
         return (yield ComputeLocally(computation, (using, self._name), max_wait_s))
 
-    def forget(self) -> Steps:
+    def invalidate(self) -> Steps:
         """Remove the value; return whether there was one."""
         return bool((yield FORGET(value=self._value_key, lease=self._lease_key)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int, check_sequence
+from django_redis_components.core.arguments import check_choice, check_int, check_sequence
 from django_redis_components.core.component import Component
 from django_redis_components.core.decompression import CODECS
 from django_redis_components.core.protocol import Flow
@@ -181,8 +181,8 @@ class FileChannel(Component):
     ) -> Flow[PublishedFile]:
         local = os.fsdecode(os.fspath(path))
         published_name = check_file_name(Path(local).name if name is None else name)
-        if codec is not None and codec not in CODECS:
-            raise ValueError(f"codec={codec!r}: expected 'gzip', 'zstd', '' or None.")
+        if codec is not None:
+            check_choice(codec, "codec", CODECS)
         wait_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
         return (yield from Upload(self._options(), local, published_name, codec, wait_s, progress).flow())
 

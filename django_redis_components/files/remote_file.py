@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.decompression import Decompressor
 from django_redis_components.core.protocol import Flow, arun, run
@@ -160,10 +161,7 @@ class RemoteFile:
         Raises:
             TypeError, ValueError: not an integer of at least 0, or beyond the end of the file.
         """
-        if not isinstance(offset, int) or isinstance(offset, bool):
-            raise TypeError(f"offset={offset!r}: expected an integer.")
-        if offset < 0 or (not self.codec and offset > self.size):
-            raise ValueError(f"offset={offset}: expected 0 to {self.size}, the size of {self.name!r}.")
+        check_int(offset, "offset", 0, None if self.codec else self.size)
         self._way = ""
         self._starts = {"raw": offset, "data": offset}
 
@@ -186,7 +184,7 @@ class RemoteFile:
         """See `done`."""
         await arun(self._aclient(), self._done())
 
-    def save_to(self, path: str | os.PathLike[str], progress: Callable[[int], object] | None = None) -> None:
+    def save_to(self, path: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> None:
         """Write the file as it was published to a path, which appears whole or not at all.
 
         The bytes are written to ``<path>.<id>.part``. If the process dies, the next call continues there (on
@@ -202,7 +200,7 @@ class RemoteFile:
         """
         run(self._client(), save_flow(self._manifest, self._reader_at, os.fspath(path), progress))
 
-    async def asave_to(self, path: str | os.PathLike[str], progress: Callable[[int], object] | None = None) -> None:
+    async def asave_to(self, path: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None) -> None:
         """See `save_to`."""
         await arun(self._aclient(), save_flow(self._manifest, self._reader_at, os.fspath(path), progress))
 

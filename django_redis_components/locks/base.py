@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from asgiref.sync import markcoroutinefunction
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.leasing.flows import LeaseFlows, LeaseOptions
 from django_redis_components.core.leasing.kind import LeaseKind
@@ -51,7 +52,7 @@ class LockFlows(LeaseFlows):
         super().__init__(
             lock, lock.name, kind, queue_class=queue_class, timeout=timeout, reentrant=reentrant, **options
         )
-        self._min_replicas = _checked_replicas(min_replicas)
+        self._min_replicas = check_int(min_replicas, "min_replicas", 0, MAX_REPLICAS)
         self._is_plain = self._is_plain and not min_replicas
 
     def not_acquired(self, acquisition: Acquisition) -> LockNotAcquired:
@@ -126,18 +127,3 @@ class BaseLock(Leased):
         """The number of this grant, above that of every earlier one; None without a lease."""
         lease = self.flows.leases.current()
         return (lease.grant or None) if lease else None
-
-
-def _checked_replicas(number: int) -> int:
-    """Check how many replicas a grant requires.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: below 0 or above `MAX_REPLICAS`.
-    """
-    accepted = f"min_replicas={number!r}: expected an integer from 0 to {MAX_REPLICAS}."
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(accepted)
-    if not 0 <= number <= MAX_REPLICAS:
-        raise ValueError(accepted)
-    return number

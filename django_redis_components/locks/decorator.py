@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core.decorators import check_conflict, run_in_context
 from django_redis_components.core.name_templates import NameTemplate
-from django_redis_components.core.registry import register_name
+from django_redis_components.core.observability.catalog import RECORDER
+from django_redis_components.core.observability.declared_names import declare
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks.exceptions import LockNotAcquired
 from django_redis_components.locks.lock import Lock
@@ -61,9 +63,11 @@ def lock(
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
         named = NameTemplate(name, func, "lock name")
-        register_name("locks", name, func, options.get("using", "default"))
+        use, entry = declare("locks", name, func, options.get("using", "default"))
 
         def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lock:
+            if use.due_at <= monotonic():
+                RECORDER.record(use, entry)
             return make(named.format(args, kwargs))
 
         return run_in_context(func, guard, LockNotAcquired, on_conflict)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import NotSupportedError, connections, models, transaction
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.locks.exceptions import StaleFence
 
 if TYPE_CHECKING:
@@ -169,8 +170,4 @@ def checked(fence: object) -> int:
     """
     if fence is None:
         raise TypeError("fence=None: expected a fencing token; the lock is not held, or its kind has none.")
-    if not isinstance(fence, int) or isinstance(fence, bool):
-        raise TypeError(f"fence={fence!r}: expected a fencing token, which is an integer.")
-    if not 1 <= fence <= MAX_FENCE:
-        raise ValueError(f"fence={fence!r}: expected a fencing token, from 1 to {MAX_FENCE}.")
-    return fence
+    return check_int(fence, "fence", 1, MAX_FENCE, hint=", a fencing token")

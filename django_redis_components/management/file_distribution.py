@@ -155,7 +155,7 @@ class _Receiver:
         try:
             target = safe_path(self._directory, file.name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            file.save_to(target, partial(self._advance, name=file.name))
+            file.save_to(target, progress=partial(self._advance, name=file.name))
         except (FileChannelError, OSError, ValueError) as exc:
             self._fail(file.id, file.name, str(exc))
             return False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from django.utils.module_loading import autodiscover_modules
-
 from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
@@ -39,7 +37,6 @@ def list_locks(using: str, *, name: str = "", group: str = "", at: str = "") -> 
     cursors = cursors_from_text(at)
     if at and not cursors:
         raise ValueError(f"at={at!r}: expected the position that the last list printed.")
-    autodiscover_modules("tasks")  # decorators register their names, whose locks are read without the scan
     read = read_snapshot(LockQuery(using, name, group, cursors))
     snapshot = read.value
     if snapshot.problem:

@@ -117,7 +117,7 @@ class LogCounter:
                 format=self._format,
                 segment=job.segment,
                 accept_bad=self._accept_bad,
-                on_read=partial(advance, name=job.path),
+                progress=partial(advance, name=job.path),
             )
         except _FILE_ERRORS as exc:
             return FileReport(job.path, error=_text(exc))

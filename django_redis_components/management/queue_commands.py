@@ -163,7 +163,7 @@ class QueueCommands:
 
     def errors(self, name: str, limit: int) -> CommandResult:
         """Return the error groups of a queue."""
-        groups = self._queue(name).errors(limit)
+        groups = self._queue(name).errors(limit=limit)
         data = {"queue": name, "errors": [dataclasses.asdict(group) for group in groups]}
         if not groups:
             return CommandResult(data, f"Queue {name!r} has no errors.", note=self._unknown_names(name))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from typing import Any
+from uuid import UUID
 
 from django_redis_components.core import serialization
-from django_redis_components.core.arguments import check_int, check_iterable
+from django_redis_components.core.arguments import check_int, check_iterable, id_text
 from django_redis_components.core.names import validate_name
 
 #: A user: a primary key, or any text.
-User = int | str
+User = int | str | UUID
 #: Largest body of a message, as JSON in UTF-8. Larger data belongs elsewhere; send its id.
 MAX_BODY_BYTES = 64 * 1024
 #: Bytes of bodies that a chat or a mailbox keeps by default: 10,000 messages of 1,600 bytes, or 256 of the largest.
@@ -32,12 +33,10 @@ def check_user(user: object, what: str = "user") -> str:
     """Return the id of a user as text.
 
     Raises:
-        TypeError: neither an integer nor a string.
+        TypeError: neither a string, an integer nor a UUID.
         ValueError: not a valid name.
     """
-    if isinstance(user, bool) or not isinstance(user, int | str):
-        raise TypeError(f"{what}={user!r}: expected the id of a user, an integer or a string.")
-    return validate_name(str(user), what)
+    return validate_name(id_text(user, what), what)
 
 
 def check_users(users: object, what: str) -> list[str]:

@@ -155,7 +155,7 @@ class Chat(DeletableComponent):
         """See `send`."""
         return await self._arun(self._send(sender, body, key))
 
-    def fetch(self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None) -> Messages:
+    def fetch(self, user: User, *, after: int | None = None, before: int | None = None, limit: int = 50) -> Messages:
         """Return the messages after a cursor, or the last ones before one, in order of id. Nothing is changed.
 
         Args:
@@ -171,7 +171,7 @@ class Chat(DeletableComponent):
         return self._run(self._fetch(user, after, limit, before))
 
     async def afetch(
-        self, user: User, after: int | None = None, limit: int = 50, *, before: int | None = None
+        self, user: User, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Messages:
         """See `fetch`."""
         return await self._arun(self._fetch(user, after, limit, before))
@@ -214,7 +214,7 @@ class Chat(DeletableComponent):
         return await self._arun(self._info(user))
 
     def wait_for_message(
-        self, user: User, timeout: Seconds, after: int | None = None, revision: int | None = None
+        self, user: User, timeout: Seconds, *, after: int | None = None, revision: int | None = None
     ) -> bool:
         """Wait until there is a message after a cursor, or the revision is another one. Return whether it is so.
 
@@ -236,13 +236,14 @@ class Chat(DeletableComponent):
         self,
         user: User,
         timeout: Seconds,  # noqa: ASYNC109
+        *,
         after: int | None = None,
         revision: int | None = None,
     ) -> bool:
         """See `wait_for_message`."""
         return await self._arun(self._wait_for_message(user, timeout, after, revision))
 
-    def join(self, user: User, history: int = 0) -> None:
+    def join(self, user: User, *, history: int = 0) -> None:
         """Add a member, who sees what is sent from now on. Nothing changes for a user who is a member already.
 
         A user who leaves and joins again sees nothing of before either.
@@ -256,7 +257,7 @@ class Chat(DeletableComponent):
         """
         self._run(self._join(user, history))
 
-    async def ajoin(self, user: User, history: int = 0) -> None:
+    async def ajoin(self, user: User, *, history: int = 0) -> None:
         """See `join`."""
         await self._arun(self._join(user, history))
 

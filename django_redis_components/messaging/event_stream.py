@@ -119,7 +119,7 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncG
         await listener.await_notification(SUBSCRIBE_S)
         while time.monotonic() < ends_at:
             try:
-                messages = await chat.afetch(user, position.after, STREAM_CHUNK)
+                messages = await chat.afetch(user, after=position.after, limit=STREAM_CHUNK)
             except (ChatDoesNotExist, NotMember):
                 yield "event: closed\ndata: {}\n\n"
                 return

@@ -72,7 +72,7 @@ class Mailbox(DeletableComponent):
         """See `send`."""
         return await self._arun(self._send(body, sender, key))
 
-    def fetch(self, after: int | None = None, limit: int = 50) -> Messages:
+    def fetch(self, *, after: int | None = None, limit: int = 50) -> Messages:
         """Return the messages after a cursor, in order of id. Nothing is changed.
 
         Args:
@@ -81,11 +81,11 @@ class Mailbox(DeletableComponent):
         """
         return self._run(self._fetch(after, limit))
 
-    async def afetch(self, after: int | None = None, limit: int = 50) -> Messages:
+    async def afetch(self, *, after: int | None = None, limit: int = 50) -> Messages:
         """See `fetch`."""
         return await self._arun(self._fetch(after, limit))
 
-    def wait_for_message(self, timeout: Seconds, after: int | None = None) -> bool:
+    def wait_for_message(self, timeout: Seconds, *, after: int | None = None) -> bool:
         """Wait until there is a message after a cursor. Return whether there is one.
 
         All waiters of a process share one connection, and Redis is not polled.
@@ -96,7 +96,7 @@ class Mailbox(DeletableComponent):
         """
         return self._run(self._wait(timeout, after))
 
-    async def await_for_message(self, timeout: Seconds, after: int | None = None) -> bool:  # noqa: ASYNC109
+    async def await_for_message(self, timeout: Seconds, *, after: int | None = None) -> bool:  # noqa: ASYNC109
         """See `wait_for_message`."""
         return await self._arun(self._wait(timeout, after))
 

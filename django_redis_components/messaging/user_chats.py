@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from django_redis_components.core.arguments import check_int
@@ -9,7 +10,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_user
-from django_redis_components.messaging.chat_info import ChatInfo, info_of
+from django_redis_components.messaging.chat_info import ChatInfo, info_of, sent_ms
 from django_redis_components.messaging.message import Messages, fetched
 from django_redis_components.messaging.scripts import FETCH, UNREAD
 
@@ -19,8 +20,6 @@ CHUNK_MESSAGES = 256
 #: Messages that `pending` returns at most, and bytes of bodies after which it reads no more.
 MAX_PENDING = 10_000
 MAX_PENDING_BYTES = 16 * 1024 * 1024
-
-_Pending = list[tuple[str, Messages]]
 
 
 def chats(user: User, *, using: str = "default") -> list[str]:
@@ -46,7 +45,7 @@ async def aunread_counts(user: User, *, using: str = "default") -> dict[str, int
     return _counts(await arun(connections.apage_client(using), _states(user)))
 
 
-def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
+def pending(user: User, *, limit: int = 50, using: str = "default") -> list[tuple[str, Messages]]:
     """Return the messages after the last seen one in all chats of a user, chats without any left out.
 
     The chat with the latest message is first. At most 10,000 messages are returned, and after 16 MiB no further chats
@@ -62,7 +61,7 @@ def pending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
     return run(connections.client(using), _pending(user, limit))
 
 
-async def apending(user: User, limit: int = 50, *, using: str = "default") -> _Pending:
+async def apending(user: User, *, limit: int = 50, using: str = "default") -> list[tuple[str, Messages]]:
     """See `pending`."""
     return await arun(connections.aclient(using), _pending(user, limit))
 
@@ -74,15 +73,15 @@ def _states(user: User) -> Flow[dict[str, ChatInfo]]:
     for start in range(0, len(ids), CHUNK):
         calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids[start : start + CHUNK]}
         replies = yield from _replies(name, calls)
-        found += [(chat_id, info_of(reply)) for chat_id, reply in replies.items()]
-    return dict(sorted(found, key=lambda pair: -pair[1].last_ms))
+        found += [(sent_ms(reply), chat_id, info_of(reply)) for chat_id, reply in replies.items()]
+    return {chat_id: info for _, chat_id, info in sorted(found, key=itemgetter(0), reverse=True)}
 
 
 def _counts(states: dict[str, ChatInfo]) -> dict[str, int]:
     return {chat_id: state.unread for chat_id, state in states.items()}
 
 
-def _pending(user: User, limit: int) -> Flow[_Pending]:
+def _pending(user: User, limit: int) -> Flow[list[tuple[str, Messages]]]:
     name = check_user(user)
     check_int(limit, "limit", 1, arguments.MAX_FETCH)
     states = yield from _states(name)

@@ -12,6 +12,7 @@ from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from django_redis_components.core.arguments import check_callable
 from django_redis_components.core.decorators import function_name, is_async, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.name_templates import NameTemplate
@@ -112,8 +113,8 @@ class _LimitedFunction:
         self, func: Callable[..., Any], limit: RateLimit, key: Key, cost: int, respond: Respond | None
     ) -> None:
         check_cost(limit, cost)
-        if respond is not None and not callable(respond):
-            raise TypeError(f"response={respond!r}: expected a function of the request and the decision.")
+        if respond is not None:
+            check_callable(respond, "response", "a function of the request and the decision")
         refuse_coroutine_function(respond, "response")
         self._func, self._limit, self._cost, self._respond = func, limit, cost, respond
         self._kind = key if key in KEY_KINDS else None

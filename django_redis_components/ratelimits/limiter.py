@@ -11,7 +11,7 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
-from django_redis_components.core.arguments import check_choice, check_flag, check_int
+from django_redis_components.core.arguments import check_choice, check_flag, check_int, short_repr
 from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -162,14 +162,7 @@ class Limiter:
         Raises:
             TypeError, ValueError: a hit cannot have this cost.
         """
-        if isinstance(cost, int) and not isinstance(cost, bool):
-            if 1 <= cost <= self._max_cost:
-                return cost
-            kind: type[Exception] = ValueError
-        else:
-            kind = TypeError
-        why = f"; more than the limit of {self._max_cost} is never allowed" if kind is ValueError and cost > 1 else ""
-        raise kind(f"cost={cost!r}: expected an integer from 1 to {self._max_cost}{why}.")
+        return check_int(cost, "cost", 1, self._max_cost, hint=", the lowest limit")
 
     def _wait(self, base_key: str, cost: int, deadline: float) -> Flow[Decision]:
         """Count a hit as soon as it is allowed; return the denial at once if that is after the deadline."""
@@ -229,7 +222,7 @@ class Limiter:
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
         elif not isinstance(key, str | bytes):
-            raise TypeError(f"key={key!r}: expected a string, bytes or an integer.")
+            raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
 
     def _rate_keys(self, base_key: str) -> list[str]:

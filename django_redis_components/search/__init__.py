@@ -8,7 +8,8 @@ Guarantees:
   The page says so if something was left out.
 - The pages of a result come from one stored result, which expires. Of the other keys only the log of queries does.
 - A rebuild writes a new generation; searches use the old one until it is complete. A write meanwhile is not overwritten
-  by it. After a rebuild that was killed, writes go to one generation again within 15 minutes.
+  by it. After a rebuild that was killed, writes go to one generation again within 15 minutes; the next ones delete what
+  it loaded, or it expires a day after the rebuild started.
 
 Keys, all in the slot of ``{name}``; <g> is the number of a generation:
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_number, check_sequence, id_text, short_repr
 from django_redis_components.core.text import fold_to_syllables
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.tokens import is_spaceless, open_terms, query_terms, stored_term, without_suffix
@@ -41,11 +40,7 @@ def sort_score(value: SortValue, name: str = "value") -> float:
         for at in range(SORTED_BYTES):
             score = score * 257 + (start[at] + 1 if at < len(start) else 0)
         return float(score)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}={value!r}: expected a number or a string.")
-    if not math.isfinite(value):
-        raise ValueError(f"{name}={value!r}: expected a finite number.")
-    return float(value)
+    return check_number(value, name, hint=", or a string")
 
 
 def check_id(value: object) -> str:
@@ -54,9 +49,7 @@ def check_id(value: object) -> str:
     Raises:
         TypeError, ValueError: it is not accepted.
     """
-    if isinstance(value, int | UUID) and not isinstance(value, bool):
-        value = str(value)
-    return keys.validate_name(value, "id")
+    return keys.validate_name(id_text(value, "id"), "id")
 
 
 def sections_of(parsed: ParsedQuery, filters: list[str], orders: list[str], counted: list[str]) -> list[Any]:
@@ -148,9 +141,7 @@ def check_point(place: object, what: str) -> Point:
 
 def check_kilometers(value: object) -> float:
     """Return the radius of a search."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_KILOMETERS:
-        raise ValueError(f"within={value!r}: expected kilometers above 0, at most {MAX_KILOMETERS}.")
-    return float(value)
+    return check_number(value, "within", above=0, high=MAX_KILOMETERS, hint=" (kilometers)")
 
 
 def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
@@ -174,19 +165,11 @@ def facet_of(name: str, value: object) -> str:
 
 def counted_facets(names: Sequence[str]) -> list[str]:
     """Return the names of facets that are counted."""
-    if isinstance(names, str) or len(names) > MAX_COUNTED:
-        raise ValueError(f"facets={names!r}: expected a list of at most {MAX_COUNTED} names.")
+    if len(check_sequence(names, "facets")) > MAX_COUNTED:
+        raise ValueError(f"facets={short_repr(names)}: expected a list of at most {MAX_COUNTED} names.")
     return list(dict.fromkeys(keys.validate_name(name, "facet") for name in names))
 
 
 def check_weight(value: object, field: str) -> float:
     """Return the weight of a field."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1_000:
-        raise ValueError(f"fields[{field!r}]={value!r}: expected a weight above 0, at most 1000.")
-    return float(value)
-
-
-def check_whole(value: object, what: str, most: int) -> None:
-    """Raise ValueError unless a value is an integer from 1 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {most}.")
+    return check_number(value, f"fields[{field!r}]", above=0, high=1_000)

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import models, router
 
+from django_redis_components.core.arguments import check_sequence
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -70,8 +71,7 @@ class ModelSearch:
         if not isinstance(getattr(kind, "fields", None), Mapping) or not kind.fields:
             raise TypeError(f"{kind.__name__}.fields: expected weights by name, such as {{'title': 3}}.")
         for what in ("facets", "sort_values", "watch_fields", "relations"):
-            if isinstance(getattr(self, what), str):
-                raise TypeError(f"{kind.__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+            check_sequence(getattr(self, what), f"{kind.__name__}.{what}")
         self.name = kind.name or model._meta.label_lower
         self.index = SearchIndex(
             self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
@@ -133,7 +133,7 @@ class ModelSearch:
         for keys in chunks(primary_keys_of(objects)):
             self._update(keys, using or router.db_for_write(self.model))
 
-    def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
+    def rebuild(self, *, progress: Callable[[int], object] | None = None) -> int:
         """Replace the whole index by the objects of the database; return the number of documents.
 
         Searches use the old documents until all are written. Changes during the rebuild are kept.
@@ -143,7 +143,7 @@ class ModelSearch:
         """
         return self.index.rebuild(self._documents(progress))
 
-    def find_drift(self, progress: Callable[[int], object] = lambda count: None) -> Drift[str]:
+    def find_drift(self, *, progress: Callable[[int], object] | None = None) -> Drift[str]:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
         missing, stale, count = [], [], 0
         extra: list[str] = []
@@ -153,7 +153,8 @@ class ModelSearch:
             missing += [id_ for id_, is_stored in again.items() if not is_stored]
             stale += [id_ for id_, is_stored in again.items() if is_stored]
             count += len(some)
-            progress(len(some))
+            if progress is not None:
+                progress(len(some))
         for ids in scan_ids(self.index):
             without = [id_ for id_, obj in self._objects_of(ids).items() if obj is None]
             extra += self._differing({id_: None for id_, obj in self._objects_of(without).items() if obj is None})
@@ -177,11 +178,12 @@ class ModelSearch:
             self._update_ids(drift.ids, force=True)
         self._store_check(drift.objects, 0)
 
-    def _documents(self, progress: Callable[[int], object]) -> Iterator[tuple[Any, Document]]:
+    def _documents(self, progress: Callable[[int], object] | None) -> Iterator[tuple[Any, Document]]:
         objects = self.queryset().using(router.db_for_write(self.model))
         for some in chunks(objects.iterator(chunk_size=CHUNK)):
             yield from ((obj.pk, document) for obj in some if (document := self.document(obj)))
-            progress(len(some))
+            if progress is not None:
+                progress(len(some))
 
     def _follow(self, keys: Sequence[Any], using: str) -> None:
         with connections.page_attempt(self.index.using):

@@ -18,6 +18,7 @@ import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from django_redis_components.core.arguments import check_string
 from django_redis_components.search.tokens import is_spaceless, query_terms, units, words
 
 #: Characters of a query that are read, and groups of words that are searched.
@@ -71,8 +72,7 @@ def parse(
     Raises:
         TypeError: the query is not a string.
     """
-    if not isinstance(text, str):
-        raise TypeError(f"query={text!r}: expected a string.")
+    check_string(text, "query")
     query, end = _QueryReader(stop_words), MAX_QUERY_CHARS
     if text[end : end + 1].strip():  # not within a word
         end = text.rfind(" ", 0, end) + 1 or end

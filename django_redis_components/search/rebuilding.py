@@ -12,12 +12,18 @@ from django_redis_components.search.scripts import (
     DROP_GENERATION,
     REBUILD_ABANDON,
     REBUILD_BEGIN,
+    REBUILD_KEEP,
     REBUILD_LOAD,
     REBUILD_SWAP,
 )
 
 #: Keys that one call deletes.
 DROP_LIMIT = 500
+#: Keys that one call makes permanent.
+KEEP_LIMIT = 500
+#: Milliseconds after its start at which the data of a rebuild expire: one day. They have a key for each term, which
+#: are too many to renew with each chunk; so a rebuild that takes longer is refused.
+DATA_TTL_MS = 24 * 60 * 60 * 1_000
 
 
 class SearchRebuild(Rebuild[tuple[Any, Document]]):
@@ -38,7 +44,7 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
 
     def begin(self) -> Flow[Any]:
         """See the base class."""
-        return (yield REBUILD_BEGIN(root=self._root, token=self.token, ttl_ms=TTL_MS))
+        return (yield REBUILD_BEGIN(root=self._root, token=self.token, ttl_ms=TTL_MS, data_ttl_ms=DATA_TTL_MS))
 
     def load(self, chunk: list[tuple[Any, Document]]) -> Flow[Any]:
         """See the base class."""
@@ -48,10 +54,25 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
 
     def swap(self) -> Flow[int]:
         """See the base class."""
-        count: int = yield REBUILD_SWAP(root=self._root, token=self.token)
+        kept = yield from self._keep()
+        count: int = kept if kept < 0 else (yield REBUILD_SWAP(root=self._root, token=self.token))
         if count >= 0:
             yield from drop_generations(self._root)
         return count
+
+    def _keep(self) -> Flow[int]:
+        """Make the data permanent, in bounded steps. Return a negative reply if the rebuild is not the active one."""
+        for part in ("names", "vocabulary"):
+            cursor: int = 0
+            while True:
+                cursor = yield REBUILD_KEEP(
+                    root=self._root, token=self.token, ttl_ms=TTL_MS, part=part, cursor=cursor, limit=KEEP_LIMIT
+                )
+                if cursor < 0:
+                    return cursor
+                if cursor == 0:
+                    break
+        return 0
 
     def abandon(self) -> Flow[Any]:
         """See the base class."""

@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
     Point,
     check_kilometers,
     check_point,
-    check_whole,
     counted_facets,
     facet_of,
     is_ascending,
@@ -53,8 +53,8 @@ class SearchRequest:
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        check_whole(self.page, "page", MAX_PAGES)
-        check_whole(self.per_page, "per_page", MAX_PER_PAGE)
+        check_int(self.page, "page", 1, MAX_PAGES)
+        check_int(self.per_page, "per_page", 1, MAX_PER_PAGE)
         orders = orders_of(self.order_by, has_place=self.near is not None)
         filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
         facets = counted_facets(self.facets)

@@ -33,11 +33,12 @@ SEARCH = _script(
 MEASURE = _script("measure", reads_only=True)
 LIST_IDS = _script("list_ids", args=("cursor", "count"), reads_only=True)
 READ_DOCUMENTS = _script("read_documents", args=("name_count", "names*"), reads_only=True)
-REBUILD_BEGIN = _script("rebuild_begin", args=("token", "ttl_ms"))
+REBUILD_BEGIN = _script("rebuild_begin", args=("token", "ttl_ms", "data_ttl_ms"))
 REBUILD_LOAD = _script(
     "rebuild_load",
     args=("token", "ttl_ms", "id", "record", "facets", "length", "longitude", "latitude", "counts", "pairs*"),
 )
+REBUILD_KEEP = _script("rebuild_keep", args=("token", "ttl_ms", "part", "cursor", "limit"))
 REBUILD_SWAP = _script("rebuild_swap", args=("token",))
 REBUILD_ABANDON = _script("rebuild_abandon", args=("token",))
 DROP_GENERATION = _script("drop_generation", args=("limit",))

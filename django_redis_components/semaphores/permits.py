@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.scripted_kind import ObjectState, ScriptedKind
 from django_redis_components.core.leasing.scripts import KindScripts
@@ -32,7 +33,7 @@ class PermitKind(ScriptedKind):
 
     def __init__(self, name: str, limit: int | None = None, timeout: Seconds = 1.0) -> None:
         """Args: limit: of the object; None if no permits are requested."""
-        self.limit = None if limit is None else checked_number(limit, "limit", MAX_LIMIT)
+        self.limit = None if limit is None else check_int(limit, "limit", 1, MAX_LIMIT)
         super().__init__(keys.validate_name(name, "semaphore name"), timeout)
 
     def make_keys(self) -> tuple[str, str]:
@@ -56,7 +57,7 @@ class PermitKind(ScriptedKind):
 
     def set_limit(self, limit: int | None) -> Call:
         """Set the limit for all objects."""
-        number = 0 if limit is None else checked_number(limit, "limit", MAX_LIMIT)
+        number = 0 if limit is None else check_int(limit, "limit", 1, MAX_LIMIT)
         base, queue = self.make_keys()
         return SET_LIMIT(base=base, queue=queue, number=number, handoff_ms=HANDOFF_MS)
 
@@ -76,18 +77,3 @@ class PermitKind(ScriptedKind):
     def inspect(self) -> Flow[SemaphoreState]:
         """Read the limit, the holders and the waiters."""
         return read_semaphore(self)
-
-
-def checked_number(value: object, argument: str, largest: int) -> int:
-    """Check a number of permits.
-
-    Raises:
-        TypeError: not an integer.
-        ValueError: below 1, or above `largest`.
-    """
-    accepted = f"{argument}={value!r}: expected an integer from 1 to {largest}."
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(accepted)
-    if not 1 <= value <= largest:
-        raise ValueError(accepted)
-    return value

@@ -7,6 +7,7 @@ from typing import Any
 
 from asgiref.sync import markcoroutinefunction
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing.flows import LeaseFlows
 from django_redis_components.core.leasing.leased import Leased
@@ -14,7 +15,7 @@ from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotOwned, SemaphoreFull
-from django_redis_components.semaphores.permits import MAX_PERMITS, PermitKind, checked_number
+from django_redis_components.semaphores.permits import MAX_PERMITS, PermitKind
 from django_redis_components.semaphores.state import SemaphoreState
 
 
@@ -156,7 +157,7 @@ class Semaphore(Leased):
 
     def _acquisition(self, permits: int) -> Acquisition:
         if permits != 1 or permits is True:
-            checked_number(permits, "permits", min(self.limit, MAX_PERMITS))
+            check_int(permits, "permits", 1, min(self.limit, MAX_PERMITS))
         return Acquisition(permits=permits)
 
 

@@ -106,7 +106,7 @@ class TaskContext:
             else:
                 self._set_written(is_leased=is_leased)
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether cancellation was requested. Must be called in the function's own thread, or in its coroutine."""
         current = logs.current_run.get(None)
         return current is not None and current.cancel_asked

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 from django_redis_components.taskqueue.fields import Field
@@ -42,14 +43,14 @@ class Concurrency:
     group: str | None = dataclasses.field(default=None, kw_only=True)
 
     #: Name of the option, and field of the task's record.
-    what: ClassVar[str] = "concurrency"
-    field: ClassVar[str] = Field.concurrency
+    _what: ClassVar[str] = "concurrency"
+    _field: ClassVar[str] = Field.concurrency
 
     def __post_init__(self) -> None:
-        _check_count("concurrency", self.limit)
+        check_int(self.limit, "concurrency", 1, MAX_COUNT)
         _check_group(self.group)
 
-    def numbers(self) -> str:
+    def _numbers(self) -> str:
         """The limit as a script argument."""
         return str(self.limit)
 
@@ -71,17 +72,17 @@ class Rate:
     key: Key | None = dataclasses.field(default=None, kw_only=True)
     group: str | None = dataclasses.field(default=None, kw_only=True)
 
-    what: ClassVar[str] = "rate"
-    field: ClassVar[str] = Field.rate
+    _what: ClassVar[str] = "rate"
+    _field: ClassVar[str] = Field.rate
 
     def __post_init__(self) -> None:
         count = parse_rate(self.rate).limit
-        _check_count("burst", self.burst)
+        check_int(self.burst, "burst", 1, MAX_COUNT)
         if self.burst > count:
             raise ValueError(f"burst={self.burst!r}: expected at most the count of rate={self.rate!r}.")
         _check_group(self.group)
 
-    def numbers(self) -> str:
+    def _numbers(self) -> str:
         """Interval and tolerance of the pace in microseconds, as a script argument."""
         pace = parse_rate(self.rate)
         interval_us = -(-pace.period_us // pace.limit)  # rounded up: never more than the count
@@ -111,7 +112,7 @@ def check_keys(func: Callable[..., Any], *limits: Concurrency | Rate | None) -> 
     """
     for limit in limits:
         if limit is not None and limit.key is not None:
-            _named(limit.key, func, limit.what)
+            _named(limit.key, func, limit._what)
 
 
 def fields(
@@ -132,7 +133,7 @@ def fields(
             key = _escaped(limit.group or name)
             if limit.key is not None:
                 key += f":{_of_call(limit, name, func, args, kwargs)}"
-            made += (limit.field, f"{limit.numbers()}/{key}")
+            made += (limit._field, f"{limit._numbers()}/{key}")
     return made
 
 
@@ -144,9 +145,9 @@ def _escaped(name: str) -> str:
 def _of_call(
     limit: Concurrency | Rate, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    made = _named(limit.key, func, limit.what).format(tuple(args), kwargs)
+    made = _named(limit.key, func, limit._what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
-        raise TypeError(f"The {limit.what} key of {name} is {made!r}: expected text or an integer.")
+        raise TypeError(f"The {limit._what} key of {name} is {made!r}: expected text or an integer.")
     text = str(made)
     # Long text, and text with control characters, is hashed.
     return keys.digest(text) if len(text) > MAX_KEY or _CONTROL.search(text) else text
@@ -155,13 +156,6 @@ def _of_call(
 @lru_cache(maxsize=1_024)
 def _named(key: Any, func: Callable[..., Any], what: str) -> NameTemplate:
     return NameTemplate(key, func, f"{what} key")
-
-
-def _check_count(what: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
-    if not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
 
 
 def _check_group(group: Any) -> None:

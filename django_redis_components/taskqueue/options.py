@@ -13,6 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_int, check_string
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import limits, retry
@@ -121,9 +122,9 @@ class TaskOptions:
     def __post_init__(self) -> None:
         try:
             keys.validate_name(self.queue_name, "queue_name")
-            check_whole("priority", self.priority, -MAX_PRIORITY, MAX_PRIORITY)
-            check_whole("max_attempts", self.max_attempts, 1, 1_000_000)
-            check_whole("max_deliveries", self.max_deliveries, 1, 1_000)
+            check_int(self.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
+            check_int(self.max_attempts, "max_attempts", 1, 1_000_000)
+            check_int(self.max_deliveries, "max_deliveries", 1, 1_000)
             retry.validate(self.backoff)
             check_timeout(self.timeout)
             object.__setattr__(self, "concurrency", limits.concurrency_of(self.concurrency))
@@ -230,21 +231,11 @@ def check_id(task_id: Any) -> None:
     """Raise TypeError or ValueError unless this is None or can be the id of a task."""
     if task_id is None:
         return
-    if not isinstance(task_id, str):
-        raise TypeError(f"id={task_id!r}: expected a string.")
-    if not _ID.fullmatch(task_id):
+    if not _ID.fullmatch(check_string(task_id, "id")):
         raise ValueError(
             f"id={task_id!r}: expected 1 to 128 of the characters A-Z a-z 0-9 _ . @ + = ~ -, the first one a letter,"
             " a digit or an underscore."
         )
-
-
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Raise TypeError or ValueError unless the value is an integer from `low` to `high`."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected an integer from {low} to {high}.")
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value!r}: expected an integer from {low} to {high}.")
 
 
 def check_queue(name: str) -> None:

@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_choice, check_int
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.options import check_queue, check_whole
+from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import errors, metrics, queue_stats
@@ -98,7 +99,7 @@ class Queue:
         """See `history`."""
         return await self._arun(self._hours(hours))
 
-    def errors(self, limit: int = 50) -> list[ErrorGroup]:
+    def errors(self, *, limit: int = 50) -> list[ErrorGroup]:
         """Return the error groups of its tasks, newest first. A group is kept for FAILED_TTL after its last error.
 
         Args:
@@ -106,7 +107,7 @@ class Queue:
         """
         return self._run(self._errors(limit))
 
-    async def aerrors(self, limit: int = 50) -> list[ErrorGroup]:
+    async def aerrors(self, *, limit: int = 50) -> list[ErrorGroup]:
         """See `errors`."""
         return await self._arun(self._errors(limit))
 
@@ -199,22 +200,21 @@ class Queue:
         return self._results(await self._arun(self._page(state, limit, offset)))
 
     def _minutes(self, count: int) -> Flow[Metrics]:
-        check_whole("minutes", count, 1, metrics.MAX_MINUTES)
+        check_int(count, "minutes", 1, metrics.MAX_MINUTES)
         return metrics.read_minutes(self._shard, self.name, count)
 
     def _hours(self, count: int) -> Flow[Metrics]:
-        check_whole("hours", count, 1, metrics.MAX_HOURS)
+        check_int(count, "hours", 1, metrics.MAX_HOURS)
         return metrics.read_hours(self._shard, self.name, count)
 
     def _errors(self, limit: int) -> Flow[list[ErrorGroup]]:
-        check_whole("limit", limit, 1, errors.MAX_ERRORS)
+        check_int(limit, "limit", 1, errors.MAX_ERRORS)
         return errors.read_errors(self._shard, self.name, limit)
 
     def _page(self, state: str, limit: int, offset: int) -> Flow[list[control.Row]]:
-        if state not in control.LISTED:
-            raise ValueError(f"state={state!r}: expected one of {', '.join(control.LISTED)}.")
-        check_whole("limit", limit, 1, MAX_PAGE)
-        check_whole("offset", offset, 0, MAX_OFFSET)
+        check_choice(state, "state", control.LISTED)
+        check_int(limit, "limit", 1, MAX_PAGE)
+        check_int(offset, "offset", 0, MAX_OFFSET)
         return control.list_tasks(self._shard, self.name, state, limit, offset)
 
     def _results(self, rows: list[control.Row]) -> list[TaskResult]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic
 
 from django_redis_components.core import serialization
+from django_redis_components.core.arguments import check_number, check_string
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
@@ -287,16 +287,10 @@ def check_progress(done: Any, total: Any, note: Any) -> Progress:
     Raises:
         TypeError, ValueError: done or total is not a finite number, total is not above 0, or note is not a string.
     """
-    for name, value in (("done", done), ("total", total)):
-        if value is None and name == "total":
-            continue
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise TypeError(f"{name}={value!r}: expected a number.")
-        if not _is_finite(value) or (name == "total" and value <= 0):
-            raise ValueError(f"{name}={value!r}: expected a finite number{' above 0' if name == 'total' else ''}.")
-    if not isinstance(note, str):
-        raise TypeError(f"note={note!r}: expected a string.")
-    return Progress(done, total, note[:MAX_PROGRESS_NOTE])
+    check_number(done, "done")
+    if total is not None:
+        check_number(total, "total", above=0)
+    return Progress(done, total, check_string(note, "note")[:MAX_PROGRESS_NOTE])
 
 
 def check_metadata(value: Any) -> dict[str, Any]:
@@ -335,10 +329,3 @@ def _parse_run(outcome: str, leased_us: str, duration_us: str, worker_id: str) -
     started_us = int(leased_us)
     finished_at = moment_of(started_us + int(duration_us))
     return TaskRun(worker_id, moment_of(started_us), finished_at, outcome)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an int above 1.8e308
-        return False

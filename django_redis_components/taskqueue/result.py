@@ -70,7 +70,7 @@ class TaskResult(TaskRecord[R_co]):
         """See `refresh`."""
         self._load(*await self._shard.arun(task_records.read(self._shard, self.id)))
 
-    def get(self, timeout: float | None = None) -> R_co:
+    def get(self, timeout: Seconds | None = None) -> R_co:
         """Wait until the task has finished, and return its return value. The worker wakes the caller; nothing polls.
 
         Args:
@@ -84,7 +84,7 @@ class TaskResult(TaskRecord[R_co]):
         self._load(*self._shard.run(task_records.wait(self._shard, self.id, timeout)))
         return self.return_value
 
-    async def aget(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
+    async def aget(self, timeout: Seconds | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
         self._load(*await self._shard.arun(task_records.wait(self._shard, self.id, timeout)))
         return self.return_value

@@ -7,12 +7,12 @@ A backoff is a number of seconds, a list of them (the last one repeats), or a ca
 from __future__ import annotations
 
 import dataclasses
-import math
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+from django_redis_components.core.arguments import check_number
 from django_redis_components.core.decorators import refuse_coroutine_function
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -54,10 +54,7 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", to_seconds(self.base, "base", zero=True))
         object.__setattr__(self, "cap", to_seconds(self.cap, "cap", zero=True))
-        if not isinstance(self.factor, int | float) or isinstance(self.factor, bool):
-            raise TypeError(f"factor={self.factor!r}: expected a number of at least 1.")
-        if not 1 <= self.factor < math.inf:
-            raise ValueError(f"factor={self.factor!r}: expected a number of at least 1.")
+        check_number(self.factor, "factor", 1)
 
     def __call__(self, _: BaseException, tried: Tried) -> float:
         """Seconds until the next attempt."""

@@ -63,15 +63,15 @@ def autocomplete_media(context: template.Context) -> SafeString:
 def sign_in_calendar(
     context: template.Context,
     user_id: int | str | UUID = "",
-    signins: str = "",
+    site: str = "",
     year: int | None = None,
     days: Sequence[bool] | None = None,
 ) -> SafeString:
-    """The sign-ins of a user in a year, as an SVG and a table: ``{% sign_in_calendar user.pk signins="check-in" %}``.
+    """The sign-ins of a user in a year, as an SVG and a table: ``{% sign_in_calendar user.pk site="check-in" %}``.
 
     Args:
         user_id: the user; mapped ids too.
-        signins: name of the `SignIns`; ``ANALYTICS["SITE"]`` by default.
+        site: of the `SignIns`; ``ANALYTICS["SITE"]`` by default.
         year: this year by default.
         days: what `SignIns.ayear` returned, in an async view; then Redis is not asked.
 
@@ -83,7 +83,7 @@ def sign_in_calendar(
     """
     from django_redis_components.analytics import rendering
 
-    calendar = rendering.read_calendar(user_id, signins, year, days)
+    calendar = rendering.read_calendar(user_id, site, year, days)
     html = render_to_string(rendering.CALENDAR_TEMPLATE, rendering.calendar_context(calendar))
     return format_html("{}{}", _media_once(context, _CALENDAR_SEEN, rendering.media()), html)
 

@@ -32,7 +32,7 @@ class _TaskCapture(SentTasks):
 
     def __init__(self) -> None:
         super().__init__()
-        self._patch = ClientPatch(self)
+        self._patch = ClientPatch(self._intercept)
 
     def __enter__(self) -> Self:
         self._patch.install()
@@ -63,8 +63,8 @@ class _TaskCapture(SentTasks):
 
         return wrapper  # type: ignore[return-value]
 
-    def intercept(self, request: Call | Command, using: str) -> Any:
-        """Return the reply to a request of the task queue; see `client_proxies.RequestInterceptor`."""
+    def _intercept(self, request: Call | Command, using: str) -> Any:
+        """Return the reply to a request of the task queue; see `client_proxies.Intercept`."""
         for sent in request_parser.parse_enqueued_tasks(request) if isinstance(request, Call) else ():
             self.add(_to_sent_task(sent, using))
         return self._reply(request)

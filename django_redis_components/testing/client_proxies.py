@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from asgiref.sync import sync_to_async
 
@@ -13,15 +13,8 @@ from django_redis_components.core.protocol import BlockingPop, Call, Command
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing.request_parser import is_taskqueue_request
 
-
-class RequestInterceptor(Protocol):
-    """Answers requests of the task queue in place of Redis."""
-
-    def intercept(self, request: Call | Command, using: str) -> Any:
-        """Return the reply, or NOT_INTERCEPTED to send the request to Redis."""
-        ...
-
-
+#: Answers a request of the task queue to a connection in place of Redis: the reply, or NOT_INTERCEPTED to send it.
+Intercept = Callable[[Call | Command, str], Any]
 #: Returned by an interceptor for a request that must be sent to Redis.
 NOT_INTERCEPTED = object()
 
@@ -29,8 +22,8 @@ NOT_INTERCEPTED = object()
 class ClientProxy:
     """Passes requests of the task queue to an interceptor, and all others to the client."""
 
-    def __init__(self, interceptor: RequestInterceptor, using: str, client: Callable[[str], Any]) -> None:
-        self._interceptor = interceptor
+    def __init__(self, intercept: Intercept, using: str, client: Callable[[str], Any]) -> None:
+        self._intercept = intercept
         self._using = using
         self._client = client
 
@@ -40,7 +33,7 @@ class ClientProxy:
     def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
         reply = (
-            self._interceptor.intercept(request, self._using)
+            self._intercept(request, self._using)
             if is_taskqueue_request(home(self._using), request)
             else NOT_INTERCEPTED
         )
@@ -59,8 +52,8 @@ class ClientProxy:
 class AsyncClientProxy:
     """The asyncio `ClientProxy`. It calls the interceptor in Django's thread for synchronous code."""
 
-    def __init__(self, interceptor: RequestInterceptor, using: str, client: Callable[[str], Any]) -> None:
-        self._interceptor = interceptor
+    def __init__(self, intercept: Intercept, using: str, client: Callable[[str], Any]) -> None:
+        self._intercept = intercept
         self._using = using
         self._client = client
 
@@ -69,7 +62,7 @@ class AsyncClientProxy:
 
     async def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
-        run_in_the_test = without_stop_iteration(self._interceptor.intercept)
+        run_in_the_test = without_stop_iteration(self._intercept)
         reply = (
             await sync_to_async(run_in_the_test)(request, self._using)
             if is_taskqueue_request(home(self._using), request)
@@ -96,8 +89,8 @@ class AsyncClientProxy:
 class ClientPatch:
     """Replaces `connections.client` and `aclient` with proxies, and restores the previous functions."""
 
-    def __init__(self, interceptor: RequestInterceptor) -> None:
-        self._interceptor = interceptor
+    def __init__(self, intercept: Intercept) -> None:
+        self._intercept = intercept
         self._originals: list[tuple[Any, Any]] = []
 
     def install(self) -> None:
@@ -105,8 +98,8 @@ class ClientPatch:
         client, aclient = connections.client, connections.aclient
         self._originals.append((client, aclient))
         patched: Any = connections  # a ClientProxy is used wherever a Client is
-        patched.client = lambda alias="default": ClientProxy(self._interceptor, alias, client)
-        patched.aclient = lambda alias="default": AsyncClientProxy(self._interceptor, alias, aclient)
+        patched.client = lambda alias="default": ClientProxy(self._intercept, alias, client)
+        patched.aclient = lambda alias="default": AsyncClientProxy(self._intercept, alias, aclient)
 
     def restore(self) -> None:
         """Restore the functions that the last `install` replaced."""

@@ -53,17 +53,23 @@ MODULES = {
 }
 
 #: The public names of modules that have no `__all__`, and whose other names are not public.
-NAMES = {"dashboard.admin": ("register",)}
+NAMES = {
+    "dashboard.admin": ("register",),
+    "taskqueue.logs": ("JsonFormatter", "TaskFilter", "TextFormatter"),
+}
 
 #: A line "name, name: text" of the section Attributes of a docstring.
 _ATTRIBUTES = re.compile(r"^    (\w+(?:, \w+)*): ", re.M)
 
 
 #: Classes whose objects only the package makes: their constructors are not public.
-MADE_BY_THE_PACKAGE = {"FileConsumer", "FlowResult", "RemoteFile", "Subscription", "TaskResult", "UserSet"}
+MADE_BY_THE_PACKAGE = {
+    "AsyncPipe", "FileConsumer", "FlowResult", "Messages", "Pipe", "RemoteFile", "SearchPage", "SearchPaginator",
+    "Subscription", "Task", "TaskContext", "TaskResult", "UserSet",
+}  # fmt: skip
 
-#: What each class of a component states about itself, for `core.component`.
-COMPONENT_ATTRIBUTES = {"catalog_kind", "component", "name_label"}
+#: What classes state about themselves for other modules of the package.
+INTERNAL_ATTRIBUTES = {"catalog_kind", "component", "name_label", "own_middleware", "register_module", "register_task"}
 
 
 def render() -> str:
@@ -182,7 +188,7 @@ def _member_lines(kind: type, *, shown: set[str]) -> Iterator[str]:
                 shown = shown | {name}
     for name, member in members.items():
         is_twin = name.startswith("a") and name[1:] in members and callable(getattr(kind, name[1:]))
-        if is_twin or name in shown or _only_refuses(member) or name in COMPONENT_ATTRIBUTES:
+        if is_twin or name in shown or _only_refuses(member) or name in INTERNAL_ATTRIBUTES:
             continue
         twin = f"  · a{name}" if callable(getattr(kind, name)) and f"a{name}" in members else ""
         yield f"    {_member(name, member)}{twin}"

@@ -76,7 +76,7 @@ def add_sale(item: Item) -> float:
 @_or_none
 def top_sellers() -> list[RankedMember]:
     """Return the sellers with the most gold this month."""
-    return _sellers.top(TOP_SELLERS)
+    return _sellers.top(limit=TOP_SELLERS)
 
 
 def roll_up() -> None:

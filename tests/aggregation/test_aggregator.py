@@ -424,7 +424,7 @@ def test_places_are_not_counted_if_the_ranges_are_removed_meanwhile(redis_server
     log = write_log(tmp_path / "access.log", 50)
 
     with pytest.raises(NoRangesLoaded):
-        visits.add_file(log, on_read=lambda _: places.delete())
+        visits.add_file(log, progress=lambda _: places.delete())
 
     assert visits.files() == []
 
@@ -472,7 +472,7 @@ def test_skipped_bytes_are_reported_as_read(
 
     for _ in range(2):
         counts: list[int] = []
-        visits.add_file(log, on_read=counts.append)
+        visits.add_file(log, progress=counts.append)
         sums.append(sum(counts))
 
     assert sums == [log.stat().st_size] * 2
@@ -624,7 +624,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
             ValueError,
             "using='default': expected that",
         ),
-        (lambda: PlaceKey("town"), ValueError, "level='town': expected one of country, region, city."),
+        (lambda: PlaceKey("town"), ValueError, "level='town': expected one of 'country', 'region', 'city'."),
         (lambda: LogAggregator("v").top(DAYS[0], limit=0), ValueError, "limit=0: expected an integer from 1 to 1000."),
         (lambda: LogAggregator("v").files(limit=True), TypeError, "limit=True: expected an integer"),
         (
@@ -641,7 +641,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
         (
             lambda: LogAggregator("v").add_file("x", format="w3c"),
             ValueError,
-            "format='w3c': expected one of auto, common",
+            "format='w3c': expected one of 'auto', 'common'",
         ),
     ],
 )

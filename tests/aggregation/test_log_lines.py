@@ -216,7 +216,7 @@ def test_format_that_was_chosen_refuses_other_lines() -> None:
 
     for name, parse in ((name, parser_for(name)) for name in lines):  # type: ignore[arg-type]
         assert [other for other, line in lines.items() if parse(line.encode())] == [name]
-    with pytest.raises(ValueError, match=r"format='w3c': expected one of auto, common, combined, vhost_combined,"):
+    with pytest.raises(ValueError, match=r"format='w3c': expected one of 'auto', 'common', 'combined', 'vhost"):
         parser_for("w3c")  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ PAGE = """<!doctype html>
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
 <title>Calendar</title>{% sign_in_calendar_media %}</head>
-<body><main><h1>Calendar</h1>{% sign_in_calendar 7 signins="check-in" year=2025 %}</main></body>
+<body><main><h1>Calendar</h1>{% sign_in_calendar 7 site="check-in" year=2025 %}</main></body>
 </html>"""
 
 

@@ -123,7 +123,7 @@ def test_addition_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> 
             f"by={2**63}: expected an integer from -9223372036854775808 to 9223372036854775807.",
         ),
         (lambda: BitCounters("a").set(1, 16), "value=16: expected an integer from 0 to 15."),
-        (lambda: BitCounters("a").get_many(range(1_001)), "1001 counters: at most 1000 in one call."),
+        (lambda: BitCounters("a").get_many(range(1_001)), "1001 counters: expected at most 1000 in one call."),
     ],
 )
 def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any, problem: str) -> None:

@@ -38,7 +38,7 @@ def test_days_of_the_user_are_shown(store: Store) -> None:
         sign_ins.sign_in(7, at=day)
     sign_ins.sign_in(8, at=date(2025, 5, 5))
 
-    html = render('{% sign_in_calendar user signins="check-in" year=2025 %}', user=7)
+    html = render('{% sign_in_calendar user site="check-in" year=2025 %}', user=7)
 
     assert html.count("drc-day-on") == 3
     assert html.count("drc-day-off") == 362

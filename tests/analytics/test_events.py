@@ -178,7 +178,7 @@ def test_large_ids_are_refused_and_allocate_nothing(redis_server: Store, setting
     event, mapped = Events("e"), Events("m", mapped=True)
 
     for user in (4, 2**40, -1):
-        with pytest.raises(ValueError, match=f"^user_id={user}: expected 0 to 3"):
+        with pytest.raises(ValueError, match=f"^user_id={user}: expected an integer from 0 to 3"):
             event.mark(user)
     assert redis_server.keys() == []
     for number in range(4):
@@ -394,8 +394,7 @@ def test_funnel_narrows_step_by_step(store: Store) -> None:
             lambda: Events("a").hour(),
             "<Events 'a'> keeps day, week, month, not 'hour': see the argument units.",
         ),
-        (lambda: Events("a").mark("7"), "user_id='7': expected an integer, got str."),
-        (lambda: Events("a", mapped=True).mark(None), "user_id=None: expected an integer, a string or a UUID."),
+        (lambda: Events("a", mapped=True).mark(None), "user_id=None: expected a string, an integer or a UUID."),
         (
             lambda: Events("a").between(DAY, DAY - timedelta(days=1), unit="day"),
             "end=2026-11-17 is before start=2026-11-18.",

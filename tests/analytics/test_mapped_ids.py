@@ -29,9 +29,9 @@ def test_ids_of_any_kind_sign_in(store: Store) -> None:
     assert sign_ins.total(at=DAY) == 3
     assert store.raw.strlen(f"{base(store)}:d:{DAY:%Y%m%d}") == 1
     assert (sign_ins.streak(ANNA, at=DAY), sign_ins.count(2**40), sign_ins.first("bert@example.org")) == (1, 1, DAY)
-    assert sign_ins.signed_in(str(ANNA), at=DAY), "a UUID and its text are the same id"
+    assert sign_ins.has_signed_in(str(ANNA), at=DAY), "a UUID and its text are the same id"
     assert sign_ins.forget(2**40)
-    assert (sign_ins.total(at=DAY), sign_ins.signed_in(2**40, at=DAY)) == (2, False)
+    assert (sign_ins.total(at=DAY), sign_ins.has_signed_in(2**40, at=DAY)) == (2, False)
     assert run_async(lambda: sign_ins.asign_in(2**40, at=DAY))
     assert sign_ins.total(at=DAY) == 3
 
@@ -42,7 +42,7 @@ def test_large_id_is_refused_without_mapping_and_allocates_nothing(redis_server:
     for call in (sign_ins.sign_in, sign_ins.signed_in, sign_ins.backfill, sign_ins.remove):
         options: dict[str, Any] = {"by": "x"} if call in (sign_ins.backfill, sign_ins.remove) else {}
         with pytest.raises(
-            ValueError, match=r"^user_id=1099511627776: expected 0 to 10000000\. .* need mapped=True\.$"
+            ValueError, match=r"^user_id=1099511627776: expected an integer from 0 to 10000000\. .* need mapped=True\.$"
         ):
             call(2**40, at=DAY, **options)
 
@@ -115,7 +115,7 @@ def test_numbers_end_at_the_largest_user_id(redis_server: Store, configure: Call
     with pytest.raises(ValueError, match=r"^<SignIns 'site'>: 2 users have numbers already, as many as REDIS"):
         sign_ins.sign_in("c", at=DAY)
 
-    assert not sign_ins.signed_in("c", at=DAY)
+    assert not sign_ins.has_signed_in("c", at=DAY)
     assert sign_ins.sign_in("a", at=DAY) is False
 
 

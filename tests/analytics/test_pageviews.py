@@ -252,8 +252,8 @@ def test_short_page_name_is_kept() -> None:
 @pytest.mark.parametrize(
     ("page", "error", "text"),
     [
-        ("", ValueError, "page is empty: expected a path or another name."),
-        (7, TypeError, "page=7: expected a string, got int."),
+        ("", ValueError, "page='': expected a path or another name."),
+        (7, TypeError, "page=7: expected a string."),
     ],
 )
 def test_invalid_page_name_raises(page: str, error: type[Exception], text: str) -> None:

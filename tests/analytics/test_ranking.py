@@ -22,10 +22,10 @@ def test_members_are_ranked_with_ties(store: Store) -> None:
     for member, score in {"anna": 30, "bert": 20, "carl": 20, "dora": 10}.items():
         board.add(member, score)
 
-    assert board.top(3) == [RankedMember("anna", 30, 1), RankedMember("bert", 20, 2), RankedMember("carl", 20, 2)]
+    assert board.top(limit=3) == [RankedMember("anna", 30, 1), RankedMember("bert", 20, 2), RankedMember("carl", 20, 2)]
     assert [board.rank(name).rank for name in ("anna", "bert", "carl", "dora")] == [1, 2, 2, 4]  # type: ignore[union-attr]
-    assert board.top(2, offset=2) == [RankedMember("carl", 20, 2), RankedMember("dora", 10, 4)]
-    assert board.around("bert", 1) == [
+    assert board.top(limit=2, offset=2) == [RankedMember("carl", 20, 2), RankedMember("dora", 10, 4)]
+    assert board.around("bert", limit=1) == [
         RankedMember("anna", 30, 1),
         RankedMember("bert", 20, 2),
         RankedMember("carl", 20, 2),
@@ -91,8 +91,9 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         await board.aadd("anna", 3)
         await board.aadd("bert", 5)
         return [
-            await board.aincr("anna", 4), await board.atop(1), await board.aaround("bert", 0), await board.acount(),
-            await board.arank("bert"), await board.apercentile("anna"), await board.aremove("anna"),
+            await board.aincr("anna", 4), await board.atop(limit=1), await board.aaround("bert", limit=0),
+            await board.acount(), await board.arank("bert"), await board.apercentile("anna"),
+            await board.aremove("anna"),
         ]  # fmt: skip
 
     best = RankedMember("anna", 7, 1)
@@ -126,10 +127,10 @@ def test_random_rankings_equal_a_model(redis_server: Store, ascending: bool) -> 
         for name in order
     ]
 
-    assert board.top(100) == ranked
+    assert board.top(limit=100) == ranked
     for place in range(60):
-        assert board.around(order[place], 4) == ranked[max(0, place - 4) : place + 5]
-        assert board.top(9, offset=place) == ranked[place : place + 9]
+        assert board.around(order[place], limit=4) == ranked[max(0, place - 4) : place + 5]
+        assert board.top(limit=9, offset=place) == ranked[place : place + 9]
         assert board.rank(order[place]) == ranked[place]
 
 
@@ -162,7 +163,7 @@ def test_addition_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> 
         ),
         (lambda: Ranking("a").add("x", float("nan")), "score=nan: expected a finite number."),
         (lambda: Ranking("a").add(None, 1), "member=None: expected a string, an integer or a UUID."),
-        (lambda: Ranking("a").top(0), "limit=0: expected an integer from 1 to 1000."),
+        (lambda: Ranking("a").top(limit=0), "limit=0: expected an integer from 1 to 1000."),
         (lambda: Ranking("a").top(unit="day"), "<Ranking 'a'> keeps all, not 'day': see the argument units."),
     ],
 )

@@ -45,7 +45,7 @@ def test_days_of_a_user_equal_a_set_of_dates(redis_server: Store, days: set[date
     for each in days:
         assert sign_ins.sign_in(7, at=each) is True
 
-    assert sign_ins.signed_in(7, at=day) is (day in days)
+    assert sign_ins.has_signed_in(7, at=day) is (day in days)
     assert (sign_ins.first(7), sign_ins.last(7)) == ((min(days), max(days)) if days else (None, None))
     assert sign_ins.streak(7, at=day) == streak(days, day)
     runs = [streak(days, each) for each in days]

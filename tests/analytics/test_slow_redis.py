@@ -86,7 +86,7 @@ def test_counting_resumes_when_redis_is_fast_again(slow: Proxy, monkeypatch: pyt
 
     def is_counted() -> bool:
         Browser().get("/enter/?name=bert")
-        return SignIns("default").signed_in(bert.pk)
+        return SignIns("default").has_signed_in(bert.pk)
 
     assert eventually(is_counted)
 
@@ -186,4 +186,4 @@ def test_counting_resumes_with_valid_settings(redis_server: Store, settings: Any
     flush()
 
     assert PageViews().count("/page/", site_date()) == 1
-    assert SignIns("default").signed_in(anna.pk)
+    assert SignIns("default").has_signed_in(anna.pk)

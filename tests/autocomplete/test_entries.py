@@ -55,20 +55,20 @@ def test_invalid_id_raises_with_the_reason(given: str, problem: str) -> None:
 
 @pytest.mark.parametrize("given", [None, 1.5, True, b"7"])
 def test_id_of_another_type_is_refused(given: object) -> None:
-    with pytest.raises(TypeError, match=r"expected a string, got (NoneType|float|bool|bytes)\."):
+    with pytest.raises(TypeError, match=r"^id=.*: expected a string, an integer or a UUID\.$"):
         check_id(given)
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("", "text is empty."),
-        (" \t\n", "text is empty."),
-        ("An\x00na", "text 'An\\x00na': character '\\x00' is not accepted."),
-        ("An\x01na", "text 'An\\x01na': character '\\x01' is not accepted."),
-        ("two\nlines", "text 'two\\nlines': character '\\n' is not accepted."),
-        ("A\ud800", "text 'A\\ud800': character '\\ud800' is not accepted."),
-        ("x" * 301, f"text '{'x' * 40}'… has 301 characters: expected at most 300."),
+        ("", "text='': expected 1 to 300 characters, got 0."),
+        (" \t\n", "text='': expected 1 to 300 characters, got 0."),
+        ("An\x00na", "text='An\\x00na': character '\\x00' is not accepted."),
+        ("An\x01na", "text='An\\x01na': character '\\x01' is not accepted."),
+        ("two\nlines", "text='two\\nlines': character '\\n' is not accepted."),
+        ("A\ud800", "text='A\\ud800': character '\\ud800' is not accepted."),
+        ("x" * 301, f"text='{'x' * 99}…: expected 1 to 300 characters, got 301."),
     ],
 )
 def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
@@ -77,7 +77,7 @@ def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
 
 
 def test_text_of_another_type_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"text 7: expected a string, got int\."):
+    with pytest.raises(TypeError, match=r"text=7: expected a string\."):
         record_of(Entry(1, 7))  # type: ignore[arg-type]
 
 
@@ -92,7 +92,7 @@ def test_invalid_weight_raises(weight: object) -> None:
 
 
 def test_one_string_as_terms_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"terms='anna': expected a list of strings, got one string\."):
+    with pytest.raises(TypeError, match=r"terms='anna': expected an iterable of strings\."):
         record_of(Entry(1, "Anna", terms="anna"))
 
 
@@ -108,12 +108,12 @@ def test_text_without_letters_or_digits_raises() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True])
 def test_invalid_limit_raises(limit: object) -> None:
-    with pytest.raises(ValueError, match=r"expected an integer from 1 to 1000\."):
+    with pytest.raises((TypeError, ValueError), match=r"^limit=.*: expected an integer from 1 to 1000\.$"):
         check_limit(limit)  # type: ignore[arg-type]
 
 
 def test_recent_flag_is_not_part_of_equality() -> None:
-    assert Suggestion("1", "Anna", recent=True) == Suggestion("1", "Anna")
+    assert Suggestion("1", "Anna", is_recent=True) == Suggestion("1", "Anna")
 
 
 def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
@@ -132,7 +132,7 @@ def test_order_is_recents_then_exact_then_weight_then_term() -> None:
         0, [member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")]
     )
 
-    assert ids(candidates, 10, [Suggestion("recent", "R", recent=True)]) == ["recent", "exact", "heavy", "a"]
+    assert ids(candidates, 10, [Suggestion("recent", "R", is_recent=True)]) == ["recent", "exact", "heavy", "a"]
 
 
 def test_entry_is_ranked_by_its_best_term_and_its_first_match() -> None:
@@ -154,7 +154,7 @@ def test_heavy_entry_among_the_members_comes_first() -> None:
 
 
 def test_at_most_five_recents_come_first_once_something_is_typed() -> None:
-    recents = [Suggestion(str(n), "R", recent=True) for n in range(8)]
+    recents = [Suggestion(str(n), "R", is_recent=True) for n in range(8)]
 
     assert len(ids(Candidates(b"a", 10), 10, recents)) == 5
     assert len(ids(Candidates(b"", 6), 6, recents)) == 6

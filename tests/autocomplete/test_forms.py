@@ -386,5 +386,5 @@ def test_permission_receives_an_http_request() -> None:
     seen = []
     source = register("contacts", permission=lambda request, scope: seen.append((request.path, scope)) or True)
 
-    assert source.permitted(RequestFactory().get("/x"), "") is True
+    assert source.is_permitted(RequestFactory().get("/x"), "") is True
     assert seen == [("/x", "")]

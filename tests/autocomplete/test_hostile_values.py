@@ -146,12 +146,14 @@ def test_callback_returning_a_coroutine_grants_nothing(client: Client, index: Pr
 
 def test_async_permission_of_a_subclass_grants_nothing(client: Client, index: PrefixIndex) -> None:
     class Members(RegisteredIndex):
-        async def permitted(self, request: HttpRequest, scope: str) -> bool:  # type: ignore[override]
+        async def is_permitted(self, request: HttpRequest, scope: str) -> bool:  # type: ignore[override]
             return False
 
     register(Members("contacts"))
 
-    with pytest.raises(TypeError, match=r"permitted\(\) must be awaited: a coroutine would count as a permission\.$"):
+    with pytest.raises(
+        TypeError, match=r"is_permitted\(\) must be awaited: a coroutine would count as a permission\.$"
+    ):
         client.get(URL, {"term": "an"})
 
 

@@ -193,7 +193,7 @@ def test_recents_come_first_in_their_order_with_the_texts_of_the_index(store: St
     found = index.complete("an", recents=recents)
 
     assert found == [Suggestion("3", "Andrea"), Suggestion("2", "Anton"), Suggestion("1", "Anna")]
-    assert [one.recent for one in found] == [True, True, False]
+    assert [one.is_recent for one in found] == [True, True, False]
 
 
 def test_empty_prefix_shows_recents_and_then_the_rest(store: Store) -> None:
@@ -314,7 +314,7 @@ def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
 def test_invalid_entry_raises_before_any_write(store: Store) -> None:
     index = PrefixIndex("contacts")
 
-    with pytest.raises(ValueError, match=r"text 'a\\x00b': character '\\x00' is not accepted"):
+    with pytest.raises(ValueError, match=r"text='a\\x00b': character '\\x00' is not accepted"):
         index.add(1, "a\x00b")
 
     assert store.keys() == []

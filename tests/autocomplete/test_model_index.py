@@ -236,7 +236,7 @@ def test_scope_that_is_joined_while_it_is_emptied_is_kept(members: Members) -> N
     zoe.groups.clear()
     anna.groups.add(red)
 
-    members.rebuild(lambda count: zoe.groups.add(blue))
+    members.rebuild(progress=lambda count: zoe.groups.add(blue))
 
     assert found(members, "", blue.pk) == ["zoe"]
     assert scopes_of(members) == {str(red.pk), str(blue.pk)}
@@ -556,7 +556,7 @@ def permissions(codename: str) -> Any:
 
 
 def test_anonymous_users_may_not_query_an_index_of_a_model() -> None:
-    assert not Users().permitted(RequestFactory().get("/"), "")
+    assert not Users().is_permitted(RequestFactory().get("/"), "")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_entries_added_one_by_one_have_the_order_of_a_rebuild(store: Store) -> N
     given = random_entries(random.Random(7), 30)
     index = PrefixIndex("contacts")
     for fields in [*given[:15], *given]:
-        index.add(fields.id, fields.text, fields.terms, fields.weight)
+        index.add(fields.id, fields.text, terms=fields.terms, weight=fields.weight)
     for fields in given[:5]:
         index.remove(fields.id)
 

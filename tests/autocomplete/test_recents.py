@@ -40,7 +40,7 @@ def test_touch_without_text_keeps_the_stored_text(store: Store) -> None:
 
     assert first == [Suggestion("1", "Anna"), Suggestion("2", "2")]
     assert recents.all()[0] == Suggestion("1", "Anne")
-    assert all(one.recent for one in recents.all())
+    assert all(one.is_recent for one in recents.all())
 
 
 def test_completing_finds_each_word_and_folds_the_spelling(store: Store) -> None:

@@ -501,8 +501,8 @@ def test_any_items_are_found(redis_server: Store, items: list[Any]) -> None:
             lambda: BloomFilter("a", 10**9, error_rate=0.01, scaling=False),
             "capacity=1,000,000,000: at most 54,511,281 with error_rate=0.01: 64 MiB.",
         ),
-        (lambda: BloomFilter("a", 1).add(None), "item=None: expected str, bytes, int or UUID."),
-        (lambda: BloomFilter("a", 1).add(True), "item=True: expected str, bytes, int or UUID."),
+        (lambda: BloomFilter("a", 1).add(None), "item=None: expected a string, bytes, an integer or a UUID."),
+        (lambda: BloomFilter("a", 1).add(True), "item=True: expected a string, bytes, an integer or a UUID."),
         (lambda: BloomFilter("a", 1).add_many("abc"), "items='abc': expected an iterable of items."),
     ],
 )

@@ -213,7 +213,7 @@ def test_plan_is_that_of_the_paper() -> None:
         (lambda: CountMinSketch("s").add("a", 0), "count=0: expected an integer from 1 to 4294967295."),
         (lambda: CountMinSketch("s").add("a", 2**32), "count=4294967296: expected an integer from 1 to 4294967295."),
         (lambda: CountMinSketch("s").add("a", True), "count=True: expected an integer from 1 to 4294967295."),
-        (lambda: CountMinSketch("s").add(None), "item=None: expected str, bytes, int or UUID."),  # type: ignore[arg-type]
+        (lambda: CountMinSketch("s").add(None), "item=None: expected a string, bytes, an integer or a UUID."),  # type: ignore[arg-type]
         (lambda: CountMinSketch("s").add_many("abc"), "items='abc': expected an iterable of items."),
         (lambda: CountMinSketch("s").count_many("abc"), "items='abc': expected an iterable of items."),
     ],

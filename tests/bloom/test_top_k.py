@@ -182,7 +182,7 @@ def test_unavailable_redis_raises() -> None:
         (lambda: TopK("s", 1).add(""), "item='': expected 1 to 500 bytes of text, got 0."),
         (lambda: TopK("s", 1).add("é" * 251), f"item='{'é' * 99}…: expected 1 to 500 bytes of text, got 502."),
         (lambda: TopK("s", 1).add("\ud800"), "item='\\ud800': expected text that UTF-8 can encode."),
-        (lambda: TopK("s", 1).add(b"a"), "item=b'a': expected str, int or UUID."),  # type: ignore[arg-type]
+        (lambda: TopK("s", 1).add(b"a"), "item=b'a': expected a string, an integer or a UUID."),  # type: ignore[arg-type]
         (lambda: TopK("s", 1).add("a", 0), "count=0: expected an integer from 1 to 4294967295."),
         (lambda: TopK("s", 1).add_many("abc"), "items='abc': expected an iterable of items."),
         (lambda: TopK("s", 1).top(limit=11), "limit=11: expected an integer from 1 to 10."),

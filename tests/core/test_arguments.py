@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,7 +17,9 @@ from django_redis_components.core.arguments import (
     check_iterable,
     check_number,
     check_sequence,
+    check_string,
     check_text,
+    id_text,
     short_repr,
 )
 
@@ -37,6 +40,8 @@ from django_redis_components.core.arguments import (
         (lambda: check_number(1.5, "share", 0, 1), ValueError, "share=1.5: expected a number from 0 to 1."),
         (lambda: check_number(0, "km", above=0, high=9), ValueError, "km=0: expected a number above 0, at most 9."),
         (lambda: check_number(0, "km", above=0), ValueError, "km=0: expected a number above 0."),
+        (lambda: check_number(1, "spread", 0, below=1), ValueError, "spread=1: expected a number from 0 to below 1."),
+        (lambda: check_number("a", "value", hint=", or b"), TypeError, "value='a': expected a number, or b."),
         (lambda: check_number(float("nan"), "score"), ValueError, "score=nan: expected a finite number."),
         (lambda: check_number(float("inf"), "km", 0), ValueError, "km=inf: expected a number of at least 0."),
         (lambda: check_text(1, "item", max_bytes=3), TypeError, "item=1: expected a string of 1 to 3 bytes of text."),
@@ -52,6 +57,8 @@ from django_redis_components.core.arguments import (
             ValueError,
             "item='abc': expected at most 2 bytes of text, got 3.",
         ),
+        (lambda: check_string(7, "query"), TypeError, "query=7: expected a string."),
+        (lambda: id_text(True, "member"), TypeError, "member=True: expected a string, an integer or a UUID."),
         (lambda: check_choice("c", "unit", ("a", "b")), ValueError, "unit='c': expected one of 'a', 'b'."),
         (lambda: check_choice(["a"], "unit", ("a", "b")), TypeError, "unit=['a']: expected one of 'a', 'b'."),
         (lambda: check_flag(1, "exact"), TypeError, "exact=1: expected True or False."),
@@ -70,6 +77,8 @@ def test_accepted_argument_is_returned() -> None:
     assert check_int(9, "limit", 1, 9) == 9
     assert check_number(1, "share", 0, 1) == 1.0
     assert check_text("abc", "item", max_bytes=3) == "abc"
+    assert check_string("", "query") == ""
+    assert (id_text(7, "id"), id_text(UUID(int=7), "id")[-2:]) == ("7", "07")
     assert check_choice("a", "unit", ("a", "b")) == "a"
     assert check_flag(False, "exact") is False
     assert check_callable(print, "key") is print

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
 from django_redis_components.dashboard.charts import Plot, Point, bar_chart, duration_tick, line_chart
 from django_redis_components.dashboard.formats import axis_duration
@@ -108,7 +109,7 @@ def test_unknown_range_is_a_bad_request(wanted: str, format_: str, redis_server:
     response = viewer.get(URL, {"range": wanted, "format": format_})
 
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
-    assert response.content.decode() == f"range={wanted[:40]!r}: expected one of 1h, 24h, 7d, 90d."
+    assert response.content.decode() == f"range={short_repr(wanted)}: expected one of '1h', '24h', '7d', '90d'."
 
 
 def test_range_is_kept_by_the_refresh_and_the_links(redis_server: Store, viewer: Client) -> None:

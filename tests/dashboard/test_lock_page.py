@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import threading
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -13,7 +14,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
-from django_redis_components.core.registry import registered_names
+from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
@@ -33,14 +34,6 @@ def viewer() -> Client:
 @pytest.fixture
 def operator() -> Client:
     return browser("view_lock", "release_lock")
-
-
-@pytest.fixture(autouse=True)
-def only_names_of_the_test(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The page shows the names of decorators inside the test, not those of other modules."""
-    scope = f"{__name__}.{request.node.originalname}."
-    own = lambda: [each for each in registered_names() if each.function.startswith(scope)]  # noqa: E731
-    monkeypatch.setattr(snapshot, "registered_names", own)
 
 
 @pytest.mark.contract
@@ -114,9 +107,12 @@ def test_invalid_name_is_reported(redis_server: Store, viewer: Client) -> None:
     assert "Invalid name: name &#x27;a{b&#x27;: braces are not accepted" in text
 
 
-def test_names_of_decorators_are_listed_and_read(redis_server: Store, viewer: Client) -> None:
+def test_names_of_decorators_are_listed_and_read(redis_server: Store, viewer: Client, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": True}
+
     @lock("nightly")
     def nightly() -> object:
+        RECORDER.flush()
         return held_by(viewer)["lock nightly"]["held"]
 
     @semaphore("api:{customer}", limit=5)
@@ -128,6 +124,9 @@ def test_names_of_decorators_are_listed_and_read(redis_server: Store, viewer: Cl
         """Nothing."""
 
     assert nightly() == 1
+    sync(7)
+    made()
+    RECORDER.flush()
     text = text_of(viewer.get(LOCKS).content.decode())
     assert "api:{customer} semaphore tests.dashboard.test_lock_page.test_names_of_decorators_are_listed" in text
     assert "computed by a function lock" in text

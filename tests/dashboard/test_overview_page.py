@@ -11,7 +11,7 @@ from django.test import Client
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.dashboard.overview.snapshot import read
+from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from tests.dashboard.support import (
     HOSTILE,
     SIGN_INS_OFF,
@@ -52,7 +52,7 @@ def test_queues_that_fail_are_measured_beside_many_with_more_tasks(redis_server:
     write_queue(redis_server, "mail", failed=1)
     write_queue(redis_server, "retries", scheduled=1, retrying=1)
 
-    overview = read().queues
+    overview = read_overview_snapshot().queues
 
     assert overview is not None
     assert {"mail", "retries"} <= overview.metrics.keys()

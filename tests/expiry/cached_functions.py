@@ -20,7 +20,7 @@ def count(what: str) -> int:
         return int(raw.incr(f"{entries['PREFIX']}:count:{what}"))
 
 
-@cached("report:{year}", timeout=60, early=False)
+@cached("report:{year}", ttl=60, early=False)
 def report(year: int) -> dict[str, int]:
     """Slow enough that concurrent callers call during the computation."""
     count("computed")
@@ -45,7 +45,7 @@ def call_concurrently(threads: int, year: int) -> list[int]:
     return results
 
 
-@cached("doomed", timeout=60, early=False, lease=0.5)
+@cached("doomed", ttl=60, early=False, lease=0.5)
 def doomed() -> str:
     """The first caller dies while it computes."""
     if count("doomed") == 1:

@@ -18,11 +18,11 @@ from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.processes import Children
 
 
-def counting(key: str = "n:{n}", timeout: float = 60, **options: Any) -> tuple[Any, list[int]]:
+def counting(key: str = "n:{n}", ttl: float = 60, **options: Any) -> tuple[Any, list[int]]:
     """Return a cached function and the list of its computations."""
     calls: list[int] = []
 
-    @cached(key, timeout, **options)
+    @cached(key, ttl, **options)
     def squared(n: int) -> int:
         calls.append(n)
         return n * n
@@ -181,7 +181,7 @@ def test_custom_dumps_and_loads_are_used(redis_server: Store) -> None:
 
 
 def test_value_expires(store: Store) -> None:
-    squared, calls = counting(timeout=0.05, early=False)
+    squared, calls = counting(ttl=0.05, early=False)
     squared(3)
 
     eventually(lambda: squared(3) and len(calls) == 2)
@@ -219,38 +219,38 @@ def test_values_stored_together_do_not_expire_together(redis_server: Store) -> N
 
 
 @pytest.mark.contract
-def test_forget_removes_the_value_of_these_arguments(store: Store) -> None:
+def test_invalidate_removes_the_value_of_these_arguments(store: Store) -> None:
     squared, calls = counting()
     squared(3)
     squared(4)
 
-    assert [squared.forget(3), squared.forget(3)] == [True, False]
+    assert [squared.invalidate(3), squared.invalidate(3)] == [True, False]
 
     assert [squared(3), squared(4)] == [9, 16]
     assert calls == [3, 4, 3]
 
 
 @pytest.mark.contract
-def test_value_computed_before_forget_is_not_stored(store: Store) -> None:
+def test_value_computed_before_invalidate_is_not_stored(store: Store) -> None:
     versions = iter(("old", "new"))
 
     @cached("page", 60)
     def page() -> str:
         version = next(versions)
         if version == "old":
-            page.forget()  # the data is saved during the rendering
+            page.invalidate()  # the data is saved during the rendering
         return version
 
     assert [page(), page(), page()] == ["old", "new", "new"]
 
 
-def test_aforget_removes_the_value(redis_server: Store) -> None:
+def test_ainvalidate_removes_the_value(redis_server: Store) -> None:
     @cached("twin:{n}", 60)
     async def twin(n: int) -> int:
         return n
 
     async def act() -> list[Any]:
-        return [await twin(5), await twin(5), await twin.aforget(5), await twin.aforget(5)]
+        return [await twin(5), await twin(5), await twin.ainvalidate(5), await twin.ainvalidate(5)]
 
     assert run_async(act) == [5, 5, True, False]
 
@@ -289,7 +289,7 @@ def test_key_template_of_a_method_includes_its_object(redis_server: Store) -> No
             return self.pk * year
 
     assert [Customer(2).total(10), Customer(3).total(10), Customer(2).total(10)] == [20, 30, 20]
-    assert Customer.total.forget(Customer(2), 10)
+    assert Customer.total.invalidate(Customer(2), 10)
 
 
 def test_one_caller_recomputes_early_while_others_use_the_old_value(store: Store) -> None:
@@ -428,7 +428,7 @@ def test_scripts_flushed_during_a_computation_are_loaded_again(store: Store) -> 
         fragile()
     assert [fragile(), fragile()] == [2, 2]
     store.raw.script_flush()
-    assert fragile.forget()
+    assert fragile.invalidate()
     assert fragile() == 3
 
 
@@ -458,9 +458,9 @@ def test_dumps_must_return_text_or_bytes(redis_server: Store) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("k", 0), ValueError, "timeout=0: expected a number of seconds above 0, or a timedelta."),
-        (("k", -5), ValueError, "timeout=-5: expected a number of seconds above 0, or a timedelta."),
-        (("k", None), TypeError, "timeout=None: expected a number of seconds above 0, or a timedelta."),
+        (("k", 0), ValueError, "ttl=0: expected a number of seconds above 0, or a timedelta."),
+        (("k", -5), ValueError, "ttl=-5: expected a number of seconds above 0, or a timedelta."),
+        (("k", None), TypeError, "ttl=None: expected a number of seconds above 0, or a timedelta."),
         ((7, 60), TypeError, "cache key 7: expected a string, a template or a callable."),
         (
             ("k:{m}", 60),
@@ -484,8 +484,8 @@ def test_invalid_argument_raises_at_decoration(arguments: Any, error: type[Excep
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"early": "yes"}, "early='yes': expected True, False or a number above 0."),
-        ({"early": 0}, "early=0: expected True, False or a number above 0."),
+        ({"early": "yes"}, "early='yes': expected a number above 0, or True or False."),
+        ({"early": 0}, "early=0: expected a number above 0, or True or False."),
         ({"spread": 1}, "spread=1: expected a number from 0 to below 1."),
         ({"lease": 0}, "lease=0: expected a number of seconds above 0, or a timedelta."),
         ({"dumps": None}, "dumps=None: expected a callable."),

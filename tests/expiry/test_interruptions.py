@@ -130,7 +130,7 @@ def test_interruption_during_fetch_leaves_no_lease(proxy: Proxy, redis_server: S
 
     async def cancel() -> None:
         assert await value() == 7
-        await value.aforget()
+        await value.ainvalidate()
         proxy.delay(0.2)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):

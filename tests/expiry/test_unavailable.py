@@ -60,13 +60,13 @@ def test_error_is_raised_with_on_error_raise(away: Store, is_async: bool) -> Non
         run_async(avalue) if is_async else value()
 
 
-def test_forget_raises_while_redis_is_away(away: Store) -> None:
+def test_invalidate_raises_while_redis_is_away(away: Store) -> None:
     @cached("value", 60)
     def value() -> int:
         return 1
 
     with pytest.raises(ConnectionError):
-        value.forget()
+        value.invalidate()
 
 
 def test_concurrent_calls_compute_once_while_redis_is_away(away: Store) -> None:

@@ -88,7 +88,7 @@ def save_slowly(consumer: str, path: str) -> None:
         print_line("part written")
         time.sleep(600)
 
-    next(channel().consumer(consumer).files()).save_to(path, stop)
+    next(channel().consumer(consumer).files()).save_to(path, progress=stop)
 
 
 def memory_of_publishing(small: str, large: str) -> int:

@@ -224,10 +224,14 @@ def test_latest_token_remains_in_any_order_of_writes(account: Account) -> None:
     ("fence", "error", "text"),
     [
         (None, TypeError, "fence=None: expected a fencing token; the lock is not held, or its kind has none."),
-        ("7", TypeError, "fence='7': expected a fencing token, which is an integer."),
-        (True, TypeError, "fence=True: expected a fencing token, which is an integer."),
-        (0, ValueError, "fence=0: expected a fencing token, from 1 to 9223372036854775807."),
-        (2**63, ValueError, "fence=9223372036854775808: expected a fencing token, from 1 to 9223372036854775807."),
+        ("7", TypeError, "fence='7': expected an integer from 1 to 9223372036854775807, a fencing token."),
+        (True, TypeError, "fence=True: expected an integer from 1 to 9223372036854775807, a fencing token."),
+        (0, ValueError, "fence=0: expected an integer from 1 to 9223372036854775807, a fencing token."),
+        (
+            2**63,
+            ValueError,
+            "fence=9223372036854775808: expected an integer from 1 to 9223372036854775807, a fencing token.",
+        ),
     ],
 )
 def test_invalid_token_is_refused(account: Account, fence, error: type, text: str) -> None:

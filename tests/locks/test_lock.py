@@ -387,7 +387,7 @@ def test_key_of_another_type_raises(store: Store) -> None:
         ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True: otherwise a lease ends after its timeout."),
         ({"renew": True, "max_lease": 1}, ValueError, "max_lease=1: expected at least the timeout, which is 30.0."),
         ({"renew": True, "max_lease": "1"}, TypeError, "max_lease='1': expected a number of seconds above 0"),
-        ({"on_lost": "print"}, TypeError, "on_lost='print': expected a callable that takes the lock."),
+        ({"on_lost": "print"}, TypeError, "on_lost='print': expected a function that takes the lock."),
         ({"min_replicas": True}, TypeError, "min_replicas=True: expected an integer from 0 to 100."),
         ({"blocking": "no"}, TypeError, "blocking='no': expected True or False."),
         ({"renew": "no"}, TypeError, "renew='no': expected True or False."),

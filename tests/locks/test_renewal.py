@@ -629,7 +629,7 @@ def test_lease_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
             "max_lease=5: expected at least the timeout, which is 30.0.",
         ),
         ({"max_lease": "60", "renew": True}, TypeError, "max_lease='60': expected a number of seconds"),
-        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the lock."),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a function that takes the lock."),
     ],
 )
 def test_invalid_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:

@@ -134,7 +134,7 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
     assert SignIns("default").total(at=today) == 1
     assert not any(Events("signup").did(7, unit=unit) for unit in ("day", "week", "month"))
     assert Events("signup").day().count() == 1
-    assert [row.member for row in Ranking("quiz").top(5)] == ["8"]
+    assert [row.member for row in Ranking("quiz").top(limit=5)] == ["8"]
     assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
 
 
@@ -158,7 +158,7 @@ def test_forget_reaches_every_period_of_a_ranking(redis_server: Store) -> None:
     assert command_data("analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
 
     for at in (DAY, date(2019, 1, 1)):
-        assert [[row.member for row in board.top(5, unit=unit, at=at)] for unit in board.units] == [["8"]] * 4
+        assert [[row.member for row in board.top(limit=5, unit=unit, at=at)] for unit in board.units] == [["8"]] * 4
 
 
 def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:

@@ -13,9 +13,14 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
+from django_redis_components.autocomplete import RecentList
+from django_redis_components.core.observability.catalog import RECORDER
+from django_redis_components.management.doctor import names
 from django_redis_components.management.doctor.keyspace import COMPONENTS
 from django_redis_components.management.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
 from django_redis_components.management.doctor.server import clock_findings, server_findings
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.semaphores import semaphore
 from tests.architecture.sources import PACKAGE_DIR, modules
 from tests.conftest import components_settings
 from tests.dashboard.support import write_poller, write_queue, write_worker
@@ -141,6 +146,88 @@ def test_permissions_are_asked_for_every_command_of_the_components() -> None:
     missing = sent - OTHERS - asked
     assert not missing, f"Add {sorted(missing)} to COMMANDS in management/doctor/permissions.py."
     assert set(re.findall(r'\bkeys?\.key\("(\w+)"', python)) <= COMPONENTS
+
+
+@pytest.fixture
+def cataloged(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CATALOG": True}
+
+
+def name_findings() -> list[dict[str, str]]:
+    RECORDER.flush()
+    return [each for each in doctor_findings() if each["code"] in ("unbounded_names", "different_options")]
+
+
+@pytest.mark.usefixtures("cataloged")
+def test_kind_with_unbounded_names_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MAX_NAMES", 3)
+    for user in (1, 2):
+        RateLimit(f"login-{user}", "5/m").hit("x")
+        RecentList(f"user-{user}").touch(1, "a")
+    assert name_findings() == []
+
+    RateLimit("login-3", "5/m").hit("x")
+    RecentList("user-3").touch(1, "a")
+
+    [found] = name_findings()
+    assert (found["severity"], found["code"]) == ("warning", "unbounded_names")
+    assert re.fullmatch(
+        r"RateLimit: at least 3 names are in use, the last ones ('login-\d', ){2}'login-\d'\. No more are kept, so the"
+        r" dashboard does not list the others\.",
+        found["text"],
+    )
+    assert "pass the id to the method: RateLimit('login').hit(user_id)" in found["fix"]
+
+
+@pytest.mark.usefixtures("cataloged")
+def test_name_with_two_sets_of_options_is_reported() -> None:
+    RateLimit("login", "5/m", on_error="closed").hit("x")
+    RateLimit("other", "5/m").hit("x")
+    assert name_findings() == []
+
+    RateLimit("login", "9/m", on_error="closed").hit("x")
+
+    [found] = name_findings()
+    assert (found["severity"], found["code"]) == ("warning", "different_options")
+    assert re.fullmatch(
+        r"RateLimit 'login' was used with different options within two hours: rates=\[\[[59], 60.0\]\]; or"
+        r" rates=\[\[[59], 60.0\]\]\.",
+        found["text"],
+    )
+    assert found["fix"].startswith("Give each use its own name, or deploy the same code everywhere.")
+
+
+@pytest.mark.usefixtures("cataloged")
+def test_semaphore_of_a_decorator_with_two_limits_is_reported() -> None:
+    def deploy(limit: int) -> None:
+        @semaphore("reports", limit=limit)
+        def report() -> None: ...
+
+        report()
+
+    deploy(3)
+    RECORDER.flush()
+    RECORDER.reset()  # as in another process
+    deploy(5)
+
+    assert [each["text"].rpartition(": ")[2] for each in name_findings()] == ["limit=5; or limit=3."]
+
+
+@pytest.mark.usefixtures("cataloged")
+def test_options_of_a_former_deployment_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    RateLimit("login", "5/m").hit("x")
+    RateLimit("login", "9/m").hit("x")
+    monkeypatch.setattr(names, "RECENT_S", -60.0)
+
+    assert name_findings() == []
+
+
+def test_names_of_all_kinds_are_checked() -> None:
+    text = "".join(module.text for module in modules())
+
+    stated = set(re.findall(r'^ *(?:catalog_kind|KIND) = "(\w+)"$', text, re.M))
+
+    assert set(names.KINDS) == stated
 
 
 @pytest.mark.parametrize(

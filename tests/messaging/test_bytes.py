@@ -40,7 +40,7 @@ def test_a_fetch_of_large_messages_ends_after_about_1_mib(store: Store) -> None:
 
     found, after, parts = [], 0, 0
     while True:
-        messages = chat.fetch("b", after, 1_000)
+        messages = chat.fetch("b", after=after, limit=1_000)
         assert size_of(messages) <= MOST
         found, parts, after = found + [one.id for one in messages], parts + 1, messages[-1].id
         if not messages.is_cut:
@@ -71,10 +71,10 @@ def test_edits_count_as_bytes_of_a_fetch(redis_server: Store) -> None:
     for number in range(1, 32):
         chat.edit_message("a", number, LARGE)
 
-    messages = chat.fetch("b", 0, 1_000)
+    messages = chat.fetch("b", after=0, limit=1_000)
 
     assert (messages.is_cut, size_of(messages) <= MOST) == (True, True)
-    assert chat.fetch("b", messages[-1].id, 1_000).is_cut is False
+    assert chat.fetch("b", after=messages[-1].id, limit=1_000).is_cut is False
 
 
 def test_a_mailbox_is_read_in_steps(redis_server: Store) -> None:
@@ -83,7 +83,7 @@ def test_a_mailbox_is_read_in_steps(redis_server: Store) -> None:
         box.send(LARGE)
 
     first = box.fetch(limit=1_000)
-    rest = box.fetch(first[-1].id, limit=1_000)
+    rest = box.fetch(after=first[-1].id, limit=1_000)
 
     assert (len(first), first.is_cut, len(rest), rest.is_cut) == (16, True, 4, False)
     assert box.fetch(limit=20).is_cut is True
@@ -201,7 +201,7 @@ def test_the_counted_bytes_are_those_of_the_messages_and_edits(redis_server: Sto
     chat = Chat.create("a", ["b"], "", chat_id=f"chat {seed}", retention=kept)
 
     for _ in range(150):
-        ids = [one.id for one in chat.fetch("a", 0)]
+        ids = [one.id for one in chat.fetch("a", after=0)]
         body = "x" * choose.randint(0, 60)
         match choose.randint(0, 9):
             case 0 | 1 | 2 | 3 | 4:
@@ -215,7 +215,7 @@ def test_the_counted_bytes_are_those_of_the_messages_and_edits(redis_server: Sto
                     chat.ack(user, choose.choice(ids))
         actual, counted = stored(redis_server, chat)
         assert actual == counted
-        assert actual <= 600 or len(chat.fetch("a", 0)) == 1
+        assert actual <= 600 or len(chat.fetch("a", after=0)) == 1
 
 
 def test_pending_reads_each_chat_in_part(redis_server: Store) -> None:

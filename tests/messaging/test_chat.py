@@ -29,7 +29,16 @@ NO_FLOOR = Retention(keep_last=0, keep_for=0)
 
 
 def bodies(chat: Chat, user: str, after: int | None = None) -> list[Any]:
-    return [message.body for message in chat.fetch(user, after)]
+    return [message.body for message in chat.fetch(user, after=after)]
+
+
+def test_info_says_when_the_last_message_was_sent(redis_server: Store) -> None:
+    chat = Chat.create("a", ["b"])
+    assert chat.info("b").last_at is None
+
+    chat.send("a", "hi")
+
+    assert chat.info("b").last_at == chat.fetch("b")[-1].sent_at
 
 
 @pytest.mark.contract
@@ -96,7 +105,7 @@ def test_what_all_have_read_is_trimmed_to_the_floor(store: Store) -> None:
     assert bodies(chat, "b", 0) == [1, 2, 3, 4, 5, 6]
     chat.ack("c", 5)
 
-    fetched = chat.fetch("b", 0)
+    fetched = chat.fetch("b", after=0)
     assert ([one.body for one in fetched], fetched.is_truncated) == ([5, 6], True)
     assert chat.fetch("a").is_truncated is False
     chat.ack("c", 3)
@@ -111,9 +120,9 @@ def test_many_messages_are_trimmed_in_bounded_steps(redis_server: Store) -> None
 
     chat.ack("a", 10_004)
 
-    assert (chat.fetch("a", 0, limit=1)[0].id, chat.unread("a")) == (10_001, 1)
+    assert (chat.fetch("a", after=0, limit=1)[0].id, chat.unread("a")) == (10_001, 1)
     chat.ack("a", 10_004)
-    assert [message.id for message in chat.fetch("a", 0)] == [10_005]
+    assert [message.id for message in chat.fetch("a", after=0)] == [10_005]
 
 
 def test_messages_younger_than_the_floor_are_kept(redis_server: Store) -> None:
@@ -211,7 +220,7 @@ def test_nothing_brings_a_chat_back_after_its_last_member_left(store: Store) -> 
     chat.ack("b", 1)
     chat.leave("a")
     assert chat.members() == {"b": 1}
-    assert chat.fetch("b", 0).last_id == 1
+    assert chat.fetch("b", after=0).last_id == 1
     chat.leave("b")
     chat.leave("b")
 
@@ -391,9 +400,13 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").fetch("a", after=True), TypeError, "after=True: expected an integer"),
         (lambda: Chat("x").fetch("a", limit=0), ValueError, "limit=0: expected an integer from 1 to 1000"),
         (lambda: Chat("x").fetch("a", before=-1), ValueError, "before=-1: expected an integer from 0 to"),
-        (lambda: Chat("x").fetch("a", 1, before=2), ValueError, "after=1, before=2: expected at most one of them."),
+        (
+            lambda: Chat("x").fetch("a", after=1, before=2),
+            ValueError,
+            "after=1, before=2: expected at most one of them.",
+        ),
         (lambda: Chat("x").ack("a", -3), ValueError, "id=-3: expected an integer from 0 to"),
-        (lambda: Chat("x").ack(None, 3), TypeError, "user=None: expected the id of a user, an integer or a string."),
+        (lambda: Chat("x").ack(None, 3), TypeError, "user=None: expected a string, an integer or a UUID."),
         (lambda: Chat("x").ack("", 3), ValueError, "user is empty"),
         (lambda: Chat("x").join("a", history=-1), ValueError, "history=-1: expected an integer from 0 to"),
         (lambda: Chat("x").send("a", object()), TypeError, "body is a builtins.object: expected JSON"),
@@ -406,7 +419,11 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").send("a", "x", key=""), ValueError, "key is empty"),
         (lambda: Chat("x").edit_message("a", 0, "x"), ValueError, "id=0: expected an integer from 1 to"),
         (lambda: Chat.create("a", "bcd", "x"), TypeError, "members='bcd': expected an iterable of user ids."),
-        (lambda: Chat.create("a", [None], "x"), TypeError, "user in members=None: expected the id of a user"),
+        (
+            lambda: Chat.create("a", [None], "x"),
+            TypeError,
+            "user in members=None: expected a string, an integer or a UUID",
+        ),
         (lambda: Retention(keep_last=-1), ValueError, "keep_last=-1: expected an integer from 0 to"),
         (lambda: Retention(keep_last=9, max_messages=3), ValueError, "keep_last=9: expected at most max_messages, 3."),
         (lambda: Retention(keep_for=9, max_age=3), ValueError, "keep_for=9: expected at most max_age, 3."),

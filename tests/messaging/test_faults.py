@@ -42,7 +42,7 @@ def test_no_member_misses_a_message_with_lost_replies_and_killed_processes(proxy
     sent = {f"{user} {number}" for user in USERS for number in range(COUNT)}
     assert sorted(logs["a"].values()) == sorted({"first", *sent})
     assert chat.members() == dict.fromkeys(USERS, total)
-    assert [one.id for one in chat.fetch("a", 0)] == list(range(total - FLOOR + 1, total + 1))
+    assert [one.id for one in chat.fetch("a", after=0)] == list(range(total - FLOOR + 1, total + 1))
 
 
 def received(output: str) -> dict[int, str]:

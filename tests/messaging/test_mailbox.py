@@ -173,7 +173,7 @@ def test_errors_of_redis_are_raised(proxy: Proxy) -> None:
 @pytest.mark.parametrize(
     ("act", "error", "text"),
     [
-        (lambda: Mailbox(None), TypeError, "owner=None: expected the id of a user"),  # type: ignore[arg-type]
+        (lambda: Mailbox(None), TypeError, "owner=None: expected a string, an integer or a UUID"),  # type: ignore[arg-type]
         (lambda: Mailbox("o", max_messages=0), ValueError, "max_messages=0: expected an integer from 1 to"),
         (lambda: Mailbox("o", ttl=-1), ValueError, "ttl=-1: expected a number of seconds above 0"),
         (lambda: Mailbox("o").fetch(after=-1), ValueError, "after=-1"),

@@ -82,7 +82,7 @@ class ChatMachine(RuleBasedStateMachine):
         expected = None if self.seen else ChatDoesNotExist
         if not expected and user not in self.seen:
             self.seen[user] = self.hidden[user] = max(self.seq - history, self.trimmed)
-        assert self.outcome(lambda: self.chat.join(user, history)) == expected
+        assert self.outcome(lambda: self.chat.join(user, history=history)) == expected
 
     @rule(user=USERS)
     def leave(self, user: str) -> None:
@@ -115,7 +115,7 @@ class ChatMachine(RuleBasedStateMachine):
 
     @rule(user=USERS, after=st.none() | IDS, limit=st.integers(1, 9))
     def fetch(self, user: str, after: int | None, limit: int) -> None:
-        found = self.outcome(lambda: self.chat.fetch(user, after, limit))
+        found = self.outcome(lambda: self.chat.fetch(user, after=after, limit=limit))
         if expected := self.refusal(user):
             assert found == expected
             return

@@ -42,5 +42,5 @@ def test_bad_arguments_are_refused() -> None:
         Presence("")
     with pytest.raises(ValueError, match="ttl=0: expected a number of seconds above 0"):
         Typing("room", ttl=0)
-    with pytest.raises(TypeError, match="user=None: expected the id of a user"):
+    with pytest.raises(TypeError, match="user=None: expected a string, an integer or a UUID"):
         Typing("room").touch(None)  # type: ignore[arg-type]

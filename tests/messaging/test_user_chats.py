@@ -226,7 +226,7 @@ def test_no_message_survives_that_a_user_sends_during_the_erasure(redis_server: 
     run_together(2, act)
 
     cursor, senders = 0, set()
-    while messages := chat.fetch("b", cursor, limit=1_000):
+    while messages := chat.fetch("b", after=cursor, limit=1_000):
         cursor = messages[-1].id
         senders |= {message.sender for message in messages}
     assert senders == {"b"}

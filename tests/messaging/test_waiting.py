@@ -150,7 +150,7 @@ def test_wait_with_a_revision_returns_when_a_message_is_edited_or_deleted(store:
     chat = Chat.create("a", ["b"], 1)
     waiters = [
         Waiter(lambda: chat.wait_for_message("b", TIMEOUT_S, after=1, revision=0)),
-        Waiter(lambda: run_async(chat.await_for_message, "b", TIMEOUT_S, 1, 0)),
+        Waiter(lambda: run_async(lambda: chat.await_for_message("b", TIMEOUT_S, after=1, revision=0))),
     ]
     eventually(lambda: subscriptions(store) == 1)
 

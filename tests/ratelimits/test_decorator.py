@@ -299,7 +299,7 @@ KEY = "expected 'ip', 'user', 'user_or_ip', a template over the call's arguments
         ((), {}, ValueError, "rates=(): expected 1 to 8 rates, such as '5/m'."),
         (("5/m",), {"key": "host"}, ValueError, f"key='host': {KEY} of them, or None."),
         (("5/m",), {"key": 7}, TypeError, "rate limit key 7: expected a string, a template or a callable."),
-        (("5/m",), {"cost": 6}, ValueError, "cost=6: expected an integer from 1 to 5; more than the limit of 5"),
+        (("5/m",), {"cost": 6}, ValueError, "cost=6: expected an integer from 1 to 5, the lowest limit"),
         (("5/m",), {"response": 429}, TypeError, "response=429: expected a function of the request and the decision."),
         (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
     ],

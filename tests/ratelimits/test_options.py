@@ -89,11 +89,11 @@ def test_invalid_name_raises(name: Any, kind: type[Exception], text: str) -> Non
 @pytest.mark.parametrize(
     ("cost", "kind", "text"),
     [
-        (0, ValueError, "cost=0: expected an integer from 1 to 5."),
-        (-1, ValueError, "cost=-1: expected an integer from 1 to 5."),
-        (6, ValueError, "cost=6: expected an integer from 1 to 5; more than the limit of 5 is never allowed."),
-        (1.0, TypeError, "cost=1.0: expected an integer from 1 to 5."),
-        (True, TypeError, "cost=True: expected an integer from 1 to 5."),
+        (0, ValueError, "cost=0: expected an integer from 1 to 5, the lowest limit."),
+        (-1, ValueError, "cost=-1: expected an integer from 1 to 5, the lowest limit."),
+        (6, ValueError, "cost=6: expected an integer from 1 to 5, the lowest limit."),
+        (1.0, TypeError, "cost=1.0: expected an integer from 1 to 5, the lowest limit."),
+        (True, TypeError, "cost=True: expected an integer from 1 to 5, the lowest limit."),
     ],
 )
 def test_invalid_cost_raises(redis_server: Store, method: str, cost: Any, kind: type[Exception], text: str) -> None:

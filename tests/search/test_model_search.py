@@ -370,7 +370,7 @@ def test_dates_numbers_and_missing_values_are_sorted() -> None:
         ({"model": User}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
         ({"model": User, "fields": {"email": 1}, "facets": "email"}, "Wrong.facets='email': expected a list of names."),
         ({"model": User, "fields": ("email",)}, "Wrong.fields: expected weights by name, such as {'title': 3}."),
-        ({"model": User, "fields": {"email": 0}}, "fields['email']=0: expected a weight above 0, at most 1000."),
+        ({"model": User, "fields": {"email": 0}}, "fields['email']=0: expected a number above 0, at most 1000."),
     ],
 )
 def test_invalid_declarations_raise(attributes: dict[str, Any], problem: str) -> None:

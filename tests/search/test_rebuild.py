@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.exceptions import RebuildSuperseded
-from django_redis_components.search import Document, SearchIndex
+from django_redis_components.search import Document, SearchIndex, rebuilding
 from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import EncodedDocument, encode
 from django_redis_components.search.rebuilding import SearchRebuild
-from tests.support import Store, run_async
+from tests.support import Store, eventually, run_async
 
 
 def base_of(store: Store, generation: int = 0) -> str:
@@ -175,6 +175,98 @@ def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_delet
     assert (index.search("black").ids, index.count()) == (["1"], 1)
     assert run(connections.client("default"), killed.load(loaded[:1])) == -1, "it was not killed after all"
     assert index.rebuild([(3, document("cat"))]) == 1
+
+
+def going_on(flow: Flow[Any], reply: Any) -> Flow[Any]:
+    """Run the rest of a flow whose first request was made."""
+    try:
+        request = flow.send(reply)
+        while True:
+            request = flow.send((yield request))
+    except StopIteration as ended:
+        return ended.value
+
+
+def load_and_write(store: Store, index: SearchIndex) -> None:
+    """Load documents into a rebuild that goes no further, and write others meanwhile."""
+    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v3", encoded)
+    documents = [(n, Document(f"lamp word{n}", {"kind": "light"}, {"votes": n}, (1, 2))) for n in range(30)]
+    for step in (killed.begin(), killed.load(documents)):
+        assert run(connections.client("default"), step) == 1
+    index.add("late", "late cat", facets={"kind": "pet"}, sort_values={"price": 3})
+    index.remove(3)
+
+
+@pytest.mark.contract
+def test_all_data_of_a_rebuild_expire_a_day_after_its_start(store: Store) -> None:
+    load_and_write(store, SearchIndex("items"))
+
+    built = keys_of(store, 1)
+    parts = ("w:late", "w:lamp", "s:price", "s:votes", "f:kind=pet", "docs", "facets", "stats", "names", "geo", "live")
+    assert {f"{base_of(store, 1)}:{part}" for part in parts} <= set(built)
+    assert [key for key in built if not 0 < store.raw.pttl(key) <= rebuilding.DATA_TTL_MS] == []
+
+
+@pytest.mark.contract
+def test_data_of_a_killed_rebuild_are_gone_without_a_write(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = SearchIndex("items")
+    index.add(1, "cat")
+
+    with monkeypatch.context() as short:
+        short.setattr(rebuilding, "DATA_TTL_MS", 1)
+        load_and_write(store, index)
+    store.raw.delete(f"{store.prefix}:search:{{items}}:v3:build")  # as if 15 minutes had passed
+
+    assert eventually(lambda: not keys_of(store, 1))
+    assert not index.info().has_old_data
+    assert (sorted(index.search("cat").ids), index.count()) == (["1", "late"], 2)
+    assert index.rebuild([(5, document("cat"))]) == 1
+
+
+@pytest.mark.contract
+def test_no_key_of_a_finished_rebuild_expires(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebuilding, "KEEP_LIMIT", 7)
+    index = SearchIndex("items")
+
+    def documents() -> Iterator[tuple[int, Document]]:
+        for number in range(150):
+            yield number, Document(f"lamp word{number}", {"kind": f"k{number}"}, {f"v{number % 5}": number}, (1, 2))
+        index.add("late", "late lamp", facets={"kind": "late"}, sort_values={"late": 1})
+
+    assert index.rebuild(documents()) == 151
+
+    expiring = [key for key in keys_of(store, 1) if store.raw.pttl(key) != -1]
+    assert expiring == []
+    assert len(keys_of(store, 1)) > 300
+    assert index.search("lamp", facets=["kind"]).paginator.count == 151
+
+
+@pytest.mark.contract
+def test_what_is_written_while_a_rebuild_is_made_permanent_does_not_expire(store: Store) -> None:
+    index, active = SearchIndex("items"), SearchRebuild("items", f"{store.prefix}:search:{{items}}:v3", encoded)
+    client = connections.client("default")
+    run(client, active.begin())
+    run(client, active.load([(1, document("lamp", votes=1))]))
+
+    swap = active.swap()
+    first = client.execute(next(swap))
+    index.add(2, "new word", facets={"kind": "new"}, sort_values={"price": 2})
+
+    assert run(client, going_on(swap, first)) == 2
+    assert [key for key in keys_of(store, 1) if store.raw.pttl(key) != -1] == []
+
+
+def test_rebuild_that_takes_longer_than_its_data_last_is_refused(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuilding, "DATA_TTL_MS", rebuilding.TTL_MS - 1)
+    index = SearchIndex("items")
+    index.add(1, "cat")
+
+    with pytest.raises(RebuildSuperseded):
+        index.rebuild([(2, document("lamp"))])
+
+    assert (index.search("cat").ids, keys_of(redis_server, 1)) == (["1"], [])
 
 
 def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store) -> None:

@@ -333,7 +333,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
             "index name 'a{b}': braces are not accepted; they mark the Cluster slot in keys.",
         ),
         (lambda: SearchIndex("a", language="xx"), "language='xx': expected one of de, en, es, fr, ru, zh, or None."),
-        (lambda: SearchIndex("a", fields={"t": 0}), "fields['t']=0: expected a weight above 0, at most 1000."),
+        (lambda: SearchIndex("a", fields={"t": 0}), "fields['t']=0: expected a number above 0, at most 1000."),
         (lambda: SearchIndex("a").add(1, 7), "text=7: expected a string, or a mapping of fields to strings."),
         (
             lambda: SearchIndex("a").add(1, {"x": "y"}),
@@ -341,11 +341,11 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         ),
         (
             lambda: SearchIndex("a").add(1, "x", sort_values={"votes": "nan" and float("nan")}),
-            "votes=nan: expected a finite number.",
+            "votes=nan: expected a finite number, or a string.",
         ),
         (
             lambda: SearchIndex("a").add(1, "x", sort_values={"votes": True}),
-            "votes=True: expected a number or a string.",
+            "votes=True: expected a number, or a string.",
         ),
         (lambda: SearchIndex("a").add(1, "x", facets={"a=b": "c"}), "facet 'a=b': '=' is not accepted."),
         (lambda: SearchIndex("a").add("", "x"), "id is empty: expected 1 to 200 bytes of text."),
@@ -368,7 +368,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
         ),
         (
             lambda: SearchIndex("a").search("x", near=(1, 1), within=0),
-            "within=0: expected kilometers above 0, at most 20000.",
+            "within=0: expected a number above 0, at most 20000 (kilometers).",
         ),
         (
             lambda: SearchIndex("a").search("x", order_by="distance"),

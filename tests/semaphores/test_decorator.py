@@ -107,7 +107,7 @@ def test_template_is_formatted_with_the_arguments(store: Store) -> None:
         ({"timeout": "10"}, TypeError, "timeout='10': expected a number of seconds above 0"),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at least 0"),
         ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True"),
-        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a function that takes the semaphore."),
     ],
 )
 def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error: type, text: str) -> None:

@@ -193,7 +193,7 @@ def wait_for_renewal(store: Store) -> None:
         ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True: otherwise a lease ends after its timeout."),
         ({"max_lease": 5, "renew": True}, ValueError, "max_lease=5: expected at least the timeout, which is 10.0."),
         ({"max_lease": "60", "renew": True}, TypeError, "max_lease='60': expected a number of seconds"),
-        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a function that takes the semaphore."),
     ],
 )
 def test_invalid_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:

@@ -24,7 +24,7 @@ from functools import partial
 from django.db import connections
 from redis.exceptions import RedisError
 
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_callable, check_flag
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -90,8 +90,8 @@ def renewal_policy_for(
         ValueError: `max_lease` is shorter than a lease, or given without `renew`.
     """
     max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
-    if on_lost is not None and not callable(on_lost):
-        raise TypeError(f"on_lost={on_lost!r}: expected a callable that takes the {kind}.")
+    if on_lost is not None:
+        check_callable(on_lost, "on_lost", f"a function that takes the {kind}")
     refuse_coroutine_function(on_lost, "on_lost")
     return RenewalPolicy(weakref.ref(target), using, max_s, on_lost) if max_s or on_lost is not None else None
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_redis_components.core.leasing.holder import LeaseHolder
-from django_redis_components.core.registry import DeclaredName
+from django_redis_components.core.observability.declared_names import DeclaredName
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link

@@ -8,11 +8,11 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.core.leasing.scripted_kind import parse_states
+from django_redis_components.core.observability.declared_names import DeclaredName, declared_flow
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.gather import GatherResult, gather
+from django_redis_components.dashboard.gather import GatherResult, gather, gather_values
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import (
     KINDS_BY_COMPONENT,
@@ -98,7 +98,7 @@ class LockSnapshot:
         states: resources with holders or waiters; with a name also free ones.
         scan: the result of the scan; None for a query by name.
         not_shown: number of scanned resources after those on this page.
-        declared: names of this process's decorators.
+        declared: names of decorators whose functions the site's processes have called.
         problem: why the name in the query is invalid, or "".
     """
 
@@ -130,25 +130,26 @@ def read_one(resource: Resource, using: str) -> ResourceState:
 
 
 def _read(query: LockQuery) -> Flow[LockSnapshot]:
-    declared = [each for each in registered_names() if each.using == query.using]
     if query.name:
         try:
             named = resources_named(query.name, query.group)
         except ValueError as exc:
-            return LockSnapshot(query, [], None, 0, declared, str(exc))
-        return LockSnapshot(query, (yield from _states(named)), None, 0, declared, "")
+            return LockSnapshot(query, [], None, 0, (yield from declared_flow(query.using)), str(exc))
+        states, declared = yield from gather_values([_states(named), declared_flow(query.using)])
+        return LockSnapshot(query, states, None, 0, declared, "")
     anchors = clients.client(query.using).key_per_primary()
     cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
     pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
-    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
+    scanning = scan.scan_keys(pattern, resource_of_key, cursors, anchors)
+    result, declared = yield from gather_values([scanning, declared_flow(query.using)])
     page = result.items[query.skip : query.skip + MAX_SHOWN]
-    states = yield from _states(list(dict.fromkeys(page + _declared_resources(query.using))))
+    states = yield from _states(list(dict.fromkeys(page + _declared_resources(declared))))
     states = [each for each in states if each.held or each.waiters or each.error]
     return LockSnapshot(query, states, result, max(0, len(result.items) - query.skip - MAX_SHOWN), declared, "")
 
 
-def _declared_resources(using: str) -> list[Resource]:
-    exact = (each for each in registered_names() if each.is_exact and each.using == using)
+def _declared_resources(declared: list[DeclaredName]) -> list[Resource]:
+    exact = (each for each in declared if each.is_exact)
     return list(dict.fromkeys(Resource(each.name, KINDS_BY_COMPONENT[each.component][0].slug) for each in exact))[
         :MAX_DECLARED
     ]

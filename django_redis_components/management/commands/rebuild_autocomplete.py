@@ -79,14 +79,14 @@ class Command(OperatorCommand):
     def _rebuild(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         started_at = time.monotonic()
         with progress_of(index.name, index.queryset()) as progress:
-            entries = index.rebuild(progress)
+            entries = index.rebuild(progress=progress)
         seconds = time.monotonic() - started_at
         data = {"name": index.name, "entries": entries, "seconds": round(seconds, 3)}
         return {"INDEX": index.name, "ENTRIES": f"{entries:,}", "SECONDS": f"{seconds:.1f}", "data": data}
 
     def _compare(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
         with progress_of(index.name, index.queryset()) as progress:
-            drift = index.find_drift(progress)
+            drift = index.find_drift(progress=progress)
         if options["repair"]:
             index.repair(drift)
         counts = {"missing": len(drift.missing), "stale": len(drift.stale), "extra": len(drift.extra)}

@@ -52,12 +52,12 @@ class Command(OperatorCommand):
 
 def _rebuild(search: ModelSearch) -> int:
     with progress_of(search.name, search.queryset()) as progress:
-        return search.rebuild(progress)
+        return search.rebuild(progress=progress)
 
 
 def _compare(search: ModelSearch, *, repair: bool) -> tuple[dict[str, Any], str]:
     with progress_of(search.name, search.queryset()) as progress:
-        drift = search.find_drift(progress)
+        drift = search.find_drift(progress=progress)
     if repair:
         search.repair(drift)
     counts = {"missing": len(drift.missing), "stale": len(drift.stale), "extra": len(drift.extra)}

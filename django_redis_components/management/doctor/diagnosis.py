@@ -11,6 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.management.doctor.findings import Finding, Report
 from django_redis_components.management.doctor.keyspace import check_keys
+from django_redis_components.management.doctor.names import check_names
 from django_redis_components.management.doctor.permissions import check_database, check_redis_user
 from django_redis_components.management.doctor.server import check_server
 from django_redis_components.management.doctor.tasks import check_tasks
@@ -40,6 +41,7 @@ def diagnose(using: str, scan: int) -> Report:
     if not any(finding.code == "server_version" for finding in report.findings):
         check_redis_user(client, report)
         check_tasks(shard, client, report)
+        check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)
     report.findings.sort(key=lambda finding: finding.severity != "error")

@@ -35,12 +35,12 @@ local document = {
   sorts = FIRST_PAIR,
   terms = FIRST_PAIR + 2 * counts,
 }
-local current, building = written_bases(root)
-local is_changed, average = write_document(current, document, force, nil)
+local current, building, until_ms = written_bases(root)
+local is_changed, average = write_document(current, document, force, nil, false)
 if building then
   -- It has few documents yet: the average is that of the one that is read.
-  is_changed = write_document(building, document, force, average) or is_changed
   redis.call("SADD", building .. ":live", id)
+  is_changed = write_document(building, document, force, average, until_ms) or is_changed
 end
 redis.call("INCR", root .. ":gen")
 drop_keys(root, DROPPED_KEYS)

@@ -24,8 +24,9 @@ local longitude, latitude, counts = ARGV[7], ARGV[8], tonumber(ARGV[9])
 -- @include writing
 local FIRST_PAIR = 10
 
-local base = renew_rebuild(root .. ":build", token, ttl_ms) and building_base(root)
-if not base then
+local is_active_rebuild = renew_rebuild(root .. ":build", token, ttl_ms)
+local base, until_ms = building_base(root)
+if not (is_active_rebuild and base) then
   return SUPERSEDED
 end
 if redis.call("SISMEMBER", base .. ":live", id) == 1 then
@@ -42,5 +43,5 @@ local document = {
   sorts = FIRST_PAIR,
   terms = FIRST_PAIR + 2 * counts,
 }
-write_document(base, document, false, average_length(current_base(root)))
+write_document(base, document, false, average_length(current_base(root)), until_ms)
 return 1

@@ -1,5 +1,5 @@
 -- Read the generation that was built from now on. The former one is left to drop_generation.
--- Precondition: every document was loaded.
+-- Precondition: every document was loaded, and rebuild_keep has made the generation permanent.
 -- KEYS[1] root  prefix of the keys of the index
 -- DERIVED root:state root:build root:built root:dropping root:gen, and of each generation root:<number>: live docs
 -- ARGV[1] token  of the rebuild

@@ -11,7 +11,7 @@ local id = ARGV[1]
 -- @include generations
 -- @include documents
 
-local current, building = written_bases(root)
+local current, building, until_ms = written_bases(root)
 local is_removed = drop(current, id, {})
 if is_removed then
   redis.call("ZREM", current .. ":geo", id)
@@ -21,5 +21,6 @@ if building then
   drop(building, id, {})
   redis.call("ZREM", building .. ":geo", id)
   redis.call("SADD", building .. ":live", id)
+  expire_keys(common_keys(building), until_ms)
 end
 return is_removed and 1 or 2

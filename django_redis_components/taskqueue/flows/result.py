@@ -82,7 +82,7 @@ class FlowResult:
         """See `refresh`."""
         await self._shard.arun(self._refresh())
 
-    def get(self, timeout: float | None = None) -> Any:
+    def get(self, timeout: Seconds | None = None) -> Any:
         """Wait for the last task and return its value; for a group without a callback, the list of values.
 
         Args:
@@ -95,7 +95,7 @@ class FlowResult:
         """
         return self._shard.run(self._wait(timeout))
 
-    async def aget(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of get()
+    async def aget(self, timeout: Seconds | None = None) -> Any:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
         return await self._shard.arun(self._wait(timeout))
 
@@ -126,7 +126,7 @@ class FlowResult:
             if read is not None:
                 result._load(*read)
 
-    def _wait(self, timeout: float | None) -> Flow[Any]:
+    def _wait(self, timeout: Seconds | None) -> Flow[Any]:
         allowed_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
         deadline = time.monotonic() + (allowed_s or 0.0)
         values = {}

@@ -10,6 +10,7 @@ from datetime import tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from django_redis_components.core import keys, serialization
+from django_redis_components.core.arguments import check_choice, check_flag, check_sequence
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -157,18 +158,14 @@ def create(task: Task[..., Any, Any], recurrence: Recurrence, options: ScheduleO
     if unknown := sorted(set(options) - set(ScheduleOptions.__annotations__)):
         raise TypeError(f"unknown option {', '.join(unknown)}. Accepted: {', '.join(ScheduleOptions.__annotations__)}.")
     given, named = options.get("args", ()), options.get("kwargs", {})
-    if not isinstance(given, list | tuple):
-        raise TypeError(f"args={given!r}: expected a list or a tuple.")
+    check_sequence(given, "args", "arguments")
     if not isinstance(named, dict):
         raise TypeError(f"kwargs={named!r}: expected a dict.")
     args = serialization.normalize(list(given), "args")
     kwargs = serialization.normalize(named, "kwargs")
     misfire = options.get("misfire", "once")
-    if misfire not in get_args(Misfire):
-        raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")
-    enabled = options.get("enabled", True)
-    if not isinstance(enabled, bool):
-        raise TypeError(f"enabled={enabled!r}: expected True or False.")
+    check_choice(misfire, "misfire", get_args(Misfire))
+    enabled = check_flag(options.get("enabled", True), "enabled")
     max_age = options.get("max_age", MAX_AGE_S[misfire])
     schedule = Schedule(
         name=keys.validate_name(options.get("name", _name(task, recurrence, args, kwargs)), "name"),

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.shards import Shard, home
@@ -94,9 +95,7 @@ def check_range(name: str) -> str:
     Raises:
         ValueError: there is no such range.
     """
-    if name not in RANGES:
-        raise ValueError(f"range={name[:40]!r}: expected one of {', '.join(RANGES)}.")
-    return name
+    return check_choice(name, "range", RANGES)
 
 
 def read_history(shard: Shard, name: str) -> Flow[History]:

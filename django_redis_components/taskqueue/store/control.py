@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count, repeat
 from typing import Any
 
+from django_redis_components.core.arguments import check_iterable, check_string, short_repr
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, moment_of
 from django_redis_components.taskqueue.fields import Field, Key, Part
@@ -63,10 +64,8 @@ class TrashEntry:
 def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
     """Pause a queue, with a note for the dashboard."""
     for what, note in (("reason", reason), ("author", author)):
-        if not isinstance(note, str):
-            raise TypeError(f"{what}={note!r}: expected text.")
-        if len(note) > MAX_NOTE:
-            raise ValueError(f"{what}={note[:40]!r}… has {len(note):,} characters: expected at most {MAX_NOTE:,}.")
+        if len(check_string(note, what)) > MAX_NOTE:
+            raise ValueError(f"{what}={short_repr(note)}: expected at most {MAX_NOTE:,} characters, got {len(note):,}.")
     check_moment(until, "until")
     note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
@@ -228,12 +227,7 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
 
 
 def _chunks(ids: Sequence[str]) -> list[list[str]]:
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids={ids!r}: expected a list of task ids, or None for all.")
-    each = list(ids)
-    for task_id in each:
-        if not isinstance(task_id, str):
-            raise TypeError(f"ids: {task_id!r} is no task id: expected text.")
+    each = [check_string(task_id, "id") for task_id in check_iterable(ids, "ids", "task ids, or None for all")]
     return [each[start : start + CHUNK] for start in range(0, len(each), CHUNK)]
 
 

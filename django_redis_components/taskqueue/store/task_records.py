@@ -11,7 +11,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
-from django_redis_components.core.units import to_seconds
+from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
@@ -113,7 +113,7 @@ def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, 
     return records
 
 
-def wait(shard: Shard, task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:
+def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fields, list[bytes]]]:
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
+from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
@@ -64,8 +65,7 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
     Raises:
         WorkerNotFound: it does not exist, is lost, or does not read its commands.
     """
-    if verb not in VERBS:
-        raise ValueError(f"verb={verb!r}: expected one of {', '.join(VERBS)}.")
+    check_choice(verb, "verb", VERBS)
     if not 0 < len(target) <= MAX_ID:
         raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
     (stored,) = yield COMMAND_WORKER(

@@ -91,9 +91,9 @@ def test_schedule_below_the_task_decorator_raises_with_the_right_order() -> None
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"misfire": "never"}, "misfire='never': expected 'once', 'skip' or 'all'."),
+        ({"misfire": "never"}, "misfire='never': expected one of 'once', 'skip', 'all'."),
         ({"enabled": "yes"}, "enabled='yes': expected True or False."),
-        ({"args": "ab"}, "args='ab': expected a list or a tuple."),
+        ({"args": "ab"}, "args='ab': expected a list of arguments."),
         ({"kwargs": [1]}, "kwargs=[1]: expected a dict."),
         ({"jitter": -1}, "jitter=-1: expected a number of seconds of at least 0, or a timedelta."),
         ({"max_age": 0}, "max_age=0: expected a number of seconds above 0, or a timedelta."),

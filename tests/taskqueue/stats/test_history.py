@@ -112,7 +112,7 @@ def test_the_async_twin(store: Store) -> None:
 
 
 def test_unknown_range_is_rejected() -> None:
-    with pytest.raises(ValueError, match=r"^range='2h': expected one of 1h, 24h, 7d, 90d\.$"):
+    with pytest.raises(ValueError, match=r"^range='2h': expected one of '1h', '24h', '7d', '90d'\.$"):
         history("2h")
 
 

@@ -367,7 +367,7 @@ def test_the_async_twins(store: Store) -> None:
         (lambda queue: queue.metrics(0), "minutes=0: expected an integer from 1 to 180."),
         (lambda queue: queue.metrics(181), "minutes=181: expected an integer from 1 to 180."),
         (lambda queue: queue.history(337), "hours=337: expected an integer from 1 to 336."),
-        (lambda queue: queue.errors(101), "limit=101: expected an integer from 1 to 100."),
+        (lambda queue: queue.errors(limit=101), "limit=101: expected an integer from 1 to 100."),
     ],
 )
 def test_periods_that_are_not_kept_are_rejected(call: Any, words: str) -> None:

@@ -205,9 +205,9 @@ def test_task_that_runs_again_is_neither_deleted_nor_retried(store: Store) -> No
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ("abc", r"^ids='abc': expected a list of task ids, or None for all\.$"),
-        (7, r"^ids=7: expected a list of task ids, or None for all\.$"),
-        ([7], r"^ids: 7 is no task id: expected text\.$"),
+        ("abc", r"^ids='abc': expected an iterable of task ids, or None for all\.$"),
+        (7, r"^ids=7: expected an iterable of task ids, or None for all\.$"),
+        ([7], r"^id=7: expected a string\.$"),
     ],
 )
 def test_invalid_ids_raise(redis_server: Store, verb: str, given: Any, text: str) -> None:

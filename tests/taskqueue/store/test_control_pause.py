@@ -172,7 +172,7 @@ def test_until_in_the_past_raises(redis_server: Store, until: Any, error: type[E
 
 @pytest.mark.parametrize("what", ["reason", "author"])
 def test_reason_that_is_not_text_raises(redis_server: Store, what: str) -> None:
-    with pytest.raises(TypeError, match=rf"{what}=5: expected text\."):
+    with pytest.raises(TypeError, match=rf"{what}=5: expected a string\."):
         get_queue("default").pause(**{what: 5})
 
 

@@ -138,7 +138,7 @@ def test_invalid_page_raises(redis_server: Store, options: dict[str, Any], text:
 
 @pytest.mark.parametrize("state", ["successful", "cancelled", "", None])
 def test_invalid_state_raises(redis_server: Store, state: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected one of ready, .*, failed, unregistered\.$"):
+    with pytest.raises((TypeError, ValueError), match=r"expected one of 'ready', .*, 'failed', 'unregistered'\.$"):
         get_queue("default").tasks(state)
 
 

@@ -222,7 +222,7 @@ def test_commands_to_unknown_lost_and_deaf_workers_are_refused(redis_server: Sto
         send("here:1.a", "quiet")
     with pytest.raises(WorkerNotFound, match="20 commands that it has not executed"):
         send("here:1", "quiet")
-    with pytest.raises(ValueError, match=f"expected one of {', '.join(VERBS)}"):
+    with pytest.raises(ValueError, match=f"expected one of {', '.join(map(repr, VERBS))}"):
         send("here:1", "kill")
     with pytest.raises(ValueError, match="at most 300 characters"):
         send("x" * 301, "stop")
