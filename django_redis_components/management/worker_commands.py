@@ -7,7 +7,7 @@ import time
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.management.base import CommandResult
-from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
@@ -30,11 +30,11 @@ def describe(target: str, using: str) -> str:
     """Return what a command concerns, in one sentence.
 
     Raises:
-        WorkerNotFound: no worker or supervisor has this id.
+        WorkerDoesNotExist: no worker or supervisor has this id.
     """
     found = run(connections.client(using), find_workers(home(using), target)).workers
     if not found:
-        raise WorkerNotFound(f'No worker or supervisor has the id "{target}". List them: manage.py workers')
+        raise WorkerDoesNotExist(f'No worker or supervisor has the id "{target}". List them: manage.py workers')
     busy, count = sum(worker.busy for worker in found), len(found)
     return f"{target}: {count:,} {'process' if count == 1 else 'processes'}, {busy:,} running tasks."
 

@@ -165,7 +165,7 @@ class TaskCancelled(BaseInterruption):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
-class WorkerNotFound(TaskQueueError):
+class WorkerDoesNotExist(TaskQueueError):
     """Raised when a command cannot reach a worker: no worker has this id, it is lost, or it does not read commands."""
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
-from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 
@@ -62,7 +62,7 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
         op: id of the operation, new for each.
 
     Raises:
-        WorkerNotFound: it does not exist, is lost, or does not read its commands.
+        WorkerDoesNotExist: it does not exist, is lost, or does not read its commands.
     """
     if verb not in VERBS:
         raise ValueError(f"verb={verb!r}: expected one of {', '.join(VERBS)}.")
@@ -77,7 +77,7 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
         lease_ms=to_ms(conf.settings().taskqueue.lease_s, "lease"),
     )
     if stored != 1:
-        raise WorkerNotFound(_PROBLEMS[stored].format(target=target))
+        raise WorkerDoesNotExist(_PROBLEMS[stored].format(target=target))
 
 
 #: Why a command was not stored, by the code of the script.
