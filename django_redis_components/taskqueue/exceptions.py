@@ -187,8 +187,9 @@ class ScheduleDoesNotExist(TaskQueueError):
         name: the requested name.
     """
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"There is no schedule {name!r}: no poller has registered it, and it was not added.")
+    def __init__(self, name: str, hint: str = "") -> None:
+        text = f"There is no schedule {name!r}: no poller has registered it, and it was not added. {hint}"
+        super().__init__(text.rstrip())
         self.name = name
 
 

@@ -82,7 +82,7 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
 
 #: Why a command was not stored, by the code of the script.
 _PROBLEMS = {
-    0: 'No worker or supervisor has the id "{target}". List them: manage.py workers',
+    0: 'No worker or supervisor has the id "{target}". List them: manage.py redis workers list',
     -1: 'Worker "{target}" is lost: it has sent no heartbeat for the duration of a lease.',
     -2: 'Worker "{target}" has 20 commands that it has not executed. Nothing was sent.',
 }
