@@ -63,8 +63,8 @@ class ModelIndex(RegisteredIndex):
 
     Objects are written after the commit of each `save`, `delete` and change of `relations`, also by proxies, parents
     and children of the model. Call `update` after changes that send no signals (`bulk_create`, `bulk_update`,
-    `QuerySet.update` and raw SQL) and after changes of other objects that entries depend on. ``manage.py
-    rebuild_autocomplete --check`` finds what was missed.
+    `QuerySet.update` and raw SQL) and after changes of other objects that entries depend on.
+    ``manage.py redis autocomplete check`` finds what was missed.
 
     Raises:
         TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
@@ -97,7 +97,7 @@ class ModelIndex(RegisteredIndex):
             self.watch_fields,
             self.relations,
             self._follow,
-            "manage.py rebuild_autocomplete --repair",
+            "manage.py redis autocomplete repair",
         )
 
     def queryset(self) -> models.QuerySet[Any]:

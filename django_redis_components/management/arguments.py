@@ -43,18 +43,20 @@ def wait_seconds(text: str) -> float:
 
 def names(text: str) -> list[str]:
     """Parse NAME,NAME."""
+    return [name(each.strip()) for each in text.split(",")]
+
+
+def name(text: str, what: str = "name") -> str:
+    """Parse a name."""
     try:
-        return [validate_name(name.strip()) for name in text.split(",")]
+        return validate_name(text, what)
     except ValueError as exc:
         raise ArgumentTypeError(str(exc)) from None
 
 
 def queue(text: str) -> str:
     """Parse the name of a queue."""
-    try:
-        return validate_name(text, "queue name")
-    except ValueError as exc:
-        raise ArgumentTypeError(str(exc)) from None
+    return name(text, "queue name")
 
 
 def weights(text: str) -> dict[str, int]:

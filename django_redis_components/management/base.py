@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import getpass
 import json
 import shutil
@@ -16,9 +17,7 @@ from django.core.management.base import CommandError, CommandParser, no_translat
 from redis.exceptions import ConnectionError, MasterDownError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.dashboard.json_data import JSONEncoder
-from django_redis_components.dashboard.outages import SnapshotFailed
-from django_redis_components.management.plain_output import PlainOutputCommand
+from django_redis_components.management.plain_output import HelpFormatter, PlainOutputCommand
 from django_redis_components.management.tables import TextTable, escape_controls, table
 
 #: The exit codes of a command, for its help text.
@@ -74,10 +73,8 @@ class OperatorCommand(PlainOutputCommand):
             sys.exit(result.exit_code)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Execute the subcommand: the method of its name, with an underscore for each hyphen."""
-        method = getattr(self, f"perform_{options['verb'].replace('-', '_')}")
-        result: CommandResult = method(options)
-        return result
+        """Execute the command."""
+        raise NotImplementedError
 
     def ask(self, question: str, refused: str) -> None:
         """Ask for confirmation on standard error, because standard output may be piped. Raise unless confirmed."""
@@ -97,6 +94,8 @@ class OperatorCommand(PlainOutputCommand):
         if result.note:
             self.stderr.write(escape_controls(result.note), self.style.WARNING)
         if as_json:
+            from django_redis_components.dashboard.json_data import JSONEncoder  # imports components
+
             self.stdout.write(json.dumps(result.data, cls=JSONEncoder))
             return
         if result.table is not None:
@@ -110,6 +109,8 @@ class OperatorCommand(PlainOutputCommand):
 
 def command_error(error: Exception) -> CommandError:
     """Return the error of a command in one line. Its exit code tells an outage from other errors."""
+    from django_redis_components.dashboard.outages import SnapshotFailed  # imports components
+
     cause = error.error if isinstance(error, SnapshotFailed) else error
     text = escape_controls(str(cause))
     if isinstance(cause, ConnectionError | TimeoutError | MasterDownError):
@@ -125,10 +126,14 @@ def system_user() -> str:
         return ""
 
 
-def add_common(parser: argparse.ArgumentParser, *, with_connection: bool = True) -> None:
-    """Add the options of all commands."""
-    if with_connection:
-        parser.add_argument("--using", default="default", help="connection alias (default: default)")
+def add_common(parser: argparse.ArgumentParser, *, using: str = "") -> None:
+    """Add the options of all commands.
+
+    Args:
+        using: the help of ``--using``, if it is None by default.
+    """
+    default, text = (None, using) if using else ("default", "connection alias (default: default)")
+    parser.add_argument("--using", default=default, metavar="ALIAS", help=text)
     parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
 
 
@@ -138,17 +143,62 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_subcommands(
-    parser: CommandParser, verbs: Mapping[str, str], *, with_connection: bool = True
-) -> dict[str, argparse.ArgumentParser]:
+    parser: CommandParser, verbs: Mapping[str, str], *, using: Mapping[str, str] | None = None
+) -> dict[str, CommandParser]:
     """Add subcommands with the common options; return their parsers.
 
     Args:
         verbs: what each subcommand does, for its help.
-        with_connection: whether they have the option ``--using``.
+        using: the help of ``--using`` by subcommand, where it is None by default.
     """
-    subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    parsers: dict[str, argparse.ArgumentParser] = {}
+    subparsers = parser.add_subparsers(
+        dest="verb", metavar="COMMAND", title="commands", required=True, parser_class=CommandParser
+    )
+    parsers: dict[str, CommandParser] = {}
     for verb, does in verbs.items():
-        parsers[verb] = subparsers.add_parser(verb, help=does, description=f"{does[0].upper()}{does[1:]}.")
-        add_common(parsers[verb], with_connection=with_connection)
+        parsers[verb] = subparsers.add_parser(verb, help=does, **help_texts(does))
+        accept_django_options(parsers[verb])
+        add_common(parsers[verb], using=(using or {}).get(verb, ""))
+    suggest_names(subparsers)
     return parsers
+
+
+def accept_django_options(parser: argparse.ArgumentParser) -> None:
+    """Accept the options of all Django commands after a subcommand as well; their help is that of the command."""
+    for name in ("--settings", "--pythonpath"):
+        parser.add_argument(name, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    for name in ("--traceback", "--no-color", "--force-color", "--skip-checks"):
+        parser.add_argument(name, action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-v", "--verbosity", type=int, choices=range(4), default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+
+
+def help_texts(does: str) -> dict[str, Any]:
+    """Return the arguments of a parser for its help: what it does, and the exit codes."""
+    return {
+        "description": f"{does[0].upper()}{does[1:]}.",
+        "epilog": EXIT_CODES,
+        "formatter_class": HelpFormatter,
+    }
+
+
+def suggest_names(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Have the error of an unknown name suggest the nearest."""
+    subparsers.choices = _Names(subparsers.choices)
+
+
+class _Names(dict[str, argparse.ArgumentParser]):
+    """The parsers of subcommands. Python suggests names from 3.14 on; this one does in all versions."""
+
+    def __contains__(self, name: object) -> bool:
+        """Return True.
+
+        Raises:
+            argparse.ArgumentError: no subcommand has this name.
+        """
+        if super().__contains__(name):
+            return True
+        near = difflib.get_close_matches(str(name), self, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise argparse.ArgumentError(None, f"invalid choice: {name!r} (choose from {', '.join(self)}).{hint}")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFormatter
+from django.core.management.base import BaseCommand, CommandParser
 from django.utils.termcolors import colorize
 
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -26,14 +26,6 @@ FORMATS = {"text": TextFormatter, "json": JsonFormatter}
 #: Colors by the outcome of a task, and by the level of other messages.
 _OUTCOME_COLORS: dict[str, str] = {Outcome.succeeded: "green", Outcome.retried: "yellow", Outcome.failed: "red"}
 _LEVEL_COLORS = ((logging.ERROR, "red"), (logging.WARNING, "yellow"))
-
-
-class HelpFormatter(DjangoHelpFormatter):
-    """Wraps each paragraph of a command's help text by itself; argparse joins them."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text
-        return "\n\n".join(fill(part, width, indent) for part in text.split("\n\n"))
 
 
 class ColorFormatter(TextFormatter):

@@ -6,7 +6,7 @@ import codecs
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFormatter
 
 #: Name of the handler of characters that a stream cannot encode.
 _ERRORS = "django_redis_components.plain"
@@ -14,12 +14,21 @@ _ERRORS = "django_redis_components.plain"
 _PLAIN = {"…": "...", "≈": "~", "→": "->", "–": "-", "—": "-", "×": "x", "·": "-", "“": '"', "”": '"', "’": "'"}
 
 
+class HelpFormatter(DjangoHelpFormatter):
+    """Wraps each paragraph of a help text by itself; argparse joins them."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(part, width, indent) for part in text.split("\n\n"))
+
+
 class PlainOutputCommand(BaseCommand):
     """A command that writes any text to any stream: names, messages and its own texts may have any characters."""
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Accept any help text."""
+        """Accept any help text, and keep its paragraphs."""
         accept_any_text(sys.stdout)
+        kwargs.setdefault("formatter_class", HelpFormatter)
         return super().create_parser(prog_name, subcommand, **kwargs)
 
     def execute(self, *args: Any, **options: Any) -> str | None:

@@ -46,7 +46,7 @@ class ModelSearch:
         language, synonyms: as for `SearchIndex`.
 
     Objects are indexed after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
-    that send no signals. ``manage.py rebuild_search --check`` finds what was missed.
+    that send no signals. ``manage.py redis search check`` finds what was missed.
 
     Raises:
         TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
@@ -82,7 +82,7 @@ class ModelSearch:
             self.watch_fields,
             self.relations,
             self._follow,
-            "manage.py rebuild_search --repair",
+            "manage.py redis search repair",
         )
 
     def __repr__(self) -> str:

@@ -165,7 +165,7 @@ class TaskCancelled(BaseInterruption):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
-class WorkerNotFound(TaskQueueError):
+class WorkerDoesNotExist(TaskQueueError):
     """Raised when a command cannot reach a worker: no worker has this id, it is lost, or it does not read commands."""
 
 
@@ -187,8 +187,9 @@ class ScheduleDoesNotExist(TaskQueueError):
         name: the requested name.
     """
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"There is no schedule {name!r}: no poller has registered it, and it was not added.")
+    def __init__(self, name: str, hint: str = "") -> None:
+        text = f"There is no schedule {name!r}: no poller has registered it, and it was not added. {hint}"
+        super().__init__(text.rstrip())
         self.name = name
 
 

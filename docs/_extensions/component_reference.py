@@ -29,9 +29,21 @@ from sphinx.util.docutils import SphinxDirective
 import django_redis_components
 from django_redis_components.core.settings import conf, sections
 from django_redis_components.management import commands
+from django_redis_components.management.base import EXIT_CODES
+from django_redis_components.management.redis.groups import GroupParser
 
 #: Options that every command of Django has.
-DJANGO_OPTIONS = {"force_color", "no_color", "pythonpath", "settings", "skip_checks", "traceback", "version", "help"}
+DJANGO_OPTIONS = {
+    "verbosity",
+    "force_color",
+    "no_color",
+    "pythonpath",
+    "settings",
+    "skip_checks",
+    "traceback",
+    "version",
+    "help",
+}
 
 
 class _GeneratedDirective(SphinxDirective):
@@ -66,7 +78,8 @@ class CommandTables(_GeneratedDirective):
             command = load_command_class("django_redis_components", name)
             parser = command.create_parser("manage.py", name)
             yield from _heading(f"``manage.py {name}``")
-            yield from (_escape(command.help), "")
+            for paragraph in command.help.split("\n\n"):
+                yield from (_escape(paragraph), "")
             yield from _parser_lines(parser)
 
 
@@ -110,20 +123,24 @@ def _setting_row(kind: type[Any], field: dataclasses.Field[Any]) -> tuple[str, .
     return (f"``{conf.key_of(field)}``", f"``{shown_type}``", f"``{field.default!r}``", effect)
 
 
-def _parser_lines(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _parser_lines(parser: argparse.ArgumentParser, words: str = "") -> Iterator[str]:
+    """Yield the arguments of a parser and of its subcommands; `words` are the subcommands before it."""
     rows = [_option_row(action) for action in parser._actions if _is_own(action)]
     if rows:
         yield from _table(("Argument", "Meaning"), rows, widths="35 65")
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help for choice in action._choices_actions}
             for name, child in action.choices.items():
-                yield from (f"**{name}** — {_escape(helps.get(name) or '')}", "")
-                yield from _parser_lines(child)
+                if isinstance(child, GroupParser):
+                    child.load()
+                own = "" if child.epilog == EXIT_CODES else child.epilog or ""
+                yield from (f"**{words}{name}** — {_escape(f'{child.description} {own}')}", "")
+                yield from _parser_lines(child, f"{words}{name} ")
 
 
 def _is_own(action: argparse.Action) -> bool:
-    return action.dest not in DJANGO_OPTIONS and not isinstance(action, argparse._SubParsersAction)
+    is_listed = action.dest not in DJANGO_OPTIONS and action.help is not argparse.SUPPRESS
+    return is_listed and not isinstance(action, argparse._SubParsersAction)
 
 
 def _option_row(action: argparse.Action) -> tuple[str, ...]:

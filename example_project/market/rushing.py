@@ -41,7 +41,7 @@ class RushIsRunning(Exception):
     """The buyers of another rush have not been answered yet."""
 
 
-class WorkerNotFound(Exception):
+class WorkerDoesNotExist(Exception):
     """No task of the rush runs on this worker, or the worker runs on another host."""
 
 
@@ -87,17 +87,17 @@ def kill_worker(rush: Rush, worker: str) -> None:
         worker: host and process, as ``RushBuyer.worker``.
 
     Raises:
-        WorkerNotFound: see there.
+        WorkerDoesNotExist: see there.
     """
     running = rush.buyers.filter(runs__gt=0, finished_at=None, worker=worker).order_by("number")
     numbers = list(running.values_list("number", flat=True))
     host, _, pid = worker.rpartition(":")
     if not numbers or host != socket.gethostname() or not pid.isdecimal():
-        raise WorkerNotFound
+        raise WorkerDoesNotExist
     try:
         os.kill(int(pid), signal.SIGKILL)
     except ProcessLookupError:
-        raise WorkerNotFound from None
+        raise WorkerDoesNotExist from None
     held = ", ".join(str(number) for number in numbers)
     RushEvent.objects.create(
         rush=rush, kind=RushEvent.Kind.KILLED, text=f"process {pid} (SIGKILL) while it answered buyer {held}"

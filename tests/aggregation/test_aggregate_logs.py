@@ -22,6 +22,7 @@ from django_redis_components.aggregation import LogAggregator, LogEntry
 from django_redis_components.core.decompression import zstd_module
 from django_redis_components.geoip import IpLookup, IpRange, Place
 from tests.aggregation.logs import DAYS, plain_count, write_log
+from tests.management.support import command_data, refusal, run_command
 from tests.support import Child, Store, eventually
 from tests.support.processes import MEASURED, UNMEASURED, Children
 from tests.taskqueue.hostile.errors import TextError
@@ -290,7 +291,7 @@ def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_se
     assert "Is a directory." in str(raised.value)
     assert counted() == plain_count(good.read_text())
     with pytest.raises(CommandError, match="not a regular file, but a pipe or a device"):
-        aggregate(tmp_path / "fifo.log", "--by", "path", "--recount")
+        call_command("redis", "aggregation", "recount", "visits-path", str(tmp_path / "fifo.log"))
 
 
 def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:
@@ -336,12 +337,13 @@ def test_forgotten_files_are_counted_again_and_counts_are_deleted(redis_server: 
     log = write_log(tmp_path / "access.log", 50)
     aggregate(log, "--by", "path")
 
-    assert aggregate(log, "--by", "path", "--recount")[0] == {"to_recount": 1}
+    assert command_data("redis", "aggregation", "recount", "visits-path", str(log)) == {"to_recount": 1}
     aggregate(log, "--by", "path")
     assert counted().total() == 2 * plain_count(log.read_text()).total()
-    with pytest.raises(CommandError, match=r"Nothing was removed. No terminal to ask for confirmation; pass --yes."):
-        aggregate("--delete", "--by", "path")
-    aggregate("--delete", "--yes", "--by", "path")
+    words = ("redis", "aggregation", "delete", "visits-path")
+    assert refusal(*words) == "Nothing was removed. No terminal to ask for confirmation; pass --yes."
+    assert command_data(*words, "--yes") == {"name": "visits-path", "deleted": True}
+    assert run_command(*words, "--yes") == '"visits-path" has no counts.\n'
 
     assert redis_server.keys() == []
 
@@ -363,8 +365,7 @@ def test_command_counts_in_processes_on_every_store(store: Store, tmp_path: Path
         (["x", "--by", "no.such.function"], "No module named 'no'", 2),
         (["x", "--name", "a{b"], "a{b", 2),
         (["/no/file", "--by", "path"], "/no/file: No such file or directory.", 1),
-        ([], "Expected files, or --delete without files.", 2),
-        (["x", "--delete"], "Expected files, or --delete without files.", 2),
+        ([], "the following arguments are required: FILE", 1),
     ],
 )
 def test_arguments_are_checked(args: list[str], error: str, code: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 from django_redis_components.autocomplete import unregister, widgets
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.dashboard.panel import PAGES
+from django_redis_components.management.redis.groups import GROUPS
 from django_redis_components.search import registered as searches
 from django_redis_components.search import unregister as unregister_search
 from tests.architecture import examples
@@ -89,11 +90,12 @@ def test_component_has_a_page_of_the_reference(component: str) -> None:
     assert f"   {component}\n" in (folder / "index.rst").read_text()
 
 
-def test_guide_of_the_command_line_lists_every_command() -> None:
+def test_guide_of_the_command_line_lists_every_command_and_group() -> None:
     names = {path.stem for path in (ROOT / "django_redis_components" / "management" / "commands").glob("[a-z]*.py")}
 
     text = (ROOT / "docs" / "guides" / "command-line.md").read_text().partition("Exit codes:")[0]
-    assert set(re.findall(r"`([a-z_]+)`", text)) == names
+    assert set(re.findall(r"`([a-z_]+)`", text)) == names - {"redis"}
+    assert re.findall(r"^\| `redis ([a-z]+)` \|", text, re.M) == list(GROUPS)
 
 
 def test_guide_of_panels_lists_every_page() -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 def command(*arguments: str) -> list[tuple[str, int]]:
     out = io.StringIO()
-    call_command("rebuild_autocomplete", *arguments, "--json", stdout=out)
+    call_command("redis", "autocomplete", *arguments, "--json", stdout=out)
     result: dict[str, Any] = json.loads(out.getvalue())
     return [(one["name"], one["keys"]) for one in result["unregistered"]]
 
@@ -41,12 +41,12 @@ def kept(store: Store) -> list[PrefixIndex]:
 @pytest.mark.contract
 def test_unregistered_indexes_and_old_versions_are_listed_and_deleted_by_name(kept: list[PrefixIndex]) -> None:
     left = [("contacts", 1), ("members", 3), ("members:1", 2), ("membership", 2)]
-    assert command("--unregistered") == left
-    assert command("--unregistered", "membership") == left[3:]
+    assert command("unregistered") == left
+    assert command("unregistered", "membership") == left[3:]
 
-    assert command("--delete", "members", "contacts", "--yes") == left[:3]
+    assert command("delete", "members", "contacts", "--yes") == left[:3]
 
-    assert command("--unregistered") == left[3:]
+    assert command("unregistered") == left[3:]
     assert [index.count() for index in kept] == [1, 1, 0, 0, 1]
     assert RecentList("members:1").ids() == ["1"]
 
@@ -54,16 +54,14 @@ def test_unregistered_indexes_and_old_versions_are_listed_and_deleted_by_name(ke
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--delete"], r"^--delete needs the names of indexes\. --unregistered lists them\.$"),
-        (["--delete", "--unregistered", "x"], r"^Choose one of --check, --repair, --unregistered and --delete\.$"),
-        (["--check", "--unregistered"], r"^Choose one of --check, --repair, --unregistered and --delete\.$"),
-        (["--delete", "members"], r"^Nothing was deleted\. No terminal to ask for confirmation; pass --yes\.$"),
+        (["delete"], r"the following arguments are required: NAME$"),
+        (["delete", "members"], r"^Nothing was deleted\. No terminal to ask for confirmation; pass --yes\.$"),
     ],
 )
 def test_nothing_is_deleted_without_names_or_confirmation(
     kept: list[PrefixIndex], arguments: list[str], problem: str
 ) -> None:
     with pytest.raises(CommandError, match=problem):
-        call_command("rebuild_autocomplete", *arguments)
+        call_command("redis", "autocomplete", *arguments)
 
     assert [index.count() for index in kept] == [1] * 5

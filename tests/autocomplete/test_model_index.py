@@ -454,13 +454,13 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
     assert found(users, "lost") == []
     out = io.StringIO()
     with pytest.raises(SystemExit) as exit_code:
-        call_command("rebuild_autocomplete", "--check", stdout=out)
+        call_command("redis", "autocomplete", "check", stdout=out)
     assert exit_code.value.code == 1
     assert "missing" in out.getvalue()
-    assert "Repair them: manage.py rebuild_autocomplete --repair" in out.getvalue()
-    call_command("rebuild_autocomplete", "--repair", stdout=io.StringIO())
+    assert "Repair them: python manage.py redis autocomplete repair" in out.getvalue()
+    call_command("redis", "autocomplete", "repair", stdout=io.StringIO())
     assert found(users, "lost") == ["Lost Change"]
-    assert command("--check")["indexes"][0] | {"name": ""} == {
+    assert command("redis", "autocomplete", "check")["indexes"][0] | {"name": ""} == {
         "name": "", "objects": 2, "missing": 0, "stale": 0, "extra": 0, "repaired": False,
     }  # fmt: skip
 
@@ -496,12 +496,12 @@ def test_redis_away_is_logged_and_the_change_committed(
 
     assert User.objects.filter(pk=anna.pk).exists()
     assert f"Index auth.user misses a change of auth.User {anna.pk}: " in caplog.text
-    assert "manage.py rebuild_autocomplete --repair repairs it." in caplog.text
+    assert "manage.py redis autocomplete repair repairs it." in caplog.text
 
 
 def command(*arguments: str) -> dict[str, Any]:
     out = io.StringIO()
-    call_command("rebuild_autocomplete", *arguments, "--json", stdout=out)
+    call_command(*(arguments or ("rebuild_autocomplete",)), "--json", stdout=out)
     result: dict[str, Any] = json.loads(out.getvalue())
     return result
 
@@ -510,11 +510,11 @@ def test_command_rebuilds_all_or_some_indexes(users: Users, members: Members) ->
     User.objects.bulk_create([User(username="anna", first_name="Anna")])
 
     assert [(one["name"], one["entries"]) for one in command()["indexes"]] == [("auth.user", 1), ("members", 0)]
-    assert [one["name"] for one in command("members")["indexes"]] == ["members"]
+    assert [one["name"] for one in command("rebuild_autocomplete", "members")["indexes"]] == ["members"]
     with pytest.raises(
         CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user, members\.$"
     ) as refused:
-        command("x")
+        command("rebuild_autocomplete", "x")
     assert refused.value.returncode == 2
     out = io.StringIO()
     call_command("rebuild_autocomplete", stdout=out)

@@ -50,11 +50,18 @@ def test_commands_of_workers_say_that_they_need_a_posix_system(store: Store, chi
         "runworker --reload": [NEEDS_POSIX.format("runworker"), 1],
         "runpoller": [NEEDS_POSIX.format("runpoller"), 1],
         "redis_runpoller": [NEEDS_POSIX.format("runpoller"), 1],
-        "top": [NEEDS_POSIX.format("top"), 1],
+        "redis top": [NEEDS_POSIX.format("redis top"), 1],
         "manage.py runworker": [f"CommandError: {NEEDS_POSIX.format('runworker')}", 1],
     }
     done = [words for words, reply in replies.items() if not reply[0]]
-    assert done == ["check", "top --once", "top --json", "queues status", "workers", "locks list"]
+    assert done == [
+        "check",
+        "redis top --once",
+        "redis top --json",
+        "redis queues status",
+        "redis workers list",
+        "redis locks list",
+    ]
 
 
 def test_modules_of_the_worker_exist() -> None:

@@ -22,7 +22,7 @@ from tests.architecture.sources import modules
 
 #: Modules that only workers and the full-screen view import.
 POSIX_ONLY = (
-    "django_redis_components.management.top.terminal",
+    "django_redis_components.management.redis.top.terminal",
     "django_redis_components.taskqueue.startup",
     "django_redis_components.taskqueue.supervisor",
     "django_redis_components.taskqueue.worker.process",
@@ -176,12 +176,19 @@ def run_commands() -> dict[str, list[Any]]:
     """Return error and exit code of commands."""
     sys.platform = "win32"
     replies: dict[str, list[Any]] = {}
-    for words in ("runworker", "redis_runworker", "runworker --reload", "runpoller", "redis_runpoller", "top"):
+    for words in ("runworker", "redis_runworker", "runworker --reload", "runpoller", "redis_runpoller", "redis top"):
         try:
             call_command(*words.split())
         except CommandError as exc:
             replies[words] = [str(exc), exc.returncode]
-    for words in ("check", "top --once", "top --json", "queues status", "workers", "locks list"):
+    for words in (
+        "check",
+        "redis top --once",
+        "redis top --json",
+        "redis queues status",
+        "redis workers list",
+        "redis locks list",
+    ):
         call_command(*words.split(), stdout=io.StringIO())
         replies[words] = ["", 0]
     with contextlib.redirect_stderr(io.StringIO()) as errors:

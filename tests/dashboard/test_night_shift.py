@@ -68,7 +68,7 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     failures = row_with(operator, r"Queue mail: 13\.33 % of tasks failed in the last hour \(400 of 3,000\)\.")
     assert re.search(
         rf"400 failures in the last hour with the same error, first seen [\d:]+: LookupError: {LOST_ERROR}\. "
-        r"Correct the cause, then retry the tasks\. List the errors: python manage\.py queues errors mail",
+        r"Correct the cause, then retry the tasks\. List the errors: python manage\.py redis queues errors mail",
         failures.text,
     )
     assert failures.text.startswith("■ Critical")
@@ -88,7 +88,8 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     note.using(queue_name="video").enqueue_many([((number,), {}) for number in range(47)])
     paused = row_with(operator, r"Critical Queue video is paused and has 47 ready tasks\.")
     assert re.search(
-        r"Paused .* ago by m\.keller: codec update\. Resume it: python manage\.py queues resume video", paused.text
+        r"Paused .* ago by m\.keller: codec update\. Resume it: python manage\.py redis queues resume video",
+        paused.text,
     )
     resume = operator.get(paused.links["Resume…"])
     assert "Resume queue video" in text_of(resume.content.decode())

@@ -230,7 +230,7 @@ def test_a_paused_queue_is_neither_unserved_nor_late(redis_server: Store, viewer
 
     assert found["text"] == "Queue mail is paused and has 3 ready tasks."
     assert found["advice"].endswith("ago: <b>no</b> mail. Resume it:")
-    assert found["command"] == "python manage.py queues resume mail"
+    assert found["command"] == "python manage.py redis queues resume mail"
 
 
 def test_pause_note_names_author_and_end(redis_server: Store, viewer: Client) -> None:

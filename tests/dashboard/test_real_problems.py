@@ -142,15 +142,15 @@ def test_retries_are_counted_as_retrying_everywhere(redis_server: Store, operato
     row = row_with(operator, r"Queue default: 20 retries in the last hour, 0 finished tasks\.")
 
     assert (
-        "Most runs fail. Pause the queue until the cause is corrected: python manage.py queues pause default"
+        "Most runs fail. Pause the queue until the cause is corrected: python manage.py redis queues pause default"
         in row.text
     )
     assert "Pause queue default" in text_at(operator, row.links["Pause…"])
     [queue] = operator.get(URL, {"format": "json"}).json()["queues"]
     assert (queue["scheduled"], queue["retrying"]) == (23, 20)
-    [queue] = json.loads(run_command("queues", "status", "--json"))["queues"]
+    [queue] = json.loads(run_command("redis", "queues", "status", "--json"))["queues"]
     assert (queue["scheduled"], queue["retrying"]) == (23, 20)
-    assert "23 scheduled, 20 retrying" in run_command("top", "--once")
+    assert "23 scheduled, 20 retrying" in run_command("redis", "top", "--once")
     [gauge] = [each for each in RedisComponentsCollector().collect() if each.name.endswith("_retrying_tasks")]
     assert [(sample.labels, sample.value) for sample in gauge.samples] == [({"queue": "default"}, 20)]
 

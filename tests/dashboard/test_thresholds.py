@@ -74,7 +74,7 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
 
     assert [(each["queue"], each["severity"]) for each in found] == [("mail", "critical"), ("news", "warning")]
     assert found[0]["text"] == "Queue mail: 13.00 % of tasks failed in the last hour (13 of 100)."
-    assert found[0]["command"] == "python manage.py queues errors mail"
+    assert found[0]["command"] == "python manage.py redis queues errors mail"
 
 
 def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, viewer: Client) -> None:

@@ -14,6 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_redis_components.geoip import UNKNOWN, IpLookup, Place
+from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
 
 #: Synthetic files in the formats of the providers.
@@ -166,8 +167,7 @@ def test_torn_gzip_and_missing_file_are_errors(places: IpLookup, tmp_path: Path)
 @pytest.mark.parametrize(
     ("args", "error", "code"),
     [
-        ([], "Expected files, or --delete without files.", 2),
-        (["x.csv", "--delete"], "Expected files, or --delete without files.", 2),
+        ([], "Error: the following arguments are required: FILE", 1),
         (["x.csv", "--name", "a{b"], "a{b", 2),
     ],
 )
@@ -242,7 +242,9 @@ def test_pipe_is_an_error_and_not_waited_for(places: IpLookup, tmp_path: Path) -
 def test_ranges_are_removed_and_an_outage_has_its_exit_code(places: IpLookup, tmp_path: Path) -> None:
     load(*write(tmp_path, DBIP_CITY))
 
-    assert load("--delete") == {"name": "default", "ranges": 0}
+    assert refusal("redis", "geoip", "delete").startswith("Nothing was removed.")
+    assert command_data("redis", "geoip", "delete", "--yes") == {"name": "default", "deleted": True}
+    assert run_command("redis", "geoip", "delete", "--yes") == 'There are no ranges "default".\n'
 
     assert places.info().ranges == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.management import file_distribution
+from django_redis_components.management.jobs import file_distribution
 
 
 def run_command(*words: str, code: int = 0) -> str:
@@ -40,4 +40,4 @@ def refusal(*words: str, code: int = 1) -> str:
 def receive_files(directory: str, consumer: str) -> None:
     """Run distribute_files, which tries again after a tenth of a second, until a signal ends it."""
     file_distribution.RETRY_S = 0.1
-    call_command("distribute_files", "logs", "--receive", directory, "--consumer", consumer, "--json")
+    call_command("distribute_files", "receive", "logs", directory, "--consumer", consumer, "--json")

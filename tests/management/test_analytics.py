@@ -1,4 +1,4 @@
-"""`manage.py analytics`: reports, exports, and what is erased of a user."""
+"""`manage.py redis analytics`: reports, exports, and what is erased of a user."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def counted(redis_server: Store) -> None:
 
 
 def lines(*words: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(run_command("analytics", "export", *words), newline="")))
+    return list(csv.reader(io.StringIO(run_command("redis", "analytics", "export", *words), newline="")))
 
 
 @pytest.mark.usefixtures("counted")
 def test_report_shows_days_pages_and_sums() -> None:
-    shown = run_command("analytics", "report", "--days", "2", "--end", "2026-11-21")
+    shown = run_command("redis", "analytics", "report", "--days", "2", "--end", "2026-11-21")
 
     assert [line.split() for line in shown.splitlines()[:3]] == [
         ["DAY", "VIEWS", "VISITORS", "SIGN-INS"],
@@ -45,7 +45,7 @@ def test_report_shows_days_pages_and_sums() -> None:
     ]
     assert "6 views, ≈ 3 visitors (sum over the periods of their ids), 1 sign-ins" in shown
     assert "Pages\n           5  /a/\n           1  /b/\n" in shown
-    data = command_data("analytics", "report", "--days", "2", "--end", "2026-11-21")
+    data = command_data("redis", "analytics", "report", "--days", "2", "--end", "2026-11-21")
     assert (data["views"], data["visitors"], data["visitors_are_unique"]) == (6, 3, False)
     assert data["days"][0] == {"day": "2026-11-20", "views": 4, "visitors": 2, "sign_ins": 1}
 
@@ -54,7 +54,7 @@ def test_range_ends_today_by_default(redis_server: Store) -> None:
     PageViews().hit_later("/now/")
     flush()
 
-    data = command_data("analytics", "report")
+    data = command_data("redis", "analytics", "report")
 
     assert (len(data["days"]), data["days"][-1]["day"]) == (30, site_date().isoformat())
     assert data["pages"] == {"/now/": 1}
@@ -76,7 +76,7 @@ def test_exports_have_a_row_for_each_name_and_day() -> None:
     ]
     assert lines("events", *options)[1:] == [["2026-11-20", "signup", "2"], ["2026-11-21", "signup", "0"]]
     assert lines("sources", *options) == [["day", "dimension", "value", "views"]]
-    data = command_data("analytics", "export", "pages", *options)
+    data = command_data("redis", "analytics", "export", "pages", *options)
     assert data["rows"][0] == {"day": "2026-11-20", "page": "/a/", "views": 3}
 
 
@@ -85,7 +85,10 @@ def test_formulas_are_neutralized(redis_server: Store, page: str) -> None:
     PageViews().hit(page, at=DAY)
 
     assert lines("pages", "--days", "1", "--end", "2026-11-20")[1][1] == f"'{page}"
-    assert command_data("analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"] == page
+    assert (
+        command_data("redis", "analytics", "export", "pages", "--days", "1", "--end", "2026-11-20")["rows"][0]["page"]
+        == page
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
             Events("signup").mark(user, at=today - timedelta(days=ago))
         Ranking("quiz").add(user, 5)
 
-    shown = run_command("analytics", "forget", "7", "--ranking", "quiz", "--yes")
+    shown = run_command("redis", "analytics", "forget", "7", "--ranking", "quiz", "--yes")
 
     assert shown.startswith("User 7: deleted the sign-ins, ")
     assert SignIns("default").count(7) == 0
@@ -135,7 +138,7 @@ def test_nothing_of_a_forgotten_user_is_left(redis_server: Store) -> None:
     assert not any(Events("signup").did(7, unit=unit) for unit in ("day", "week", "month"))
     assert Events("signup").day().count() == 1
     assert [row.member for row in Ranking("quiz").top(limit=5)] == ["8"]
-    assert command_data("analytics", "forget", "7", "--yes")["sign_ins"] == 0
+    assert command_data("redis", "analytics", "forget", "7", "--yes")["sign_ins"] == 0
 
 
 def test_forget_reaches_every_event_of_a_site(redis_server: Store) -> None:
@@ -143,7 +146,7 @@ def test_forget_reaches_every_event_of_a_site(redis_server: Store) -> None:
     for name in names:
         Events(name).mark(7, at=DAY)
 
-    assert command_data("analytics", "forget", "7", "--yes")["events"] == 180
+    assert command_data("redis", "analytics", "forget", "7", "--yes")["events"] == 180
 
     assert not any(Events(name).did(7, unit="month", at=DAY) for name in names)
     assert len(lines("events", "--days", "1", "--end", "2026-11-20")) == 61
@@ -155,7 +158,7 @@ def test_forget_reaches_every_period_of_a_ranking(redis_server: Store) -> None:
         board.add(7, 5, at=at)
         board.add(8, 5, at=at)
 
-    assert command_data("analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
+    assert command_data("redis", "analytics", "forget", "7", "--ranking", "quiz", "--yes")["scores"] == 7
 
     for at in (DAY, date(2019, 1, 1)):
         assert [[row.member for row in board.top(limit=5, unit=unit, at=at)] for unit in board.units] == [["8"]] * 4
@@ -165,11 +168,11 @@ def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
     Events("signup", site="mapped", mapped=True).mark(42, at=DAY)
     Events("signup", site="plain").mark(0, at=DAY)
 
-    assert refusal("analytics", "forget", "0", "--site", "mapped", "--yes", code=2) == (
+    assert refusal("redis", "analytics", "forget", "0", "--site", "mapped", "--yes", code=2) == (
         "Site 'mapped' maps ids of users to numbers: pass --mapped. Without it an ID is read as a number, which belongs"
         " to another user."
     )
-    assert refusal("analytics", "forget", "0", "--site", "plain", "--mapped", "--yes", code=2) == (
+    assert refusal("redis", "analytics", "forget", "0", "--site", "plain", "--mapped", "--yes", code=2) == (
         "Site 'plain' maps no ids of users to numbers: omit --mapped."
     )
     assert Events("signup", site="mapped", mapped=True).did(42, unit="day", at=DAY)
@@ -179,7 +182,7 @@ def test_forget_refuses_ids_of_the_wrong_kind(redis_server: Store) -> None:
 def test_forget_asks_first(redis_server: Store) -> None:
     SignIns("default").sign_in(7, at=DAY)
 
-    assert "No terminal to ask for confirmation" in refusal("analytics", "forget", "7")
+    assert "No terminal to ask for confirmation" in refusal("redis", "analytics", "forget", "7")
     assert SignIns("default").count(7) == 1
 
 
@@ -193,11 +196,11 @@ def test_forget_asks_first(redis_server: Store) -> None:
     ],
 )
 def test_invalid_arguments_are_named(words: tuple[str, ...], problem: str) -> None:
-    assert problem in refusal("analytics", *words)
+    assert problem in refusal("redis", "analytics", *words)
 
 
 def test_outage_exits_with_3() -> None:
-    assert refusal("analytics", "report", code=3).startswith("Redis is unavailable: ")
+    assert refusal("redis", "analytics", "report", code=3).startswith("Redis is unavailable: ")
 
 
 def test_forget_accepts_any_id_with_mapped_ids(redis_server: Store) -> None:
@@ -206,9 +209,9 @@ def test_forget_accepts_any_id_with_mapped_ids(redis_server: Store) -> None:
     Events("signup", mapped=True).mark(user)
 
     assert "ID 'anna': expected an integer. Ids of other kinds need --mapped." in refusal(
-        "analytics", "forget", "anna", "--yes", code=2
+        "redis", "analytics", "forget", "anna", "--yes", code=2
     )
-    run_command("analytics", "forget", str(user), "--mapped", "--yes")
+    run_command("redis", "analytics", "forget", str(user), "--mapped", "--yes")
 
     assert SignIns("default", mapped=True).count(user) == 0
     assert not Events("signup", mapped=True).did(user)
@@ -220,15 +223,15 @@ def test_rollup_stores_retention(redis_server: Store) -> None:
     for ago in range(3):
         SignIns("default").sign_in(7, at=today - timedelta(days=ago))
 
-    shown = run_command("analytics", "rollup", "--days", "2")
+    shown = run_command("redis", "analytics", "rollup", "--days", "2")
 
     assert shown == "Retention of default: stored 3 numbers of 2 days.\n"
-    assert command_data("analytics", "rollup", "--days", "2") == {"site": "default", "added": 0, "cohorts": 0}
+    assert command_data("redis", "analytics", "rollup", "--days", "2") == {"site": "default", "added": 0, "cohorts": 0}
 
 
 def test_rollup_stores_cohorts(redis_server: Store) -> None:
     Events("signup").mark(7)
 
-    shown = run_command("analytics", "rollup", "--cohorts", "signup", "active")
+    shown = run_command("redis", "analytics", "rollup", "--cohorts", "signup", "active")
 
     assert shown.splitlines()[1] == "Cohorts of signup and active: stored 8 weeks."

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_redis_components.files import FileChannel
-from django_redis_components.management.file_distribution import safe_path
+from django_redis_components.management.jobs.file_distribution import safe_path
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store, eventually
 from tests.support.processes import Children
@@ -35,22 +35,22 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.contract
 def test_directory_reaches_the_directories_of_all_consumers(store: Store, source: Path, tmp_path: Path) -> None:
-    published = command_data("distribute_files", "logs", str(source), "--consumers", "one,two")
+    published = command_data("distribute_files", "publish", "logs", str(source), "--consumers", "one,two")
 
     assert [each["name"] for each in published["files"]] == ["b.log", "empty", "2026/a.log"]
     assert (published["count"], published["bytes"], published["failed"]) == (3, 2_000_002, [])
     for name in ("one", "two"):
         target = tmp_path / name
         target.mkdir()
-        arguments = ("--receive", str(target), "--consumer", name, "--timeout", "0")
-        received = command_data("distribute_files", "logs", *arguments)
+        arguments = (str(target), "--consumer", name, "--timeout", "0")
+        received = command_data("distribute_files", "receive", "logs", *arguments)
         assert received["files"] == published["files"]
         assert contents(target) == contents(source)
     assert store.keys() == []
 
 
 def test_files_are_listed_with_size_and_checksum(redis_server: Store, source: Path) -> None:
-    shown = run_command("distribute_files", "logs", str(source / "2026" / "a.log"), "--consumers", "one")
+    shown = run_command("distribute_files", "publish", "logs", str(source / "2026" / "a.log"), "--consumers", "one")
 
     header, row, *_ = shown.splitlines()
     assert header.split() == ["FILE", "BYTES", "SHA-256"]
@@ -61,7 +61,7 @@ def test_files_are_listed_with_size_and_checksum(redis_server: Store, source: Pa
 def test_file_that_cannot_be_published_is_named_and_the_others_follow(redis_server: Store, source: Path) -> None:
     missing = str(source / "missing")
 
-    problem = refusal("distribute_files", "logs", missing, str(source), "--consumers", "one", "--limit", "1")
+    problem = refusal("distribute_files", "publish", "logs", missing, str(source), "--consumers", "one", "--limit", "1")
 
     assert "2 files were not published: missing: [Errno 2] No such file or directory: " in problem
     assert "has 2,000,000 bytes; channel 'logs' accepts files of up to its limit_bytes=1,048,576." in problem
@@ -70,9 +70,9 @@ def test_file_that_cannot_be_published_is_named_and_the_others_follow(redis_serv
 
 def test_full_channel_ends_the_command(redis_server: Store, source: Path) -> None:
     arguments = ("--consumers", "one", "--limit", "2", "--timeout", "0")
-    run_command("distribute_files", "logs", str(source / "b.log"), *arguments)
+    run_command("distribute_files", "publish", "logs", str(source / "b.log"), *arguments)
 
-    problem = refusal("distribute_files", "logs", str(source), *arguments)
+    problem = refusal("distribute_files", "publish", "logs", str(source), *arguments)
 
     assert problem.startswith(
         "1 files were not published: b.log: Channel 'logs' had no room for 2,000,000 bytes within"
@@ -87,7 +87,7 @@ def test_name_that_leads_out_of_the_directory_is_refused(redis_server: Store, tm
     (tmp_path / "x").write_text("x")
     FileChannel("logs", ["one"]).publish(tmp_path / "x", name=name)
 
-    problem = refusal("distribute_files", "logs", "--receive", str(target), "--consumer", "one", "--timeout", "0")
+    problem = refusal("distribute_files", "receive", "logs", str(target), "--consumer", "one", "--timeout", "0")
 
     assert f"1 files were not received: {name}: {name!r} is not a path below {str(target)!r}: not saved." in problem
     assert sorted(path.name for path in tmp_path.iterdir()) == ["target", "x"]
@@ -123,7 +123,7 @@ def test_options_of_the_channel_reach_it(redis_server: Store, tmp_path: Path) ->
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"x"))
     options = ("--consumers", "one", "--chunk-bytes", "1024", "--lease", "5", "--codec", "none")
 
-    run_command("distribute_files", "logs", str(tmp_path / "x.gz"), *options)
+    run_command("distribute_files", "publish", "logs", str(tmp_path / "x.gz"), *options)
 
     [file] = FileChannel("logs", ["one"]).consumer("one").files(timeout=0)
     assert file.codec == ""
@@ -134,20 +134,21 @@ def test_options_of_the_channel_reach_it(redis_server: Store, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "Expected PATH and --consumers to publish, or --receive and --consumer."),
-        (("x",), "Expected PATH and --consumers to publish"),
-        (
-            ("x", "--consumers", "a", "--consumer", "a"),
-            "--consumer is for --receive; name all consumers by --consumers.",
-        ),
-        (("x", "--receive", ".", "--consumer", "a"), "--receive takes no PATH and no --consumers."),
-        (("--receive", "."), "--receive needs --consumer NAME."),
-        (("--receive", "missing", "--consumer", "a"), "--receive 'missing': expected a directory that exists."),
-        (("x", "--consumers", "a,a"), "consumers names 'a' twice."),
+        ((), "the following arguments are required: COMMAND"),
+        (("publish", "logs"), "the following arguments are required: PATH, --consumers"),
+        (("publish", "logs", "x", "--consumers", "a", "--lost", "a"), "unrecognized arguments: --lost"),
+        (("receive", "logs", "."), "the following arguments are required: --consumer"),
+        (("receive", "logs", "missing", "--consumer", "a"), "'missing': expected a directory that exists."),
     ],
 )
-def test_wrong_combinations_are_refused(redis_server: Store, arguments: tuple[str, ...], text: str) -> None:
-    assert text in refusal("distribute_files", "logs", *arguments, code=2)
+def test_missing_and_other_arguments_are_refused(arguments: tuple[str, ...], text: str) -> None:
+    assert text in refusal("distribute_files", *arguments)
+
+
+def test_repeated_consumer_is_refused(redis_server: Store) -> None:
+    problem = refusal("distribute_files", "publish", "logs", "x", "--consumers", "a,a", code=2)
+
+    assert "consumers names 'a' twice." in problem
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_wrong_combinations_are_refused(redis_server: Store, arguments: tuple[st
 )
 def test_wrong_values_are_refused(arguments: tuple[str, ...], text: str) -> None:
     with pytest.raises(CommandError) as raised:
-        call_command("distribute_files", "logs", "x", *arguments, stdout=io.StringIO(), stderr=io.StringIO())
+        call_command("distribute_files", "publish", "logs", "x", *arguments, stdout=io.StringIO(), stderr=io.StringIO())
 
     assert text in str(raised.value)
 
@@ -169,7 +170,9 @@ def test_wrong_values_are_refused(arguments: tuple[str, ...], text: str) -> None
 def test_outage_has_exit_code_3(proxy: Proxy, source: Path) -> None:
     proxy.close()
 
-    problem = refusal("distribute_files", "logs", str(source), "--consumers", "one", "--using", "proxied", code=3)
+    problem = refusal(
+        "distribute_files", "publish", "logs", str(source), "--consumers", "one", "--using", "proxied", code=3
+    )
 
     assert problem.startswith("Redis is unavailable: ")
 
@@ -179,7 +182,7 @@ def test_killed_command_continues(redis_server: Store, children: Children, sourc
     target.mkdir()
     channel = FileChannel("logs", ["one"])
     channel.publish(source / "b.log")
-    words = ("distribute_files", "logs", "--receive", str(target), "--consumer", "one")
+    words = ("distribute_files", "receive", "logs", str(target), "--consumer", "one")
     waiting = children.manage(*words)
     eventually((target / "b.log").exists)
     waiting.kill()
@@ -200,7 +203,7 @@ def test_signals_end_the_command_with_its_result(
     target.mkdir()
     channel = FileChannel("logs", ["one"])
     channel.publish(tmp_path / "x")
-    waiting = children.manage("distribute_files", "logs", "--receive", str(target), "--consumer", "one")
+    waiting = children.manage("distribute_files", "receive", "logs", str(target), "--consumer", "one")
     eventually(lambda: channel.info().file_count == 0)
 
     waiting.signal(number)

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: each problem is found, with its cause and fix; exit codes."""
+"""`manage.py redis doctor`: each problem is found, with its cause and fix; exit codes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from django.core.management import call_command
 
 from django_redis_components.autocomplete import RecentList
 from django_redis_components.core.observability.catalog import RECORDER
-from django_redis_components.management.doctor import names
-from django_redis_components.management.doctor.keyspace import COMPONENTS
-from django_redis_components.management.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
-from django_redis_components.management.doctor.server import clock_findings, server_findings
+from django_redis_components.management.redis.doctor import names
+from django_redis_components.management.redis.doctor.keyspace import COMPONENTS
+from django_redis_components.management.redis.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
+from django_redis_components.management.redis.doctor.server import clock_findings, server_findings
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import semaphore
 from tests.architecture.sources import PACKAGE_DIR, modules
@@ -38,7 +38,7 @@ def doctor_findings() -> list[dict[str, str]]:
     """Return the findings, whatever the exit code."""
     out = io.StringIO()
     with contextlib.suppress(SystemExit):
-        call_command("doctor", "--json", stdout=out)
+        call_command("redis", "doctor", "--json", stdout=out)
     found: list[dict[str, str]] = json.loads(out.getvalue())["findings"]
     return found
 
@@ -48,13 +48,13 @@ def test_healthy_site_has_no_findings(own_server: Store) -> None:
     write_worker(own_server, "here:7")
     write_queue(own_server, "default", ready=2, running=1)
 
-    printed = run_command("doctor")
+    printed = run_command("redis", "doctor")
 
     assert printed.splitlines()[-1] == "No problems found.", printed
     assert re.search(
         r"^Queues: 1\. Workers: 1\. Poller: active\.\nKeys: scanned about (\d+) of \1\. Largest:$", printed, re.M
     )
-    facts = command_data("doctor")["facts"]
+    facts = command_data("redis", "doctor")["facts"]
     assert (facts["append_only_file"], facts["role"], abs(facts["clock_offset_s"]) < 1) == (True, "master", True)
     assert own_server.prefix in facts["largest_keys"][0]["key"]
 
@@ -71,7 +71,7 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     own_server.raw.set(f"{own_server.prefix}:leftover", "x")
     Permission.objects.filter(codename="purge_queue").delete()
 
-    found = command_data("doctor", code=2)
+    found = command_data("redis", "doctor", code=2)
 
     by_code = {each["code"]: each for each in found["findings"]}
     severities = [each["severity"] for each in found["findings"]]
@@ -85,26 +85,39 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     assert {"no_persistence", "no_append_only_file"} & set(by_code)
     assert by_code["no_worker"]["text"] == "Queue 'mail' has 3 ready tasks and no live worker."
     assert by_code["no_worker"]["command"] == "python manage.py runworker mail"
-    assert by_code["unregistered"]["command"] == "python manage.py queues delete --unregistered -- -odd"
+    assert by_code["unregistered"]["command"] == "python manage.py redis queues delete --unregistered -- -odd"
     assert by_code["permissions"]["command"] == "python manage.py migrate"
     assert "purge_queue" in by_code["permissions"]["text"]
     orphans = by_code["orphaned_keys"]["text"]
     assert orphans.startswith("3 keys belong to no component, queue or lease: ")
     assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":leftover"))
-    printed = run_command("doctor", code=2).splitlines()
+    printed = run_command("redis", "doctor", code=2).splitlines()
     at = printed.index("ERROR eviction")
     assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")
     assert printed[at + 2].startswith("  Fix: ")
     assert printed[at + 3] == "    redis-cli CONFIG SET maxmemory-policy noeviction"
 
 
+def test_suggested_commands_keep_the_connection(redis_server: Store, settings: Any) -> None:
+    connections = {"far": {"URL": redis_server.url}, "default": {"URL": redis_server.url}}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": connections}
+    write_queue(redis_server, "mail", ready=3, unregistered=1)
+
+    found = command_data("redis", "doctor", "--using", "far", "--scan", "0", code=2)["findings"]
+
+    commands = {each["code"]: each["command"] for each in found}
+    assert commands["no_worker"] == "python manage.py runworker --using far mail"
+    assert commands["no_poller"] == "python manage.py runpoller --using far"
+    assert commands["unregistered"] == "python manage.py redis queues delete --using far --unregistered mail"
+
+
 def test_scan_is_bounded_and_reports_its_bound(redis_server: Store) -> None:
     write_queue(redis_server, "default", ready=1_500)
 
-    printed = run_command("doctor", "--scan", "100", code=2)
+    printed = run_command("redis", "doctor", "--scan", "100", code=2)
 
     assert re.search(r"^Keys: scanned about 100 of [\d,]+\. Largest:$", printed, re.M), printed
-    assert "Orphaned and large keys: --scan 0." in command_data("doctor", "--scan", "0", code=2)["skipped"]
+    assert "Orphaned and large keys: --scan 0." in command_data("redis", "doctor", "--scan", "0", code=2)["skipped"]
 
 
 @pytest.fixture
@@ -144,7 +157,7 @@ def test_permissions_are_asked_for_every_command_of_the_components() -> None:
     asked = {command.split()[0] for command in (*COMMANDS, *TRANSACTION_COMMANDS)}
 
     missing = sent - OTHERS - asked
-    assert not missing, f"Add {sorted(missing)} to COMMANDS in management/doctor/permissions.py."
+    assert not missing, f"Add {sorted(missing)} to COMMANDS in management/redis/doctor/permissions.py."
     assert set(re.findall(r'\bkeys?\.key\("(\w+)"', python)) <= COMPONENTS
 
 
@@ -258,10 +271,10 @@ def test_clock_offset_is_reported_unless_the_round_trip_explains_it() -> None:
 
 
 def test_unavailable_redis_has_its_own_exit_code() -> None:
-    assert re.match(r"Redis is unavailable: .*127\.0\.0\.1:1", refusal("doctor", code=3))
+    assert re.match(r"Redis is unavailable: .*127\.0\.0\.1:1", refusal("redis", "doctor", code=3))
 
 
 def test_invalid_settings_are_findings(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIXX": "a"}
 
-    assert "drc.E001" in run_command("doctor", code=2)
+    assert "drc.E001" in run_command("redis", "doctor", code=2)

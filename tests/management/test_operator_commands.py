@@ -1,4 +1,4 @@
-"""`manage.py locks`, `limits`, `workers` and `flows`."""
+"""`manage.py redis locks`, `limits`, `workers` and `flows`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from django.core.management import call_command
 from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.lock import PlainKind
-from django_redis_components.management import worker_commands
 from django_redis_components.management.base import system_user
+from django_redis_components.management.redis import workers
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import group
@@ -36,7 +36,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
-    assert run_command("locks", "list").startswith("No lock or semaphore is held. Scanned ")
+    assert run_command("redis", "locks", "list").startswith("No lock or semaphore is held. Scanned ")
     held, both = Lock("stock:42", timeout=60), ReadWriteLock("stock:42", timeout=60).read()
     permits = Semaphore("printers", 3, timeout=60)
     assert held.acquire()
@@ -44,7 +44,7 @@ def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
     assert permits.acquire(2)
     connections.client().execute(PlainKind("stock:42", 60).acquire("waiter", True))
 
-    header, *rows = run_command("locks", "list").splitlines()
+    header, *rows = run_command("redis", "locks", "list").splitlines()
 
     words = "NAME KIND HELD WAITING FENCE ROLE AGE EXPIRES IN HOLDER TOKEN"
     assert " ".join(header.split()) == words
@@ -54,12 +54,12 @@ def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
     assert "reader" in shown["stock:42", "readwrite", "1", "0"]
     assert "2 permits" in shown["printers", "semaphore", "2/3", "0"]
     assert rows[-1].startswith("Scanned ")
-    named = command_data("locks", "list", "--name", "printers")["held"]
+    named = command_data("redis", "locks", "list", "--name", "printers")["held"]
     [one] = [each for each in named if each["kind"] == "semaphore"]
     assert (one["held"], one["holders"][0]["permits"]) == (2, 2)
     assert (one["holders"][0]["held_by"]["pid"], one["holders"][0]["held_by"]["task"]) == (os.getpid(), "")
-    assert len(run_command("locks", "list", "--name", "printers").splitlines()) == 3
-    assert refusal("locks", "list", "--at", "nowhere").startswith("at='nowhere': expected the position")
+    assert len(run_command("redis", "locks", "list", "--name", "printers").splitlines()) == 3
+    assert refusal("redis", "locks", "list", "--at", "nowhere").startswith("at='nowhere': expected the position")
 
 
 def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +68,8 @@ def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: p
     assert reader.acquire()
 
     several = "Several resources are named 'stock:42'. Choose one of --kind lock, --kind readwrite."
-    assert refusal("locks", "release", "stock:42", "--yes") == several
-    words = ["locks", "release", "stock:42", "--kind", "lock"]
+    assert refusal("redis", "locks", "release", "stock:42", "--yes") == several
+    words = ["redis", "locks", "release", "stock:42", "--kind", "lock"]
     assert refusal(*words) == "Nothing was released. No terminal to ask for confirmation; pass --yes."
     answer(monkeypatch, "n\n")
     assert refusal(*words) == "Nothing was released."
@@ -85,73 +85,73 @@ def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: p
     assert asked.getvalue() == f"Lock 'stock:42' is held by {holder}, with 0 waiters. Release it? [y/N] "
     with pytest.raises(LockNotOwned, match=rf"was released by an operator \({system_user()}\) at \d\d:\d\d:\d\d\.$"):
         held.release()
-    assert command_data("locks", "release", "stock:42", "--yes")["kind"] == "readwrite"
-    assert run_command("locks", "release", "stock:42", "--yes") == "No lock or semaphore 'stock:42' is held.\n"
+    assert command_data("redis", "locks", "release", "stock:42", "--yes")["kind"] == "readwrite"
+    assert run_command("redis", "locks", "release", "stock:42", "--yes") == "No lock or semaphore 'stock:42' is held.\n"
 
 
 def test_limits_are_listed_shown_and_reset(redis_server: Store, catalogued: None) -> None:
     limit = RateLimit("mails of tests", "2/h", penalty=(5, 60))
     limit.hit("a@example.com", 2)
 
-    [row] = [row for row in run_command("limits", "list").splitlines() if row.startswith("mails of tests")]
+    [row] = [row for row in run_command("redis", "limits", "list").splitlines() if row.startswith("mails of tests")]
     assert row.split()[3:] == ["2/h", "gcra", "5", "denials", "in", "1", "min", "0", "s", "open", "default"]
-    shown = run_command("limits", "show", "mails of tests", "a@example.com").splitlines()
+    shown = run_command("redis", "limits", "show", "mails of tests", "a@example.com").splitlines()
     assert shown[0].split() == ["RATE", "REMAINING", "RETRY", "IN", "RESETS", "IN"]
     assert shown[1].split()[:2] == ["2/h", "0"]
     assert shown[-1].startswith("The next hit is denied for ")
-    assert not command_data("limits", "show", "mails of tests", "a@example.com")["allowed"]
+    assert not command_data("redis", "limits", "show", "mails of tests", "a@example.com")["allowed"]
 
-    assert refusal("limits", "reset", "mails of tests", "a@example.com").startswith("Nothing was reset.")
-    run_command("limits", "reset", "mails of tests", "a@example.com", "--yes")
+    assert refusal("redis", "limits", "reset", "mails of tests", "a@example.com").startswith("Nothing was reset.")
+    run_command("redis", "limits", "reset", "mails of tests", "a@example.com", "--yes")
 
-    assert command_data("limits", "show", limit.policy.id, "a@example.com")["remaining"] == 2
-    assert "Did you mean 'mails of tests'?" in refusal("limits", "show", "mails of test", "x")
+    assert command_data("redis", "limits", "show", limit.policy.id, "a@example.com")["remaining"] == 2
+    assert "Did you mean 'mails of tests'?" in refusal("redis", "limits", "show", "mails of test", "x")
 
 
 def test_workers_are_listed_lost_ones_too(redis_server: Store) -> None:
-    assert run_command("workers") == "No workers. Start one: python manage.py runworker\n"
+    assert run_command("redis", "workers", "list") == "No workers. Start one: python manage.py runworker\n"
     write_poller(redis_server)
     write_worker(redis_server, "here:7", busy=3)
     write_worker(redis_server, "gone:8", seen_s=60)
 
-    header, live, lost, _, summary = run_command("workers").splitlines()
+    header, live, lost, _, summary = run_command("redis", "workers", "list").splitlines()
 
     assert header.split()[:3] == ["WORKER", "STATE", "BUSY"]
     assert live.split()[:4] == ["here:7", "working", "3", "8"]
     assert lost.split()[:2] == ["gone:7", "lost"]
     assert "1 min 0 s ago" in lost
     assert summary == "1 live, 1 lost. Busy threads: 3."
-    found = {each["id"]: each["is_lost"] for each in command_data("workers")["workers"]}
+    found = {each["id"]: each["is_lost"] for each in command_data("redis", "workers", "list")["workers"]}
     assert found == {"here:7": False, "gone:8": True}
 
 
 def test_command_to_a_worker_is_sent_and_refused(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_commands, "WAIT_S", 0.0)
+    monkeypatch.setattr(workers, "WAIT_S", 0.0)
     write_worker(redis_server, "here:1.a", busy=3)
     write_worker(redis_server, "gone:1.a", seen_s=60)
 
-    assert "here:1.a" in run_command("workers")
-    assert "It has not been executed yet" in run_command("workers", "quiet", "here:1.a")
-    question = refusal("workers", "stop", "here:1")
+    assert "here:1.a" in run_command("redis", "workers", "list")
+    assert "It has not been executed yet" in run_command("redis", "workers", "quiet", "here:1.a")
+    question = refusal("redis", "workers", "stop", "here:1")
     assert question == "Nothing was sent. No terminal to ask for confirmation; pass --yes."
-    assert command_data("workers", "stop", "here:1", "--yes")["outcome"] is None
-    assert "is lost" in refusal("workers", "quiet", "gone:1.a")
-    assert "No worker or supervisor" in refusal("workers", "quiet", "nowhere:1")
-    assert "requires an ID" in refusal("workers", "quiet", code=2)
-    assert "takes no ID" in refusal("workers", "list", "here:1", code=2)
+    assert command_data("redis", "workers", "stop", "here:1", "--yes")["outcome"] is None
+    assert "is lost" in refusal("redis", "workers", "quiet", "gone:1.a")
+    assert "No worker or supervisor" in refusal("redis", "workers", "quiet", "nowhere:1")
+    assert "the following arguments are required: ID" in refusal("redis", "workers", "quiet")
+    assert "unrecognized arguments: here:1" in refusal("redis", "workers", "list", "here:1")
 
 
 def test_command_to_a_worker_returns_its_outcome(redis_server: Store, children: Children, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=60)
     worker = queue_worker(children, "default")
-    [listed] = eventually(lambda: command_data("workers")["workers"])
+    [listed] = eventually(lambda: command_data("redis", "workers", "list")["workers"])
 
-    assert run_command("workers", "quiet", listed["id"]) == f"Executed: quiet {listed['id']}.\n"
-    eventually(lambda: [each["state"] for each in command_data("workers")["workers"]] == ["quiet"])
-    assert run_command("workers", "resume", listed["supervisor"]).startswith("Executed: resume ")
-    eventually(lambda: [each["state"] for each in command_data("workers")["workers"]] == ["working"])
-    assert "it was not quiet" in refusal("workers", "resume", listed["supervisor"])
-    assert run_command("workers", "stop", listed["supervisor"], "--yes").startswith("Executed: stop ")
+    assert run_command("redis", "workers", "quiet", listed["id"]) == f"Executed: quiet {listed['id']}.\n"
+    eventually(lambda: [each["state"] for each in command_data("redis", "workers", "list")["workers"]] == ["quiet"])
+    assert run_command("redis", "workers", "resume", listed["supervisor"]).startswith("Executed: resume ")
+    eventually(lambda: [each["state"] for each in command_data("redis", "workers", "list")["workers"]] == ["working"])
+    assert "it was not quiet" in refusal("redis", "workers", "resume", listed["supervisor"])
+    assert run_command("redis", "workers", "stop", listed["supervisor"], "--yes").startswith("Executed: stop ")
     assert worker.wait() == 0
 
 
@@ -159,20 +159,22 @@ def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None
     flow = group(add.s(1, 2), fail.s("boom")).then(note.s()).enqueue()
     work_off()
 
-    header, first, second, last, _, summary = run_command("flows", "show", flow.id).splitlines()
+    header, first, second, last, _, summary = run_command("redis", "flows", "show", flow.id).splitlines()
 
     assert header.split()[:6] == ["#", "ID", "TASK", "QUEUE", "STATE", "ATTEMPTS"]
     assert first.split()[:2] == ["0", flow.results[0].id]
     assert second.endswith("LookupError: boom")
     assert "0, 1" in last
     assert summary.startswith(f"Flow {flow.id} has 3 tasks: ")
-    assert [each["after"] for each in command_data("flows", "show", flow.id)["tasks"]] == [[], [], [0, 1]]
-    assert "unheard-of" in refusal("flows", "show", "unheard-of")
+    assert [each["after"] for each in command_data("redis", "flows", "show", flow.id)["tasks"]] == [[], [], [0, 1]]
+    assert "unheard-of" in refusal("redis", "flows", "show", "unheard-of")
 
 
-@pytest.mark.parametrize("words", [["locks", "list"], ["workers"], ["flows", "show", "x"], ["schedules", "list"]])
+@pytest.mark.parametrize(
+    "words", [["locks", "list"], ["workers", "list"], ["flows", "show", "x"], ["schedules", "list"]]
+)
 def test_outage_is_one_line_with_an_exit_code(words: list[str]) -> None:
-    message = refusal(*words, code=3)
+    message = refusal("redis", *words, code=3)
 
     assert message.startswith("Redis is unavailable: ")
     assert "127.0.0.1:1" in message

@@ -63,9 +63,9 @@ def test_listings_are_printed(redis_server: Store) -> None:
     write_worker(redis_server, "høst:1:abc", host="høst", queues=["mail"])
     get_queue("mail").pause("gelöscht", author="jürgen")
 
-    assert "no such caf\\xe9" in output("queues", "tasks", "mail", "failed")
-    assert "gel\\xf6scht" in output("queues", "status")
-    assert "h\\xf8st" in output("workers", "list")
+    assert "no such caf\\xe9" in output("redis", "tasks", "list", "mail", "failed")
+    assert "gel\\xf6scht" in output("redis", "queues", "status")
+    assert "h\\xf8st" in output("redis", "workers", "list")
     for words in (
         ["schedules", "list"],
         ["limits", "list"],
@@ -73,15 +73,15 @@ def test_listings_are_printed(redis_server: Store) -> None:
         ["top", "--once"],
         ["queues", "errors", "mail"],
     ):
-        assert output(*words)
+        assert output("redis", *words)
 
 
 @pytest.mark.django_db
 def test_doctor_and_errors_are_printed(redis_server: Store) -> None:
     out, err = ascii_stream(), ascii_stream()
     with suppress(SystemExit):  # with findings
-        call_command("doctor", stdout=out, stderr=err)
+        call_command("redis", "doctor", stdout=out, stderr=err)
 
     assert "Redis" in written(out)
     with pytest.raises(CommandError, match="ü"):
-        call_command("queues", "tasks", "ü{", stdout=out, stderr=err)
+        call_command("redis", "tasks", "list", "ü{", stdout=out, stderr=err)

@@ -1,4 +1,4 @@
-"""`manage.py top`: one view, the live view, and the terminal that it leaves."""
+"""`manage.py redis top`: one view, the live view, and the terminal that it leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from django_redis_components.management.top import terminal
+from django_redis_components.management.redis.top import terminal
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
@@ -34,7 +34,7 @@ def fill(store: Store) -> None:
 def test_view_is_printed_once(redis_server: Store) -> None:
     fill(redis_server)
 
-    address, threads, tasks, *sections = run_command("top", "--once").splitlines()
+    address, threads, tasks, *sections = run_command("redis", "top", "--once").splitlines()
 
     assert "(connection 'default')" in address
     assert threads == f"Threads [{'|' * 15}{' ' * 15}] 4/8 busy  Workers 1 live, 1 lost  Poller active"
@@ -48,7 +48,7 @@ def test_view_is_printed_once(redis_server: Store) -> None:
         "here:7",
     ]
     assert sections[-1].endswith(f"default  here:7  {note.name}")
-    found = command_data("top")
+    found = command_data("redis", "top")
     assert [each["worker"] for each in found["running"]] == ["here:7"]
     assert {each["name"]: each["ready"] for each in found["queues"]} == {"default": 0, "mail": 1_234}
 
@@ -77,7 +77,7 @@ def test_live_view_fits_and_leaves_the_terminal_as_it_was(redis_server: Store, k
     modes, out = termios.tcgetattr(keyboard), Screen()
     os.write(keyboard, b"xq")
 
-    call_command("top", "--interval", "5", stdout=out, no_color=True)
+    call_command("redis", "top", "--interval", "5", stdout=out, no_color=True)
 
     shown = out.getvalue()
     assert shown.startswith("\x1b[?1049h\x1b[?25l\x1b[H")
@@ -98,7 +98,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was_after_an_outage(keyboard: int, mon
 
     monkeypatch.setattr(terminal, "wait_for_quit", interrupt)
 
-    call_command("top", stdout=out, no_color=True)
+    call_command("redis", "top", stdout=out, no_color=True)
 
     shown = out.getvalue()
     assert "Redis is unavailable: " in shown
@@ -107,6 +107,6 @@ def test_ctrl_c_leaves_the_terminal_as_it_was_after_an_outage(keyboard: int, mon
 
 
 def test_top_needs_a_terminal_and_a_server(redis_server: Store, settings: Any) -> None:
-    assert refusal("top") == "Standard output is not a terminal; pass --once or --json."
+    assert refusal("redis", "top") == "Standard output is not a terminal; pass --once or --json."
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1"}}}
-    assert refusal("top", "--once", code=3).startswith("Redis is unavailable: ")
+    assert refusal("redis", "top", "--once", code=3).startswith("Redis is unavailable: ")

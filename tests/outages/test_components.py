@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -123,8 +124,8 @@ def check_outcome(
 @pytest.mark.parametrize(
     ("prepare", "label", "command"),
     [
-        (cells.indexed_object, "Index", "rebuild_autocomplete"),
-        (cells.searched_object, "Search", "rebuild_search"),
+        (cells.indexed_object, "Index", "autocomplete"),
+        (cells.searched_object, "Search", "search"),
     ],
 )
 @pytest.mark.parametrize("name", FAULTS)
@@ -138,7 +139,7 @@ def test_change_that_an_index_misses_is_logged_and_found_by_the_check(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     act = prepare()
-    call_command(command, "auth.user", "--repair", verbosity=0)
+    call_command("redis", command, "repair", "auth.user", stdout=io.StringIO())
     healthy = site.REDIS_COMPONENTS
 
     with fault(name, server):
@@ -150,9 +151,9 @@ def test_change_that_an_index_misses_is_logged_and_found_by_the_check(
     lines = [record.getMessage() for record in caplog.records if "misses a change" in record.getMessage()]
     assert len(lines) == 1
     assert lines[0].startswith(f"{label} auth.user misses a change of auth.User ")
-    assert lines[0].endswith(f"manage.py {command} --repair repairs it.")
+    assert lines[0].endswith(f"manage.py redis {command} repair repairs it.")
     with pytest.raises(SystemExit, match="1"):
-        call_command(command, "auth.user", "--check", verbosity=0)
+        call_command("redis", command, "check", "auth.user", stdout=io.StringIO())
 
 
 def test_page_has_each_row_and_no_other() -> None:

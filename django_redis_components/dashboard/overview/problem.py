@@ -40,8 +40,8 @@ def worker_command(*queues: str) -> str:
 
 
 def queue_command(verb: str, queue: str) -> str:
-    """Return a command of `manage.py queues` for a queue, quoted for a shell."""
-    return f"python manage.py queues {verb} {_argument(queue)}"
+    """Return a command of `manage.py redis queues` for a queue, quoted for a shell."""
+    return f"python manage.py redis queues {verb} {_argument(queue)}"
 
 
 def _argument(queue: str) -> str:

@@ -1,4 +1,4 @@
-"""Why a task does not run, as sentences in the active language: for the page and for `manage.py queues show`."""
+"""Why a task does not run, as sentences in the active language: for the page and for `manage.py redis tasks show`."""
 
 from __future__ import annotations
 

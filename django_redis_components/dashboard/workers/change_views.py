@@ -22,7 +22,7 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
-from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.control import new_op
@@ -68,7 +68,7 @@ def _send(target: str, command: str, author: str, op: str) -> ChangeOutcome:
     client = clients.client(conf.settings().dashboard.using)
     try:
         run(client, command_worker(queue_shard(), target, command, author, op))
-    except WorkerNotFound as exc:
+    except WorkerDoesNotExist as exc:
         message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
         return ChangeOutcome(f"refused, {exc}", message, is_done=False)
     return ChangeOutcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))

@@ -14,8 +14,8 @@ from django_redis_components.aggregation import LOG_FORMATS, FileReport, LogAggr
 from django_redis_components.aggregation.batches import EntryKey
 from django_redis_components.geoip import IpLookup
 from django_redis_components.management.arguments import whole_number
-from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common, add_yes
-from django_redis_components.management.log_aggregation import LogCounter, total_bytes
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
+from django_redis_components.management.jobs.log_aggregation import LogCounter, total_bytes
 from django_redis_components.management.progress import byte_progress
 from django_redis_components.management.tables import TextTable
 
@@ -37,14 +37,15 @@ class Command(OperatorCommand):
     help = (
         "Count the requests of access logs by day and place, or another key. Each line is counted once, also if the"
         " command is killed and run again, or if a file was renamed, copied or compressed since. Formats: common,"
-        " combined, vhost_combined, JSON of nginx, and Caddy. Exit codes: 0 done; 1 not or only partly done: a file"
+        " combined, vhost_combined, JSON of nginx, and Caddy. `redis aggregation` deletes counts, or has files counted"
+        " again.\n\nExit codes: 0 done; 1 not or only partly done: a file"
         " cannot be read, most of its lines are no requests or lack the address that the key needs, or the name has"
         " counts of another key; 2 invalid arguments; 3 Redis is unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("files", nargs="*", metavar="FILE", help="log files, also compressed with gzip or zstd")
+        parser.add_argument("files", nargs="+", metavar="FILE", help="log files, also compressed with gzip or zstd")
         parser.add_argument(
             "--name", help="name of the aggregator (default: visits, and for another --by than country visits-KEY)"
         )
@@ -64,52 +65,21 @@ class Command(OperatorCommand):
         parser.add_argument(
             "--max-keys", type=whole_number(1, 100_000), default=10_000, help="of a day (default: 10000)"
         )
-        parser.add_argument(
-            "--recount",
-            action="store_true",
-            help="have the next run count the files from their start, instead of counting them now; their counts stay",
-        )
-        parser.add_argument("--delete", action="store_true", help="remove all counts and marks of --name instead")
-        add_yes(parser)
         add_common(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Count the files, have them counted anew, or remove the counts."""
-        if options["delete"] == bool(options["files"]) or (options["delete"] and options["recount"]):
-            text = "Expected files, or --delete without files."
-            raise CommandError(text, returncode=ExitCode.INVALID_ARGUMENTS)
+        """Count the files."""
         try:
             key = _key(options["by"], options["using"])
             name = options["name"] or _default_name(options["by"])
             aggregator = LogAggregator(name, key=key, max_keys=options["max_keys"], using=options["using"])
         except (ValueError, TypeError, ImportError) as exc:
             raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
-        if options["delete"]:
-            return self._delete(aggregator, is_confirmed=options["yes"])
         paths = list(dict.fromkeys(options["files"]))
-        if options["recount"]:
-            return _recount(aggregator, paths)
         with byte_progress("aggregate", partial(total_bytes, paths)) as advance:
             counter = LogCounter(aggregator, options["format"], options["accept_bad"], advance)
             reports = counter.count(paths, options["processes"])
         return _result(list(reports.values()))
-
-    def _delete(self, aggregator: LogAggregator, *, is_confirmed: bool) -> CommandResult:
-        if not is_confirmed:
-            self.ask(f'Remove all counts of "{aggregator.name}"?', "Nothing was removed.")
-        aggregator.delete()
-        return CommandResult({"name": aggregator.name}, f'The counts of "{aggregator.name}" are removed.')
-
-
-def _recount(aggregator: LogAggregator, paths: list[str]) -> CommandResult:
-    problems = []
-    for path in paths:
-        try:
-            aggregator.recount_file(path)
-        except OSError as exc:
-            problems.append(f"{path}: {exc.strerror}.")
-    text = f"{len(paths) - len(problems):,} files are counted from their start by the next run."
-    return CommandResult({"to_recount": len(paths) - len(problems)}, text, problem=" ".join(problems))
 
 
 def _default_name(by: str) -> str:

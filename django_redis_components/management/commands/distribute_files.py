@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from argparse import ArgumentTypeError
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from django.core.management.base import CommandError, CommandParser
 from django_redis_components.files import FileChannel
 from django_redis_components.files.channel import CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES
 from django_redis_components.management import arguments
-from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
-from django_redis_components.management.file_distribution import (
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_subcommands
+from django_redis_components.management.jobs.file_distribution import (
     Distribution,
     publish_all,
     receive_all,
@@ -23,10 +24,15 @@ from django_redis_components.management.progress import byte_progress
 from django_redis_components.management.tables import TextTable, escape_controls
 
 MIB = 1024 * 1024
-#: Seconds to wait for room, if --timeout is not given.
+#: Seconds that `publish` waits for room, if --timeout is not given.
 ROOM_TIMEOUT_S = 60.0
 #: The codecs of `FileChannel.publish` by the values of --codec.
 CODECS = {"auto": None, "none": "", "gzip": "gzip", "zstd": "zstd"}
+#: Subcommands and their descriptions.
+VERBS = {
+    "publish": "publish files and directories to the consumers of a channel",
+    "receive": "receive the files of one consumer into a directory",
+}
 
 
 class Command(OperatorCommand):
@@ -35,55 +41,67 @@ class Command(OperatorCommand):
     help = (
         "Publish files and directories to the consumers of a file channel, or receive the files of one consumer into a"
         " directory. Files of a directory are published under their path below it. A received file appears whole or"
-        " not at all, and is then done; a command that was killed continues when it is started again. Exit codes:"
+        " not at all, and is then done; a command that was killed continues when it is started again.\n\nExit codes:"
         " 0 done; 1 some files were not published or received, with the reasons on standard error; 2 invalid arguments;"
         " 3 Redis is unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the arguments."""
-        parser.add_argument("channel", metavar="CHANNEL", help="name of the channel")
-        parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories to publish")
-        parser.add_argument(
-            "--consumers",
-            type=arguments.names,
-            metavar="NAMES",
-            help="names of all consumers, separated by commas; required to publish",
-        )
-        parser.add_argument("--receive", metavar="DIRECTORY", help="receive files into this directory instead")
-        parser.add_argument("--consumer", metavar="NAME", help="name of the consumer that receives")
-        parser.add_argument(
-            "--timeout",
-            type=arguments.wait_seconds,
-            metavar="SECONDS",
-            help="seconds to wait for room for each file (default: 60), or for the next file to receive (default:"
-            " without a limit); 0: do not wait",
-        )
-        _add_channel_options(parser)
-        add_common(parser)
+        """Declare the subcommands."""
+        made = add_subcommands(parser, VERBS)
+        for each in made.values():
+            each.add_argument("channel", metavar="CHANNEL", help="name of the channel")
+        _add_publish_options(made["publish"])
+        receive = made["receive"]
+        receive.add_argument("directory", type=_directory, metavar="DIRECTORY", help="where received files are written")
+        receive.add_argument("--consumer", required=True, metavar="NAME", help="name of the consumer that receives")
+        _add_timeout(receive, None, "the next file (default: without a limit")
+        for each in made.values():
+            _add_channel_options(each)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Publish or receive."""
-        if options["receive"] is None:
+        if options["verb"] == "publish":
             return _result(_publish(options), "published")
         return _result(self._receive(options), "received")
 
     def _receive(self, options: dict[str, Any]) -> Distribution:
-        if options["paths"] or options["consumers"]:
-            raise _invalid("--receive takes no PATH and no --consumers.")
-        if options["consumer"] is None:
-            raise _invalid("--receive needs --consumer NAME.")
-        directory = Path(options["receive"])
-        if not directory.is_dir():
-            raise _invalid(f"--receive {options['receive']!r}: expected a directory that exists.")
         consumer = _channel(options, [options["consumer"]]).consumer(options["consumer"])
         with byte_progress("receive", None) as advance:
-            return receive_all(consumer, directory, options["timeout"], advance, self._print_failure)
+            return receive_all(consumer, options["directory"], options["timeout"], advance, self._print_failure)
 
     def _print_failure(self, name: str, reason: str) -> None:
         """Print why a file was not received. The command may run for weeks until it prints its result."""
         self.stderr.write(escape_controls(f"{name} was not received, and is tried again: {reason}"), self.style.WARNING)
         self.stderr.flush()
+
+
+def _add_publish_options(parser: CommandParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files and directories to publish")
+    parser.add_argument(
+        "--consumers",
+        type=arguments.names,
+        required=True,
+        metavar="NAMES",
+        help="names of all consumers, separated by commas",
+    )
+    parser.add_argument(
+        "--codec",
+        choices=CODECS,
+        default="auto",
+        help="how the lines of the files are compressed (default: auto, by their first bytes)",
+    )
+    _add_timeout(parser, ROOM_TIMEOUT_S, f"room for each file (default: {ROOM_TIMEOUT_S:g}")
+
+
+def _add_timeout(parser: CommandParser, default: float | None, what: str) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=arguments.wait_seconds,
+        default=default,
+        metavar="SECONDS",
+        help=f"seconds to wait for {what}; 0: do not wait)",
+    )
 
 
 def _add_channel_options(parser: CommandParser) -> None:
@@ -117,23 +135,12 @@ def _add_channel_options(parser: CommandParser) -> None:
         metavar="SECONDS",
         help="seconds after which a producer that stopped in the middle counts as dead (default: 30)",
     )
-    parser.add_argument(
-        "--codec",
-        choices=("auto", "none", "gzip", "zstd"),
-        default="auto",
-        help="how the lines of the files are compressed (default: auto, by their first bytes)",
-    )
 
 
 def _publish(options: dict[str, Any]) -> Distribution:
-    if options["consumer"] is not None:
-        raise _invalid("--consumer is for --receive; name all consumers by --consumers.")
-    if not options["paths"] or not options["consumers"]:
-        raise _invalid("Expected PATH and --consumers to publish, or --receive and --consumer.")
     channel = _channel(options, options["consumers"])
-    timeout_s = ROOM_TIMEOUT_S if options["timeout"] is None else options["timeout"]
     with byte_progress("publish", partial(total_bytes, options["paths"])) as advance:
-        return publish_all(channel, options["paths"], timeout_s, advance, CODECS[options["codec"]])
+        return publish_all(channel, options["paths"], options["timeout"], advance, CODECS[options["codec"]])
 
 
 def _channel(options: dict[str, Any], consumers: list[str]) -> FileChannel:
@@ -148,7 +155,7 @@ def _channel(options: dict[str, Any], consumers: list[str]) -> FileChannel:
             using=options["using"],
         )
     except ValueError as exc:
-        raise _invalid(str(exc)) from exc
+        raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
 
 
 def _result(done: Distribution, verb: str) -> CommandResult:
@@ -163,5 +170,8 @@ def _result(done: Distribution, verb: str) -> CommandResult:
     return CommandResult(dataclasses.asdict(done), text, table, problem=problem)
 
 
-def _invalid(text: str) -> CommandError:
-    return CommandError(text, returncode=ExitCode.INVALID_ARGUMENTS)
+def _directory(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise ArgumentTypeError(f"{text!r}: expected a directory that exists.")
+    return path

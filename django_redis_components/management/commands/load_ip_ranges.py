@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django_redis_components.geoip import IpLookup, RangesInfo
 from django_redis_components.geoip.range_files import RANGE_FORMATS, RangeFile, load_files, read_locations
 from django_redis_components.management.base import EXIT_CODES, CommandResult, ExitCode, OperatorCommand, add_common
-from django_redis_components.management.log_aggregation import total_bytes
+from django_redis_components.management.jobs.log_aggregation import total_bytes
 from django_redis_components.management.progress import Advance, byte_progress
 from django_redis_components.management.tables import TextTable
 
@@ -22,29 +22,24 @@ class Command(OperatorCommand):
     help = (
         "Replace the ranges of IP addresses in Redis with those of CSV files: DB-IP Lite, IP2Location LITE,"
         " IPinfo Lite, or blocks of GeoLite2 with --locations; IPv4 and IPv6; also compressed with gzip. A file without"
-        f" a range that has a country is refused, and the former ranges stay in use. {EXIT_CODES}"
+        " a range that has a country is refused, and the former ranges stay in use. `redis geoip delete` removes"
+        f" ranges.\n\n{EXIT_CODES}"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("files", nargs="*", metavar="FILE", help="CSV files, which become visible together")
+        parser.add_argument("files", nargs="+", metavar="FILE", help="CSV files, which become visible together")
         parser.add_argument("--locations", metavar="FILE", help="the file of locations of GeoLite2")
         parser.add_argument("--format", choices=RANGE_FORMATS, help="format of the files (default: by their columns)")
         parser.add_argument("--name", default="default", help="name of the ranges (default: default)")
-        parser.add_argument("--delete", action="store_true", help="remove the ranges instead")
         add_common(parser)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Load or remove the ranges."""
+        """Load the ranges."""
         try:
             lookup = IpLookup(options["name"], source="ranges", using=options["using"])
         except ValueError as exc:
             raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from exc
-        if options["delete"] == bool(options["files"]):
-            raise CommandError("Expected files, or --delete without files.", returncode=ExitCode.INVALID_ARGUMENTS)
-        if options["delete"]:
-            lookup.delete()
-            return CommandResult({"name": lookup.name, "ranges": 0}, f'The ranges "{lookup.name}" are removed.')
         info = _load(lookup, options)
         rows = [(lookup.name, f"{info.ranges:,}", f"{info.blocks:,}", info.source)]
         table = TextTable(("NAME", "RANGES", "BLOCKS", "SOURCE"), rows, frozenset({"RANGES", "BLOCKS"}))

@@ -16,7 +16,8 @@ class Command(OperatorCommand):
 
     help = (
         "Repair the index of each user's chats from the members of the chats. The server looks at all of its keys, a"
-        " thousand at a time. Exit codes: 0 done; 2 invalid arguments; 3 Redis is unavailable, or a write has failed."
+        " thousand at a time.\n\n"
+        "Exit codes: 0 done; 2 invalid arguments; 3 Redis is unavailable, or a write has failed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

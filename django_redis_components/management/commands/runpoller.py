@@ -24,14 +24,10 @@ class Command(PlainOutputCommand):
         "Exit codes: 0: stopped by a signal. 1: an error at start. 2: a wrong argument."
     )
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Keep the paragraphs of the help text."""
-        return super().create_parser(prog_name, subcommand, formatter_class=logs.HelpFormatter, **kwargs)
-
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         logs.add_format(parser)
-        parser.add_argument("--using", default="default", help="connection alias (default: default)")
+        parser.add_argument("--using", default="default", metavar="ALIAS", help="connection alias (default: default)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""

@@ -33,10 +33,6 @@ class Command(PlainOutputCommand):
         " killed to stop. 2: a wrong argument."
     )
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Keep the paragraphs of the help text."""
-        return super().create_parser(prog_name, subcommand, formatter_class=logs.HelpFormatter, **kwargs)
-
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         parser.add_argument(
@@ -71,7 +67,7 @@ class Command(PlainOutputCommand):
         _add_restart_arguments(parser)
         _add_health_arguments(parser)
         logs.add_format(parser)
-        parser.add_argument("--using", default="default", help="connection alias (default: default)")
+        parser.add_argument("--using", default="default", metavar="ALIAS", help="connection alias (default: default)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""

@@ -1,4 +1,4 @@
-"""Depths of queues, workers and the poller, in bounded reads: for the dashboard, `get_queue` and `manage.py queues`."""
+"""Depths of queues, workers and the poller, in bounded reads: for the dashboard, `get_queue` and commands."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
-from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 
@@ -63,7 +63,7 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
         op: id of the operation, new for each.
 
     Raises:
-        WorkerNotFound: it does not exist, is lost, or does not read its commands.
+        WorkerDoesNotExist: it does not exist, is lost, or does not read its commands.
     """
     check_choice(verb, "verb", VERBS)
     if not 0 < len(target) <= MAX_ID:
@@ -77,12 +77,12 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
         lease_ms=to_ms(conf.settings().taskqueue.lease_s, "lease"),
     )
     if stored != 1:
-        raise WorkerNotFound(_PROBLEMS[stored].format(target=target))
+        raise WorkerDoesNotExist(_PROBLEMS[stored].format(target=target))
 
 
 #: Why a command was not stored, by the code of the script.
 _PROBLEMS = {
-    0: 'No worker or supervisor has the id "{target}". List them: manage.py workers',
+    0: 'No worker or supervisor has the id "{target}". List them: manage.py redis workers list',
     -1: 'Worker "{target}" is lost: it has sent no heartbeat for the duration of a lease.',
     -2: 'Worker "{target}" has 20 commands that it has not executed. Nothing was sent.',
 }

@@ -1,4 +1,4 @@
-"""Commands to a supervisor from the dashboard and from `manage.py workers`: quiet, resume, restart and stop.
+"""Commands to a supervisor from the dashboard and from `manage.py redis workers`: quiet, resume, restart and stop.
 
 A command is stored under the supervisor's id, and wakes the supervisor as a cancellation does. The supervisor reads
 it in the round trip of its heartbeat, executes it once, and states its id in the next heartbeat, which removes it. A

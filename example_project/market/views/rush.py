@@ -42,7 +42,7 @@ def kill(request: HttpRequest, pk: int) -> HttpResponse:
     """Kill a worker that runs a task of the rush."""
     try:
         rushing.kill_worker(get_object_or_404(Rush, pk=pk), request.POST.get("worker", ""))
-    except rushing.WorkerNotFound:
+    except rushing.WorkerDoesNotExist:
         messages.error(request, _("This worker runs no task of the rush any more, or it is on another host."))
     return redirect("rush")
 

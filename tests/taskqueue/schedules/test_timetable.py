@@ -1,4 +1,4 @@
-"""The status of schedules: `schedules()` and `manage.py schedules`."""
+"""The status of schedules: `schedules()` and `manage.py redis schedules`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     redis_server.raw.hset(state_key(redis_server, "late"), "next", now_ms - 60_000)
     redis_server.raw.zadd(base_key(redis_server, "schedules"), {"gone": now_ms - 10 * 60_000})
 
-    header, *rows = run_command("schedules", "list").splitlines()
+    header, *rows = run_command("redis", "schedules", "list").splitlines()
 
     assert header.split("  ")[0] == "NAME"
     assert header.split() == ["NAME", "SCHEDULE", "QUEUE", "NEXT", "RUN", "LAST", "ENQUEUED", "LAST", "TASK", "NOTE"]
@@ -107,30 +107,33 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     assert by_label["off"][0].endswith("  off")
     assert by_label["gone"][0].endswith("  not declared in the active poller's code")
     redis_server.raw.delete(base_key(redis_server, "poller"))
-    states = {each["name"]: each["state"] for each in command_data("schedules", "list")["schedules"]}
+    states = {each["name"]: each["state"] for each in command_data("redis", "schedules", "list")["schedules"]}
     assert (states["late"], states["off"], states[sent.name]) == ("late", "off", "on")
     assert states["gone"] == "on", "without a poller the state is not updated"
-    names = [each["name"] for each in command_data("schedules", "list")["schedules"]]
+    names = [each["name"] for each in command_data("redis", "schedules", "list")["schedules"]]
     assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
 
 
 def test_command_reports_that_there_are_no_schedules(redis_server: Store) -> None:
-    assert run_command("schedules", "list").splitlines() == [
+    assert run_command("redis", "schedules", "list").splitlines() == [
         "No schedules yet. Add `@every(60)` or `@cron(…)` above a task."
     ]
-    assert command_data("schedules", "list")["schedules"] == []
+    assert command_data("redis", "schedules", "list")["schedules"] == []
 
 
 def test_command_runs_a_schedule_now(redis_server: Store) -> None:
     every(3_600, args=(1,))(note.using(queue_name="mail"))
     [schedule] = declared.registered()
 
-    sent = command_data("schedules", "run", schedule.name)
+    sent = command_data("redis", "schedules", "run", schedule.name)
 
     [waiting] = get_queue("mail").tasks("ready")
     assert (waiting.id, waiting.args, sent["queue"]) == (sent["id"], [1], "mail")
-    near = refusal("schedules", "run", f"{schedule.name}x")
-    assert near.endswith(f"There is no schedule '{schedule.name}x'. Did you mean {schedule.name!r}?")
+    near = refusal("redis", "schedules", "run", f"{schedule.name}x")
+    assert near == (
+        f"There is no schedule '{schedule.name}x': no poller has registered it, and it was not added."
+        f" Did you mean {schedule.name!r}?"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 5_000, json.dumps({"task": 3, "enabled": 0})])
@@ -150,7 +153,7 @@ def test_command_pauses_resumes_and_removes_a_schedule(redis_server: Store) -> N
     Schedules().add("hourly report", note, every=3_600, args=[1])
 
     texts = [
-        run_command("schedules", *words).strip()
+        run_command("redis", "schedules", *words).strip()
         for words in (
             ("pause", "hourly report"), ("pause", "hourly report"), ("resume", "hourly report"),
             ("resume", "hourly report"), ("run", "hourly report"), ("remove", "hourly report", "--yes"),
@@ -165,4 +168,7 @@ def test_command_pauses_resumes_and_removes_a_schedule(redis_server: Store) -> N
     ]
     assert texts[4].startswith("Enqueued task ")
     assert texts[5] == "Removed: hourly report."
-    assert "There is no schedule 'hourly report'. There are: none." in refusal("schedules", "pause", "hourly report")
+    assert (
+        "There is no schedule 'hourly report': no poller has registered it, and it was not added. There are: none."
+        in refusal("redis", "schedules", "pause", "hourly report")
+    )

@@ -63,23 +63,23 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
     return [front, due, urgent, *ready, unimportant, later]
 
 
-def queues(*words: str) -> str:
+def redis_command(*words: str) -> str:
     """Run the command here; the value is its standard output."""
     out = io.StringIO()
-    call_command("queues", *words, stdout=out, stderr=out if "--json" not in words else io.StringIO())
+    call_command("redis", *words, stdout=out, stderr=out if "--json" not in words else io.StringIO())
     return out.getvalue()
 
 
 def lines(*words: str) -> list[str]:
-    return queues(*words).splitlines()
+    return redis_command(*words).splitlines()
 
 
 def data(*words: str) -> Any:
-    return json.loads(queues(*words, "--json"))
+    return json.loads(redis_command(*words, "--json"))
 
 
 def refused(*words: str) -> str:
     with pytest.raises(CommandError) as raised:
-        queues(*words)
+        redis_command(*words)
     assert raised.value.returncode == 1
     return str(raised.value)

@@ -9,7 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import WorkerPage, find_workers, read_workers
@@ -216,11 +216,11 @@ def test_commands_to_unknown_lost_and_deaf_workers_are_refused(redis_server: Sto
     write_worker(redis_server, "here:1.a")
 
     for target, problem in (("nowhere:1", "No worker or supervisor"), ("lost:1.a", "is lost"), ("lost:1", "is lost")):
-        with pytest.raises(WorkerNotFound, match=problem):
+        with pytest.raises(WorkerDoesNotExist, match=problem):
             send(target, "stop")
     for _ in range(20):
         send("here:1.a", "quiet")
-    with pytest.raises(WorkerNotFound, match="20 commands that it has not executed"):
+    with pytest.raises(WorkerDoesNotExist, match="20 commands that it has not executed"):
         send("here:1", "quiet")
     with pytest.raises(ValueError, match=f"expected one of {', '.join(map(repr, VERBS))}"):
         send("here:1", "kill")

@@ -1,0 +1,1 @@
+"""Tables and JSON that several groups of `manage.py redis` print."""

@@ -1,0 +1,1 @@
+"""The groups of `manage.py redis`: each is the module or package of its name. `groups` lists them."""

@@ -1,0 +1,60 @@
+"""All checks of `manage.py redis doctor`, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.core import checks
+
+from django_redis_components.checks import TAG
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.management.redis.doctor.findings import Finding, Report
+from django_redis_components.management.redis.doctor.keyspace import check_keys
+from django_redis_components.management.redis.doctor.names import check_names
+from django_redis_components.management.redis.doctor.permissions import check_database, check_redis_user
+from django_redis_components.management.redis.doctor.server import check_server
+from django_redis_components.management.redis.doctor.tasks import check_tasks
+from django_redis_components.taskqueue.shards import home
+
+
+def diagnose(using: str, scan: int) -> Report:
+    """Run all checks of a connection. Nothing is written.
+
+    Args:
+        scan: most keys that are scanned.
+
+    Raises:
+        redis.exceptions.RedisError: Redis is unavailable.
+    """
+    report = Report()
+    report.findings.extend(_system_checks())
+    try:
+        client = connections.client(using)
+    except ConfigurationError as exc:
+        if not report.findings:
+            report.findings.append(Finding("error", "connection", str(exc), "Correct REDIS_COMPONENTS."))
+        return report
+    report.facts["address"] = str(client.endpoint)
+    shard = home(using)
+    check_server(shard, client, report)
+    if not any(finding.code == "server_version" for finding in report.findings):
+        check_redis_user(client, report)
+        check_tasks(shard, client, report)
+        check_names(client, report)
+        check_keys(shard, client, report, scan)
+    check_database(report)
+    report.findings.sort(key=lambda finding: finding.severity != "error")
+    return report
+
+
+def _system_checks() -> Iterator[Finding]:
+    """Yield the results of this package's system checks, such as a queue in the database of a cache."""
+    for message in checks.run_checks(tags=[TAG]):
+        if not message.is_silenced():
+            yield Finding(
+                "error" if message.level >= checks.ERROR else "warning",
+                message.id or "check",
+                str(message.msg),
+                str(message.hint or "See `manage.py check`."),
+            )

@@ -1,0 +1,94 @@
+"""The list of the groups of `manage.py redis`, their base class and their parser."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from django_redis_components.management.base import CommandResult, OperatorCommand, accept_django_options
+
+#: What each group is for. To add one, add its line, and a module of its name with a class `Group`.
+GROUPS = {
+    "doctor": "find problems of the installation, with their fixes",
+    "top": "watch queues, workers and running tasks live",
+    "queues": "show queues; pause, resume, purge and restore one; retry or delete its failed tasks",
+    "tasks": "list the tasks of a queue; show, cancel or run one now",
+    "workers": "list worker processes; quiet, resume, restart or stop them",
+    "schedules": "list periodic tasks; run, pause, resume or remove one",
+    "flows": "show the tasks of a flow (a chain or a group)",
+    "locks": "list the holders of locks and semaphores; release one",
+    "limits": "list rate limits; show or reset the state of a key",
+    "analytics": "report, export and erase what analytics has counted",
+    "aggregation": "delete the counts of access logs; have files counted again",
+    "geoip": "remove ranges of IP addresses",
+    "autocomplete": "compare indexes with the database, repair them; delete what is left of unregistered ones",
+    "search": "compare search indexes with the database, and repair them",
+}
+
+
+class CommandGroup:
+    """A group of commands: declares their arguments, and executes one of them.
+
+    Each method `perform_VERB` executes the command of its name, with an underscore for each hyphen. A group without
+    commands overrides `perform`.
+    """
+
+    def __init__(self, command: OperatorCommand) -> None:
+        self.command = command
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the commands."""
+        raise NotImplementedError
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Execute the command that the options name."""
+        method = getattr(self, f"perform_{options['verb'].replace('-', '_')}")
+        result: CommandResult = method(options)
+        return result
+
+
+class GroupParser(CommandParser):
+    """The parser of a group, whose module is imported when the parser is used: it imports its component."""
+
+    def __init__(self, *, command: OperatorCommand, group: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._command = command
+        self._group = group
+        self._is_loaded = False
+
+    def load(self) -> None:
+        """Import the module of the group, and declare its arguments, unless that was done."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        group: CommandGroup = import_module(f"{__package__}.{self._group}").Group(self._command)
+        accept_django_options(self)
+        group.add_arguments(self)
+        self.set_defaults(perform=group.perform)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Namespace, list[str]]:  # type: ignore[override]
+        """Declare the arguments of the group, and parse them."""
+        self.load()
+        found, rest = super().parse_known_args(args, namespace)
+        # `call_command` accepts by keyword what this command line may have.
+        self._command.stealth_options = tuple(vars(found))
+        return found, rest
+
+
+def command_line(
+    *words: str, arguments: Sequence[str] = (), options: Sequence[str] = (), using: str = "default"
+) -> str:
+    """Return a command line of `manage.py`, quoted for a shell.
+
+    Args:
+        words: the command and its subcommands.
+        arguments: what is given by position; may begin with a hyphen.
+    """
+    alias = () if using == "default" else ("--using", using)
+    dashes = ("--",) if any(argument.startswith("-") for argument in arguments) else ()
+    return shlex.join(["python", "manage.py", *words, *alias, *options, *dashes, *arguments])

@@ -1,0 +1,104 @@
+"""The commands of `manage.py redis queues`: arguments, and the confirmation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from django_redis_components.management.arguments import queue, seconds, whole_number
+from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
+from django_redis_components.management.redis import groups
+from django_redis_components.management.redis.queues.operations import QueueOperations
+from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
+
+#: Commands and their descriptions.
+VERBS = {
+    "status": "show the depths and the throughput of queues, workers and poller",
+    "errors": "list the errors of a queue in groups, newest first",
+    "pause": "stop fetching tasks of a queue; running tasks finish",
+    "resume": "resume a paused queue",
+    "purge": "remove all pending tasks of a queue (asks for confirmation; can be restored for 24 h)",
+    "restore": "restore the tasks that a purge removed",
+    "retry": "retry failed tasks",
+    "delete": "delete failed or unregistered tasks permanently (asks for confirmation if no ids are given)",
+}
+
+
+class Group(groups.CommandGroup):
+    """Shows and changes task queues."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the commands."""
+        made = add_subcommands(parser, VERBS)
+        made["status"].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
+        for verb in VERBS:
+            if verb != "status":
+                made[verb].add_argument("name", type=queue, metavar="NAME", help="name of the queue")
+        made["errors"].add_argument(
+            "--limit",
+            type=whole_number(1, MAX_ERRORS),
+            default=20,
+            metavar="N",
+            help=f"number of error groups, 1 to {MAX_ERRORS} (default: 20)",
+        )
+        _add_pause_arguments(made["pause"])
+        made["restore"].add_argument("purge_id", metavar="PURGE_ID", help="the id that the purge printed")
+        for verb in ("retry", "delete"):
+            made[verb].add_argument("ids", nargs="*", metavar="ID", help="task ids (default: all failed tasks)")
+        made["delete"].add_argument(
+            "--unregistered", action="store_true", help="delete unregistered tasks, not failed ones"
+        )
+        for verb in ("purge", "delete"):
+            add_yes(made[verb])
+
+    def perform_status(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.status`."""
+        return _operations(options).status(options["names"])
+
+    def perform_errors(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.errors`."""
+        return _operations(options).errors(options["name"], options["limit"])
+
+    def perform_pause(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.pause`."""
+        return _operations(options).pause(options["name"], reason=options["reason"], until=options["until"])
+
+    def perform_resume(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.resume`."""
+        return _operations(options).resume(options["name"])
+
+    def perform_purge(self, options: dict[str, Any]) -> CommandResult:
+        """Purge a queue after a confirmation."""
+        name = options["name"]
+        if not options["yes"] and (waiting := _operations(options).purgeable(name)):
+            self.command.ask(f"Purge the {waiting:,} waiting tasks of queue {name!r}?", "Nothing was purged.")
+        return _operations(options).purge(name)
+
+    def perform_restore(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.restore`."""
+        return _operations(options).restore(options["name"], options["purge_id"])
+
+    def perform_retry(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.retry`."""
+        return _operations(options).retry(options["name"], options["ids"])
+
+    def perform_delete(self, options: dict[str, Any]) -> CommandResult:
+        """Delete tasks, all of them after a confirmation."""
+        name, ids, unregistered = options["name"], options["ids"], options["unregistered"]
+        operations = _operations(options)
+        if not ids and not options["yes"] and (count := operations.deletable(name, unregistered=unregistered)):
+            kind = "unregistered" if unregistered else "failed"
+            self.command.ask(f"Delete the {count:,} {kind} tasks of queue {name!r} for good?", "Nothing was deleted.")
+        return operations.delete(name, ids, unregistered=unregistered)
+
+
+def _add_pause_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--reason", default="", metavar="TEXT", help="reason to display (default: none)")
+    parser.add_argument(
+        "--until", type=seconds, metavar="SECONDS", help="resume after this many seconds (default: never)"
+    )
+
+
+def _operations(options: dict[str, Any]) -> QueueOperations:
+    return QueueOperations(using=options["using"], author=system_user())

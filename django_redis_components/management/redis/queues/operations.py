@@ -1,0 +1,164 @@
+"""The operations of `manage.py redis queues`, independent of argparse and of the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeVar
+
+from django_redis_components.core.protocol import Flow, Read
+from django_redis_components.management.base import CommandResult
+from django_redis_components.management.listings import task_listing
+from django_redis_components.management.redis.groups import command_line
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.queue import Queue, get_queue
+from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.stats import metrics, queue_stats
+
+T = TypeVar("T")
+
+
+class QueueOperations:
+    """Operations on the queues of one connection. Errors of Redis and of the task queue are raised."""
+
+    def __init__(self, *, using: str = "default", author: str = "") -> None:
+        """Args: author: name recorded with a pause."""
+        self._using = using
+        self._shard = home(using)
+        self._author = author
+
+    def status(self, names: Sequence[str] = ()) -> CommandResult:
+        """Return depths and throughput of these queues, or of all, with workers and poller."""
+        wanted = [self._queue(name).name for name in names]
+        overview = self._run(queue_stats.read_overview(self._shard))
+        queues, done = overview.queues, overview.metrics
+        if wanted:
+            queues = self._run(queue_stats.read_depths(self._shard, *wanted))
+            done = self._run(metrics.read_recent(self._shard, wanted, queue_stats.OVERVIEW_MINUTES))
+        workers = overview.live_count
+        data = {
+            "at": overview.at,
+            "queues": [
+                {**dataclasses.asdict(queue), "last_hour": task_listing.throughput_data(done.get(queue.name))}
+                for queue in queues
+            ],
+            "workers": workers,
+            "poller": overview.poller,
+        }
+        summary = f"Workers: {workers or 'none'}. Poller: {'active' if overview.poller else 'none'}."
+        if not queues:
+            return CommandResult(data, f"No queues yet. A queue appears when its first task is enqueued. {summary}")
+        note = unknown_names(self._shard, *wanted)
+        if not wanted and len(queues) >= queue_stats.MAX_QUEUES:
+            note = f"Only the first {queue_stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
+        return CommandResult(data, summary, task_listing.of_queues(queues, done, overview.at), note)
+
+    def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:
+        """Pause a queue; it resumes `until` seconds from now."""
+        queue = self._queue(name)
+        queue.pause(reason, author=self._author, until=until)
+        paused = queue.depths().paused
+        ends = f" until {task_listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
+        data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
+        text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('queues', 'resume', name)}"
+        return CommandResult(data, text, note=unknown_names(self._shard, name))
+
+    def resume(self, name: str) -> CommandResult:
+        """Resume a queue."""
+        was_paused = self._queue(name).resume()
+        text = f"Queue {name!r} is resumed." if was_paused else f"Queue {name!r} was not paused."
+        return CommandResult({"queue": name, "was_paused": was_paused}, text)
+
+    def purgeable(self, name: str) -> int:
+        """Return the number of tasks that a purge would remove."""
+        depth = self._queue(name).depths()
+        return depth.ready + depth.scheduled
+
+    def purge(self, name: str) -> CommandResult:
+        """Remove all pending tasks of a queue, and print the command that restores them."""
+        purge = self._queue(name).purge()
+        data = {
+            "queue": name,
+            "purged": purge.count,
+            "purge_id": purge.id if purge.count else None,
+            "waiting": purge.waiting,
+        }
+        note = (
+            f"Kept: {count_of_tasks(purge.waiting)} that depend on other tasks of their flow." if purge.waiting else ""
+        )
+        if not purge.count:
+            return CommandResult(data, f"Queue {name!r} has no pending tasks.", note=note)
+        restore = self._command("queues", "restore", name, purge.id)
+        text = f"Purged {count_of_tasks(purge.count)} of queue {name!r}. To restore them within 24 h: {restore}"
+        return CommandResult(data, text, note=note)
+
+    def restore(self, name: str, purge_id: str) -> CommandResult:
+        """Restore the tasks of a purge."""
+        restored = self._queue(name).restore(purge_id)
+        data = {"queue": name, "purge_id": purge_id, "restored": restored}
+        if restored:
+            return CommandResult(data, f"Restored {count_of_tasks(restored)} to queue {name!r}.")
+        why = "it was restored before, is older than 24 hours, or belongs to another queue."
+        return CommandResult(data, problem=f"Purge {purge_id!r} of queue {name!r} has nothing to restore: {why}")
+
+    def retry(self, name: str, ids: Sequence[str] = ()) -> CommandResult:
+        """Retry these failed tasks, or all."""
+        done = self._queue(name).retry_failed(ids or None)
+        text = f"{count_of_tasks(done, 'failed')} of queue {name!r} will be retried."
+        return CommandResult({"queue": name, "retried": done}, text, problem=_missing(name, "failed", done, ids))
+
+    def deletable(self, name: str, *, unregistered: bool = False) -> int:
+        """Return the number of tasks that `delete` without ids would delete."""
+        depth = self._queue(name).depths()
+        return depth.unregistered if unregistered else depth.failed
+
+    def delete(self, name: str, ids: Sequence[str] = (), *, unregistered: bool = False) -> CommandResult:
+        """Delete these failed (or unregistered) tasks permanently, or all."""
+        queue, state = self._queue(name), "unregistered" if unregistered else "failed"
+        done = (queue.delete_unregistered if unregistered else queue.delete_failed)(ids or None)
+        text = f"Deleted {count_of_tasks(done, state)} of queue {name!r}."
+        return CommandResult({"queue": name, "deleted": done}, text, problem=_missing(name, state, done, ids))
+
+    def errors(self, name: str, limit: int) -> CommandResult:
+        """Return the error groups of a queue."""
+        groups = self._queue(name).errors(limit=limit)
+        data = {"queue": name, "errors": [dataclasses.asdict(group) for group in groups]}
+        if not groups:
+            return CommandResult(data, f"Queue {name!r} has no errors.", note=unknown_names(self._shard, name))
+        last = next(iter(groups[0].task_ids), "ID")
+        text = f"To see the traceback of the latest: {self._command('tasks', 'show', last)}"
+        return CommandResult(data, text, task_listing.of_errors(groups))
+
+    def _queue(self, name: str) -> Queue:
+        return get_queue(name, using=self._using)
+
+    def _run(self, flow: Flow[T]) -> T:
+        return self._shard.run(flow)
+
+    def _command(self, group: str, verb: str, *arguments: str) -> str:
+        return command_line("redis", group, verb, arguments=arguments, using=self._using)
+
+
+def unknown_names(shard: Shard, *names: str) -> str:
+    """Return a note about names that may be misspelled; "" if all are known."""
+    if not names:
+        return ""
+    known = shard.client().execute(Read("ZMSCORE", shard.key(Key.queues), *names))
+    return " ".join(
+        f"Queue {name!r} has had no task for at least a day."
+        for name, score in zip(names, known, strict=True)
+        if score is None
+    )
+
+
+def count_of_tasks(count: int, state: str = "") -> str:
+    """Return a number of tasks as text."""
+    return " ".join(filter(None, [f"{count:,}", state, "task" if count == 1 else "tasks"]))
+
+
+def _missing(name: str, state: str, done: int, ids: Sequence[str]) -> str:
+    """Return a message about task ids that were not found; "" if all were."""
+    asked = len(set(ids))
+    if done >= asked:
+        return ""
+    return f"{asked - done:,} of {asked:,} ids are not {state} tasks of queue {name!r}."

@@ -1,0 +1,68 @@
+"""The operations of `manage.py redis tasks`, independent of argparse and of the terminal."""
+
+from __future__ import annotations
+
+from django_redis_components.management.base import CommandResult
+from django_redis_components.management.listings import task_listing
+from django_redis_components.management.redis.groups import command_line
+from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
+from django_redis_components.management.redis.tasks import task_text
+from django_redis_components.taskqueue.queue import get_queue
+from django_redis_components.taskqueue.result import get_result
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.explain import explain
+from django_redis_components.taskqueue.store import task_control
+
+
+def list_tasks(
+    queue_name: str, state: str, *, limit: int = 50, offset: int = 0, with_arguments: bool = False, using: str
+) -> CommandResult:
+    """Return one page of the tasks of a queue in a state."""
+    queue = get_queue(queue_name, using=using)
+    results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
+    data = {"queue": queue_name, "state": state, "total": total, "limit": limit, "offset": offset}
+    data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
+    if not results:
+        text = f"Queue {queue_name!r} has {count_of_tasks(total, state)}; none from offset {offset:,}."
+        return CommandResult(data, text, note=unknown_names(home(using), queue_name))
+    text = f"{count_of_tasks(total, state)} in queue {queue_name!r}; listed from offset {offset:,}."
+    if offset + limit < total:
+        further = ("--limit", str(limit), "--offset", str(offset + limit))
+        options = (*further, "--args") if with_arguments else further
+        more = command_line("redis", "tasks", "list", arguments=[queue_name, state], options=options, using=using)
+        text += f" More: {more}"
+    return CommandResult(data, text, task_listing.of_tasks(results, state, with_arguments=with_arguments))
+
+
+def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> CommandResult:
+    """Return a task with its runs, its last error, and why it does not run.
+
+    Raises:
+        TaskResultDoesNotExist: no task has this id, or its result has expired.
+    """
+    shard = home(using)
+    result, why = get_result(task_id, using=using), shard.run(explain(shard, task_id))
+    text = task_text.describe(result, why, with_arguments=with_arguments)
+    if result.state == "failed":
+        retry = command_line("redis", "queues", "retry", arguments=[result.queue_name, task_id], using=using)
+        text += f"\nTo retry it: {retry}"
+    return CommandResult(task_text.details(result, why, with_arguments=with_arguments), text)
+
+
+def cancel_task(task_id: str, force_after: float | None = None, *, using: str) -> CommandResult:
+    """Cancel a pending task, or stop a running one."""
+    shard = home(using)
+    done = shard.run(task_control.try_cancel(shard, task_id, force_after))
+    data = {"id": task_id, "cancelled": done == 1, "asked": done == 2}
+    if done == 2:
+        return CommandResult(data, f"Task {task_id} is running; cancellation requested.")
+    if done:
+        return CommandResult(data, f"Task {task_id} is cancelled.")
+    return CommandResult(data, problem=f"Task {task_id} has already finished.")
+
+
+def run_task_now(task_id: str, *, using: str) -> CommandResult:
+    """Make a scheduled task due at once."""
+    shard = home(using)
+    shard.run(task_control.reschedule(shard, task_id, ""))
+    return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
