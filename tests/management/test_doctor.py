@@ -14,6 +14,7 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
 from django_redis_components.autocomplete import RecentList
+from django_redis_components.core.client import connections
 from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.management.redis.doctor import names
 from django_redis_components.management.redis.doctor.keyspace import COMPONENTS
@@ -95,7 +96,9 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     at = printed.index("ERROR eviction")
     assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")
     assert printed[at + 2].startswith("  Fix: ")
-    assert printed[at + 3] == "    redis-cli CONFIG SET maxmemory-policy noeviction"
+    assert (
+        printed[at + 3] == f"    {connections.endpoint('default').redis_cli()} CONFIG SET maxmemory-policy noeviction"
+    )
 
 
 def test_suggested_commands_keep_the_connection(redis_server: Store, settings: Any) -> None:
@@ -142,7 +145,10 @@ def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user:
 
     [denied] = [each for each in doctor_findings() if each["code"] == "acl_commands"]
     assert denied["text"] == f"Redis user '{user}' may not run BLPOP, ZADD, WATCH, EXEC."
-    assert denied["command"] == f"redis-cli ACL SETUSER {user} +blpop +zadd +watch +exec"
+    assert (
+        denied["command"]
+        == f"{connections.endpoint('default').redis_cli()} ACL SETUSER {user} +blpop +zadd +watch +exec"
+    )
     redis_server.raw.execute_command("ACL", "SETUSER", user, "resetkeys", "~other:*")
     assert f"may not read or write the keys {redis_server.prefix}:*" in str(doctor_findings())
     assert redis_server.keys() == [], "the check writes nothing"

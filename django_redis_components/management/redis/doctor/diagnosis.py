@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from django.core import checks
@@ -44,8 +45,13 @@ def diagnose(using: str, scan: int) -> Report:
         check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)
+    report.findings = [_naming_server(finding, client.endpoint.redis_cli()) for finding in report.findings]
     report.findings.sort(key=lambda finding: finding.severity != "error")
     return report
+
+
+def _naming_server(finding: Finding, redis_cli: str) -> Finding:
+    return dataclasses.replace(finding, command=finding.command.replace("redis-cli", redis_cli))
 
 
 def _system_checks() -> Iterator[Finding]:
