@@ -60,7 +60,7 @@ class QueueCommands:
         """Pause a queue; it resumes `until` seconds from now."""
         queue = self._queue(name)
         queue.pause(reason, author=self._author, until=until)
-        paused = queue.depths().paused
+        paused = queue.info().paused
         ends = f" until {task_listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('resume', name)}"
@@ -74,7 +74,7 @@ class QueueCommands:
 
     def purgeable(self, name: str) -> int:
         """Return the number of tasks that a purge would remove."""
-        depth = self._queue(name).depths()
+        depth = self._queue(name).info()
         return depth.ready + depth.scheduled
 
     def purge(self, name: str) -> CommandResult:
@@ -110,7 +110,7 @@ class QueueCommands:
 
     def deletable(self, name: str, *, unregistered: bool = False) -> int:
         """Return the number of tasks that `delete` without ids would delete."""
-        depth = self._queue(name).depths()
+        depth = self._queue(name).info()
         return depth.unregistered if unregistered else depth.failed
 
     def delete(self, name: str, ids: Sequence[str] = (), *, unregistered: bool = False) -> CommandResult:
@@ -125,7 +125,7 @@ class QueueCommands:
     ) -> CommandResult:
         """Return one page of the tasks in a state."""
         queue = self._queue(name)
-        results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
+        results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.info(), state))
         data = {"queue": name, "state": state, "total": total, "limit": limit, "offset": offset}
         data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
         if not results:

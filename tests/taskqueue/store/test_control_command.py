@@ -164,7 +164,7 @@ def test_pause_and_resume(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
         "Queue 'mail' is paused. To resume it: python manage.py queues resume mail"
     ]
 
-    paused = get_queue("mail").depths().paused
+    paused = get_queue("mail").info().paused
     assert paused is not None
     assert (paused.reason, paused.author, paused.ends_at) == ("SMTP is down", "ada", None)
     assert lines("resume", "mail") == ["Queue 'mail' is resumed."]
@@ -177,7 +177,7 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
     [line] = lines("pause", "default", "--until", "90.5")
 
-    paused = get_queue("default").depths().paused
+    paused = get_queue("default").info().paused
     assert paused is not None
     assert 90 < (paused.ends_at - paused.at).total_seconds() <= 91
     assert line.startswith("Queue 'default' is paused until 20")
@@ -192,7 +192,7 @@ def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:
     assert lines("status", "default", "mial")[0] == message
     assert lines("tasks", "mial", "failed") == [message, "Queue 'mial' has 0 failed tasks; none from offset 0."]
     assert lines("pause", "mial")[0] == message
-    assert get_queue("mial").depths().paused is not None
+    assert get_queue("mial").info().paused is not None
     assert message not in queues("status", "default")
 
 
@@ -210,7 +210,7 @@ def test_pause_works_without_a_user_name(redis_server: Store, monkeypatch: pytes
     monkeypatch.setattr(getpass, "getuser", nobody)
     queues("pause", "default")
 
-    assert get_queue("default").depths().paused.author == ""  # type: ignore[union-attr]
+    assert get_queue("default").info().paused.author == ""  # type: ignore[union-attr]
 
 
 def test_purge_and_restore(store: Store) -> None:
@@ -223,7 +223,7 @@ def test_purge_and_restore(store: Store) -> None:
     assert restore.startswith("python manage.py queues restore 'my mail' ")
     purge_id = restore.split()[-1]
     assert lines("restore", "my mail", purge_id) == ["Restored 1,234 tasks to queue 'my mail'."]
-    assert get_queue("my mail").depths().ready == 1_234
+    assert get_queue("my mail").info().ready == 1_234
     assert refused("restore", "my mail", purge_id) == (
         f"Purge '{purge_id}' of queue 'my mail' has nothing to restore:"
         " it was restored before, is older than 24 hours, or belongs to another queue."
@@ -252,7 +252,7 @@ def test_purge_without_a_terminal_requires_yes(redis_server: Store) -> None:
     note.enqueue("a")
 
     assert refused("purge", "default") == "Nothing was purged. No terminal to ask for confirmation; pass --yes."
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_retry_all_and_some(store: Store) -> None:
@@ -261,7 +261,7 @@ def test_retry_all_and_some(store: Store) -> None:
     assert lines("retry", "default", ids[0]) == ["1 failed task of queue 'default' will be retried."]
     assert lines("retry", "default") == ["3 failed tasks of queue 'default' will be retried."]
     assert data("retry", "default") == {"queue": "default", "retried": 0}
-    assert get_queue("default").depths().ready == 4
+    assert get_queue("default").info().ready == 4
 
 
 @pytest.mark.contract
@@ -271,7 +271,7 @@ def test_delete_some_and_all(store: Store) -> None:
     assert lines("delete", "default", ids[1]) == ["Deleted 1 failed task of queue 'default'."]
     assert lines("delete", "default", "--yes") == ["Deleted 3 failed tasks of queue 'default'."]
     assert data("delete", "default") == {"queue": "default", "deleted": 0}
-    assert get_queue("default").depths().failed == 0
+    assert get_queue("default").info().failed == 0
 
 
 def test_delete_unregistered_ones(store: Store) -> None:
@@ -281,14 +281,14 @@ def test_delete_unregistered_ones(store: Store) -> None:
         "Deleted 1 unregistered task of queue 'default'."
     ]
     assert data("delete", "default", "--unregistered", "--yes") == {"queue": "default", "deleted": 1}
-    assert get_queue("default").depths().failed == len(failed)
+    assert get_queue("default").info().failed == len(failed)
 
 
 def test_delete_all_without_a_terminal_requires_yes(redis_server: Store) -> None:
     fail_many(2)
 
     assert refused("delete", "default") == "Nothing was deleted. No terminal to ask for confirmation; pass --yes."
-    assert get_queue("default").depths().failed == 2
+    assert get_queue("default").info().failed == 2
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_unknown_ids_are_reported_after_the_others_are_done(
     message = refused(verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
 
     assert message == f"1 of 2 ids are not {state} tasks of queue 'default'."
-    assert getattr(get_queue("default").depths(), state) == 1
+    assert getattr(get_queue("default").info(), state) == 1
 
 
 def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
@@ -480,5 +480,5 @@ def test_scheduled_task_is_run_now(redis_server: Store) -> None:
 
     assert lines("run-now", later.id) == [f"Task {later.id} is due now."]
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     assert "is not scheduled" in refused("run-now", note.enqueue("ready").id)

@@ -170,7 +170,7 @@ def test_any_answer_but_yes_cancels(
 
     assert refused(verb, "default") == shown
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.failed) == (1, 2)
     sys.stdin.close()
 
