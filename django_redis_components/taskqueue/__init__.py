@@ -105,7 +105,7 @@ sequence                      string  counter that orders equal priorities      
 Example:
 
     >>> from django_redis_components.taskqueue import get_queue
-    >>> get_queue("default").depths().ready
+    >>> get_queue("default").info().ready
     0
 
 See also: `signals`, `logs`, and `django_redis_components.locks` for ``@lock(…, on_conflict="delay")`` inside a task.
@@ -153,7 +153,7 @@ from django_redis_components.taskqueue.schedules.status import ScheduleInfo, asc
 from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
 from django_redis_components.taskqueue.task import Task, task
 from django_redis_components.taskqueue.unique import Unique
 
@@ -179,7 +179,7 @@ __all__ = [
     "Progress",
     "Purge",
     "Queue",
-    "QueueDepth",
+    "QueueInfo",
     "QueuePause",
     "Rate",
     "ResultTooLarge",

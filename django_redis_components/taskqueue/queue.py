@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import errors, metrics, queue_stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 from django_redis_components.taskqueue.store import control
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Purge:
 
 
 class Queue:
-    """A queue by name. Creating one sends nothing to Redis. Each method has an async twin (``adepths``).
+    """A queue by name. Creating one sends nothing to Redis. Each method has an async twin (``ainfo``).
 
     Attributes:
         name: the queue's name.
@@ -67,12 +67,12 @@ class Queue:
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
-    def depths(self) -> QueueDepth:
+    def info(self) -> QueueInfo:
         """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
         return self._run(queue_stats.read_depths(self._shard, self.name))[0]
 
-    async def adepths(self) -> QueueDepth:
-        """See `depths`."""
+    async def ainfo(self) -> QueueInfo:
+        """See `info`."""
         return (await self._arun(queue_stats.read_depths(self._shard, self.name)))[0]
 
     def metrics(self, minutes: int = 60) -> Metrics:

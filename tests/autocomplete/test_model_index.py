@@ -223,7 +223,7 @@ def test_objects_that_join_a_scope_before_its_rebuild_begins_are_kept(members: M
         bert.groups.remove(blue)
         zoe.groups.set([blue, green])
 
-    members.rebuild(join)
+    members.rebuild(progress=join)
 
     assert (found(members, "", blue.pk), found(members, "", green.pk)) == (["zoe"], ["zoe"])
     assert clean(members)
@@ -256,7 +256,7 @@ def test_scope_that_is_joined_after_it_was_emptied_is_kept(members: Members) -> 
         if len(steps) == 2:  # the scope was rebuilt, without entries
             zoe.groups.add(blue)
 
-    members.rebuild(join)
+    members.rebuild(progress=join)
 
     assert (steps, found(members, "", blue.pk)) == ([1, 0], ["zoe"])
     assert scopes_of(members) == {str(red.pk), str(blue.pk)}
@@ -301,7 +301,7 @@ def test_rebuild_replaces_what_was_missed_and_reports_its_progress(users: Users)
     users.index().add(4_000_000, "Nobody")
     steps: list[int] = []
 
-    assert users.rebuild(steps.append) == 700
+    assert users.rebuild(progress=steps.append) == 700
 
     assert (sum(steps), len(steps)) == (700, 2)
     assert found(users, "nob") == []

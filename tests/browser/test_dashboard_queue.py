@@ -94,7 +94,7 @@ def test_tasks_are_deleted_and_restored_without_javascript_and_with_the_keyboard
 
     page.get_by_role("button", name="Delete 1 task").press("Enter")
     expect(page.locator(".messagelist")).to_contain_text("Deleted 1 task.")
-    assert get_queue("default").depths().failed == 11
+    assert get_queue("default").info().failed == 11
     page.locator(".messagelist a").press("Enter")
     page.get_by_role("button", name="Restore 1 task").press("Enter")
-    eventually(lambda: get_queue("default").depths().failed == 12)
+    eventually(lambda: get_queue("default").info().failed == 12)

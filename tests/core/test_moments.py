@@ -55,7 +55,7 @@ def test_all_moments_follow_one_rule(use_tz: bool, redis_server: Store, settings
     queue.pause("maintenance")
     Mailbox("ada").send("hello")
 
-    depths = queue.depths()
+    depths = queue.info()
     [message] = Mailbox("ada").fetch()
     moments = [
         result.run_after,

@@ -39,7 +39,7 @@ def test_purge_is_listed_and_undone_from_the_page(redis_server: Store, operator:
     assert "task queue default" in text_of(html)
     [undo] = re.findall(r'<a href="([^"]+_verb/restore/default/\?trash=\w+)">Undo…</a>', html)
     operator.post(verb_url("restore"), fields_of(operator.get(undo)))
-    assert get_queue("default").depths().ready == 3
+    assert get_queue("default").info().ready == 3
     newest = LogEntry.objects.order_by("pk").last().pk
     [found] = operator.get(ACTIONS, {"format": "json", "before": newest}).json()["actions"]
     assert (found["user"], found["model"], found["name"]) == (User.objects.get().username, "queues", "default")

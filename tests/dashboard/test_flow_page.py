@@ -100,7 +100,7 @@ def test_cancellation_is_confirmed_and_logged(redis_server: Store, operator: Cli
 
     assert "Cancelled" in text_of(done.content.decode())
     assert states_of(redis_server, flow.id).get("cancelled", 0) >= 1
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
     assert re.fullmatch(rf"Cancel flow '{flow.id}': \d tasks? cancelled\.", LogEntry.objects.get().change_message)
     assert "All tasks of the flow have finished." in text_of(operator.get(cancel).content.decode())
 

@@ -64,7 +64,7 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     # 400 of 3,000 mails fail.
     note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(2_600)])
     fail.using(queue_name="mail", max_attempts=1).enqueue_many([((LOST_ERROR,), {})] * 400)
-    eventually(lambda: get_queue("mail").depths().failed == 400)
+    eventually(lambda: get_queue("mail").info().failed == 400)
     failures = row_with(operator, r"Queue mail: 13\.33 % of tasks failed in the last hour \(400 of 3,000\)\.")
     assert re.search(
         rf"400 failures in the last hour with the same error, first seen [\d:]+: LookupError: {LOST_ERROR}\. "

@@ -49,7 +49,7 @@ def test_pause_with_reason_and_end_and_resume(redis_server: Store, operator: Cli
     assert "Reason (optional)" in asked
     assert "Paused: default" in text(done)
     assert re.search(r"by view_overview-\S+ until .*&lt;b&gt;mail&lt;/b&gt; is down", text(done))
-    paused = get_queue("default").depths().paused
+    paused = get_queue("default").info().paused
     assert paused is not None
     assert (paused.reason, paused.ends_at is None) == ("<b>mail</b> is down", False)
     assert settle_tasks("succeeded") == []
@@ -75,7 +75,7 @@ def test_wrong_pause_is_asked_again(wrong: dict[str, str], redis_server: Store, 
 
     assert response.status_code == 409
     assert "expected" in response.content.decode()
-    assert get_queue("default").depths().paused is None
+    assert get_queue("default").info().paused is None
 
 
 def test_purge_previews_hits_no_later_task_and_is_undone_in_order(redis_server: Store, operator: Client) -> None:
@@ -98,7 +98,7 @@ def test_purge_previews_hits_no_later_task_and_is_undone_in_order(redis_server: 
 
     assert "Purged 1,201 tasks. Undo…" in text(done)
     assert "1,201 tasks purged or deleted" in text(done)
-    assert (counts(), get_queue("default").depths().scheduled) == ((1, 2, 0), 1)
+    assert (counts(), get_queue("default").info().scheduled) == ((1, 2, 0), 1)
     again = operator.post(verb_url("purge"), {**fields, "typed": "default"}, follow=True)
     assert "Purged 0 tasks." in text(again)
     [undo] = re.findall(r'<a href="([^"]*_verb/restore/default/\?trash=\w+)">Undo…</a></li>', done.content.decode())[:1]
@@ -257,22 +257,22 @@ def test_queue_without_tasks_in_work_is_purged_while_a_worker_fetches(redis_serv
 
     assert "Purged 25 tasks." in text(done)
     assert [job.id for job in running] == ids(results)[:5]
-    assert get_queue("default").depths().running == 5
+    assert get_queue("default").info().running == 5
 
 
 def test_retries_are_purged_and_restored_as_retries(redis_server: Store, operator: Client) -> None:
     note.enqueue("fails")
     settle_tasks("retried", delay_ms=3_600_000)
-    assert get_queue("default").depths().retrying == 1
+    assert get_queue("default").info().retrying == 1
 
     fields = fields_of(operator.get(verb_url("purge")))
     done = operator.post(verb_url("purge"), {**fields, "typed": "default"}, follow=True)
 
     assert "Purged 1 task." in text(done)
-    assert get_queue("default").depths().retrying == 0
+    assert get_queue("default").info().retrying == 0
     [undo] = re.findall(r'<a href="([^"]*_verb/restore/default/\?trash=\w+)">Undo…</a></li>', done.content.decode())[:1]
     operator.post(verb_url("restore"), fields_of(operator.get(undo)))
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.scheduled, depth.retrying) == (1, 1)
 
 

@@ -195,13 +195,13 @@ def test_eta_is_true_growing_or_unknown(
 
     # No more arrive. The queue is empty when the ETA said so.
     traffic.flow(120, in_s=0, out_s=2)
-    left_s = get_queue("default").depths().ready * 2
+    left_s = get_queue("default").info().ready * 2
     stated = re.fullmatch(r"(?:(\d+) min ?)?(?:(\d+) s)?", eta())
     assert stated, eta()
     stated_s = int(stated[1] or 0) * 60 + int(stated[2] or 0)
     assert 0.9 * left_s <= stated_s <= 1.1 * left_s
     traffic.flow(left_s, in_s=0, out_s=2)
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
     assert eta() == "–"
 
     # None finishes any more.

@@ -167,7 +167,7 @@ def test_bulk_changes_are_indexed_by_one_call_or_a_rebuild(users: Users) -> None
     users.update(User.objects.filter(username="u7"))
     assert users.search("all").paginator.count == 1
     users.index.add(4_000_000, {"get_full_name": "all", "email": ""})
-    assert users.rebuild(steps.append) == 700
+    assert users.rebuild(progress=steps.append) == 700
 
     assert (sum(steps), users.index.count(), users.search("all", per_page=1).paginator.count) == (700, 700, 700)
     assert not users.find_drift()

@@ -289,7 +289,7 @@ def test_queue_operations_raise_without_a_server() -> None:
         captured(),
         pytest.raises(RuntimeError, match=r"Use a real Redis server and drain\(\) to test"),
     ):
-        get_queue("default").depths()
+        get_queue("default").info()
 
 
 def test_unsupported_command_raises() -> None:

@@ -45,7 +45,7 @@ def test_ready_tasks_run_in_order_and_their_results_are_returned(store: Store) -
     assert [result.return_value for result in ran] == ["a", 3, "b"]
     assert recorded == ["a", "b"]
     assert drain("default") == []
-    assert get_queue("default").depths().running == 0
+    assert get_queue("default").info().running == 0
 
 
 def test_drain_without_names_drains_all_queues(store: Store) -> None:
@@ -88,7 +88,7 @@ def test_scheduled_tasks_run_only_with_advance(store: Store) -> None:
     assert len(drain(advance=timedelta(minutes=2.5))) == 3
     assert recorded == [1, "mail", 2]
     assert len(drain(advance=True)) == 1
-    assert get_queue("default").depths().scheduled == 0
+    assert get_queue("default").info().scheduled == 0
 
 
 def test_retries_run_only_with_advance(redis_server: Store) -> None:
@@ -121,7 +121,7 @@ def test_first_error_is_raised_and_the_other_tasks_stay_ready(redis_server: Stor
     failed.refresh()
     assert failed.state == "failed"
     assert recorded == []
-    assert get_queue("default").depths().running == 0
+    assert get_queue("default").info().running == 0
     drain()
     assert recorded == ["after"]
 
@@ -140,7 +140,7 @@ def test_drain_raises_at_the_limit_for_a_task_that_enqueues_itself(redis_server:
     expected = r"^drain\(\) ran 20 tasks and more are ready\. A task may enqueue itself; otherwise"
     with pytest.raises(RuntimeError, match=expected):
         drain(limit=20)
-    assert get_queue("default").depths().running == 0
+    assert get_queue("default").info().running == 0
 
     enqueue_itself_later.using(queue_name="other").enqueue(1)
     with pytest.raises(RuntimeError, match="ran 9 tasks"):

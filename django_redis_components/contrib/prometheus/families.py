@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def families_of(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> I
         yield _gauge(f"{PREFIX}_redis_evicts_keys", text, (), [((), overview.evicts)])
 
 
-def _depth_families(queues: Sequence[QueueDepth]) -> Iterator[Metric]:
+def _depth_families(queues: Sequence[QueueInfo]) -> Iterator[Metric]:
     states = [((queue.name, state), getattr(queue, state)) for queue in queues for state in STATES]
     yield _gauge(f"{QUEUE}_tasks", "Tasks by queue and state.", ("queue", "state"), states)
     for name, help_text, values in (

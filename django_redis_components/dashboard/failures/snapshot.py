@@ -15,7 +15,7 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
 
 #: Groups that the page lists: each queue counts for itself.
@@ -97,7 +97,7 @@ class FailureSnapshot:
 
     at: datetime
     query: FailureQuery
-    depths: list[QueueDepth]
+    depths: list[QueueInfo]
     failures: list[FailureGroup]
     total: int
     shown: int

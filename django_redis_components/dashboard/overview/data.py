@@ -14,7 +14,7 @@ from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Fields of a worker.
@@ -57,6 +57,6 @@ def _worker(worker: WorkerInfo) -> dict[str, Any]:
     return {"alive": worker.is_alive, **{name: getattr(worker, name) for name in _OF_WORKERS}}
 
 
-def _queue(queue: QueueDepth, overview: TaskQueueOverview) -> dict[str, Any]:
+def _queue(queue: QueueInfo, overview: TaskQueueOverview) -> dict[str, Any]:
     metrics = overview.metrics.get(queue.name)
     return {**fields_of(queue), "last_hour": metrics_data(metrics) if metrics else None}

@@ -25,7 +25,7 @@ from django_redis_components.dashboard.overview.traffic import (
     retry_storms,
 )
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
-from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Most problems of one kind that are listed individually.
@@ -101,7 +101,7 @@ def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
         yield Problem("no_worker", text, advice, command, "critical", queue.name)
 
 
-def _many_without_worker(queues: list[QueueDepth]) -> Problem:
+def _many_without_worker(queues: list[QueueInfo]) -> Problem:
     text = _("%(queues)s queues have %(tasks)s ready tasks and no live worker. Oldest: %(age)s.") % {
         "queues": number(len(queues)),
         "tasks": number(sum(queue.ready for queue in queues)),
@@ -153,11 +153,11 @@ def _late_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
             yield Problem("late", text, advice, worker_command(queue.name), "warning", queue.name)
 
 
-def _is_late(queue: QueueDepth) -> bool:
+def _is_late(queue: QueueInfo) -> bool:
     return queue.oldest_age is not None and queue.oldest_age > conf.settings().dashboard.late_after_s
 
 
-def _is_reported(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
+def _is_reported(queue: QueueInfo, overview: TaskQueueOverview) -> bool:
     """Return whether another problem says why the tasks of a queue wait."""
     return queue.paused is not None or grows(queue, overview)
 
@@ -266,7 +266,7 @@ def _truncation(overview: TaskQueueOverview) -> Iterator[Problem]:
     ):
         if is_cut:
             text = _("Only the first %(count)d %(what)s are shown.") % {"count": count, "what": what}
-            yield Problem("cut_off", text, _("Read a queue by its name: get_queue(name).depths()"))
+            yield Problem("cut_off", text, _("Read a queue by its name: get_queue(name).info()"))
 
 
 def _truncate(problems: list[Problem]) -> list[Problem]:

@@ -24,7 +24,7 @@ from django_redis_components.dashboard.queues.throughput import (
 )
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue import Metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 
 #: Queues that are shown before "Show all".
 COLLAPSED = 12
@@ -81,7 +81,7 @@ class QueueTable:
 class _Line:
     """A queue with what its row and its order are made of."""
 
-    depth: QueueDepth
+    depth: QueueInfo
     overview: TaskQueueOverview
     url: str = ""
 

@@ -15,7 +15,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
 from django_redis_components.taskqueue import ErrorGroup, Metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 
 #: Fewest tasks from which a rate is computed: one failure of two tasks is not a failure rate of 50 %.
 MIN_TASKS = 20
@@ -109,7 +109,7 @@ def growing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
             yield Problem("growing", text, advice, worker_command(queue.name), "warning", queue.name)
 
 
-def grows(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
+def grows(queue: QueueInfo, overview: TaskQueueOverview) -> bool:
     """Return whether more tasks arrive than finish, and its oldest task has waited for `GROWING_AFTER`."""
     metrics = overview.metrics.get(queue.name)
     if metrics is None or not is_growing(queue, metrics):
@@ -117,7 +117,7 @@ def grows(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
     return (queue.oldest_age or 0.0) >= conf.settings().dashboard.growing_after_s
 
 
-def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueDepth, Metrics]]:
+def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueInfo, Metrics]]:
     for queue in overview.queues:
         if queue.name in overview.metrics:
             yield queue, overview.metrics[queue.name]

@@ -24,7 +24,7 @@ from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, 
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import NameCount
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks
 
@@ -72,7 +72,7 @@ class PurgePreview:
     """What a purge would remove and keep. `selection` is its watermark."""
 
     preview: Preview
-    depth: QueueDepth
+    depth: QueueInfo
     selection: dict[str, Any]
 
 
@@ -175,7 +175,7 @@ def tasks_text(count: int, state: str = "") -> str:
     return " ".join(filter(None, [f"{count:,}", state, "task" if count == 1 else "tasks"]))
 
 
-def kept_text(depth: QueueDepth) -> str:
+def kept_text(depth: QueueInfo) -> str:
     """Return which tasks a purge keeps."""
     labels = state_labels()
     states = ("running", "failed", "waiting", "unregistered")

@@ -14,7 +14,7 @@ from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, read_depths
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
 from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
@@ -59,7 +59,7 @@ class QueueSnapshot:
 
     at: datetime
     query: TaskQuery
-    depth: QueueDepth
+    depth: QueueInfo
     listing: TaskListing | None
     trash: list[TrashEntry]
     minutes: Metrics

@@ -12,7 +12,7 @@ from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell
 from django_redis_components.dashboard.formats import number
 from django_redis_components.taskqueue import Histogram, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 
 #: Size of a sparkline in SVG units: two per minute.
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24
@@ -109,7 +109,7 @@ def recent_rate(metrics: Metrics) -> float:
     return sum(interval.counts.finished for interval in recent) * 60 / max(elapsed_s, 1.0)
 
 
-def is_growing(queue: QueueDepth, metrics: Metrics) -> bool:
+def is_growing(queue: QueueInfo, metrics: Metrics) -> bool:
     """Return whether clearly more tasks arrive than finish. A queue that is paused or not served is not measured."""
     finished = recent_rate(metrics)
     if queue.paused or not finished or not queue.arrival_rate:
@@ -117,7 +117,7 @@ def is_growing(queue: QueueDepth, metrics: Metrics) -> bool:
     return queue.arrival_rate > finished * GROWTH and (queue.oldest_age or 0.0) >= BURST_S
 
 
-def drain_time(queue: QueueDepth, metrics: Metrics) -> str:
+def drain_time(queue: QueueInfo, metrics: Metrics) -> str:
     """Format the time until the queue is empty, from the arrivals and completions of the last minutes."""
     if not queue.ready:
         return NO_VALUE

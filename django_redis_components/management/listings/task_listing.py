@@ -16,10 +16,10 @@ from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, QueuePause
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
 
 
-def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> TextTable:
+def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: datetime) -> TextTable:
     """Return a table of queues; `done` are the metrics of the last hour by queue."""
     counts = ("READY", "SCHEDULED", "RETRYING", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [

@@ -58,7 +58,7 @@ class QueuePause:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueueDepth:
+class QueueInfo:
     """Numbers of tasks of a queue by state.
 
     Attributes:
@@ -112,7 +112,7 @@ class TaskQueueOverview:
     """
 
     at: datetime
-    queues: list[QueueDepth]
+    queues: list[QueueInfo]
     workers: list[WorkerInfo]
     poller: str | None
     eviction_policy: str | None
@@ -129,7 +129,7 @@ class TaskQueueOverview:
         return self.eviction_policy not in (None, "noeviction")
 
 
-def read_depths(shard: Shard, *names: str) -> Flow[list[QueueDepth]]:
+def read_depths(shard: Shard, *names: str) -> Flow[list[QueueInfo]]:
     """Read the depths of these queues, or of all known queues (at most 5,000) and those in the settings."""
     if names:
         now_us, rows, *_ = yield _stats_request(shard, "", names)
@@ -236,7 +236,7 @@ def _has_unserved_queue(rows: list[Any]) -> bool:
     return any(row[1] and not row[-1] for row in rows)
 
 
-def _with_live_workers(queues: list[QueueDepth], workers: Iterable[WorkerInfo]) -> list[QueueDepth]:
+def _with_live_workers(queues: list[QueueInfo], workers: Iterable[WorkerInfo]) -> list[QueueInfo]:
     """Count the workers that were read, too: those of earlier versions do not register for their queues."""
     counted = Counter(queue for worker in workers if worker.is_alive for queue in worker.queues)
     return [dataclasses.replace(queue, live_workers=max(queue.live_workers, counted[queue.name])) for queue in queues]
@@ -301,10 +301,10 @@ def eviction_policy_of(info: Any) -> str | None:
     return None
 
 
-def _depth(row: Any, now_us: int) -> QueueDepth:
+def _depth(row: Any, now_us: int) -> QueueInfo:
     name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, *rest = row
     limited, waiting, latest, first_us, newest_us, retrying, live = rest
-    return QueueDepth(
+    return QueueInfo(
         name.decode(),
         ready,
         scheduled,
@@ -323,7 +323,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
 
 
 def _arrival_rate(latest: int, first_us: int, newest_us: int, now_us: int) -> float | None:
-    """Return the arrivals per minute; see `QueueDepth`.
+    """Return the arrivals per minute; see `QueueInfo`.
 
     A queue that was filled at once has none now: after a time without arrivals at most three were likely in it.
     """

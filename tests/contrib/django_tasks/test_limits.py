@@ -52,7 +52,7 @@ def test_concurrency_limits_simultaneous_runs(store: Store) -> None:
     [job] = new_fetcher().fetch("0", 9)
 
     assert job.id == first.id
-    assert get_queue("default").depths().limited == 1
+    assert get_queue("default").info().limited == 1
     assert made.get_result(second.id).status == "READY"
 
 
@@ -63,7 +63,7 @@ def test_rate_limits_starts_per_period(store: Store) -> None:
     made.enqueue(2)
 
     assert [job.id for job in work_off()] == [first.id]
-    assert get_queue("default").depths().scheduled == 1
+    assert get_queue("default").info().scheduled == 1
 
 
 @pytest.mark.parametrize(

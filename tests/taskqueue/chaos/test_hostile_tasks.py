@@ -68,7 +68,7 @@ def test_hostile_tasks_do_not_stop_the_tasks_of_another_sender(
     eventually(lambda: all(is_finished(result) for result in hostile))
     assert [problem for problem in problems if problem and not any(known in problem for known in KNOWN_PROBLEMS)] == []
     eventually(lambda: health(port) == "")
-    assert get_queue("good").depths().running == get_queue("default").depths().running == 0
+    assert get_queue("good").info().running == get_queue("default").info().running == 0
     eventually(lambda: living_threads(worker) >= THREADS)
 
 
@@ -91,7 +91,7 @@ def send(worker: Child, port: int) -> tuple[list[TaskResult[Any]], list[TaskResu
         good += [tasks.good.using(**kept).enqueue(len(good)), tasks.good_async.using(**kept).enqueue(len(good) + 1)]
         if number % 20 == 0:
             problems.append(health(port))
-        eventually(lambda: get_queue("default").depths().ready < 20)
+        eventually(lambda: get_queue("default").info().ready < 20)
     return good, hostile, problems
 
 

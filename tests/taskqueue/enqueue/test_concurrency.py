@@ -63,7 +63,7 @@ def test_concurrency_limits_leased_tasks(store: Store) -> None:
 
     assert take(new_fetcher(worker="a")) == [0, 1]
     assert take(new_fetcher(worker="b")) == []
-    assert get_queue("default").depths().running == 2
+    assert get_queue("default").info().running == 2
 
 
 def test_freed_slot_leases_the_next_task_in_the_same_request(store: Store) -> None:
@@ -191,7 +191,7 @@ def test_unregistered_task_frees_its_slot_and_waits_for_it_again(store: Store, m
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(registry, "tasks", {})
         work_off()
-    assert get_queue("default").depths().unregistered == 2
+    assert get_queue("default").info().unregistered == 2
     fetcher = new_fetcher()
 
     from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
@@ -262,7 +262,7 @@ def test_tasks_waiting_for_a_slot_are_ready_and_counted_as_limited(store: Store)
     results = send(one, *range(4))
     take(new_fetcher())
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
 
     assert (depth.ready, depth.limited, depth.scheduled, depth.running) == (3, 3, 0, 1)
     for result in results[1:]:
@@ -281,7 +281,7 @@ def test_task_waiting_for_a_slot_can_be_cancelled(store: Store) -> None:
 
     assert results[1].cancel()
 
-    assert get_queue("default").depths().ready == 2
+    assert get_queue("default").info().ready == 2
     fetcher.settle(execute(job))
     assert take(fetcher) == [2]
     assert store.raw.exists(queue_key(store, "tombstones")) == 0
@@ -295,7 +295,7 @@ def test_cancelled_reserved_task_passes_its_slot_to_the_next(store: Store) -> No
 
     assert results[1].cancel()
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.limited) == (2, 1)
     assert take(new_fetcher(worker="b")) == [2]
 

@@ -143,7 +143,7 @@ def test_metadata_and_progress_are_independent(redis_server: Store) -> None:
 @pytest.mark.contract
 def test_coroutine_uses_the_async_twins(store: Store) -> None:
     result = use_context_async.using(metadata={"a": 1}).enqueue(
-        ["aprogress", 1, 2], ["asave_metadata"], ["cancelled"], *[["aprogress", number, 9] for number in range(9)]
+        ["aprogress", 1, 2], ["asave_metadata"], ["is_cancelled"], *[["aprogress", number, 9] for number in range(9)]
     )
 
     work_off()
@@ -276,8 +276,8 @@ def through_the_proxy() -> Any:
     return dataclasses.replace(use_context, connection="proxied")
 
 
-def test_cancelled_is_true_after_cancellation_is_requested(redis_server: Store) -> None:
-    result = use_context.enqueue(["cancelled"])
+def test_is_cancelled_is_true_after_cancellation_is_requested(redis_server: Store) -> None:
+    result = use_context.enqueue(["is_cancelled"])
 
     work_off()
 
@@ -369,8 +369,8 @@ def test_metadata_is_refused_by_the_decorator_and_copied_by_using() -> None:
     [
         (("1", None, ""), "done='1': expected a number."),
         ((True, None, ""), "done=True: expected a number."),
-        ((1, "2", ""), "total='2': expected a number."),
-        ((1, 0, ""), "total=0: expected a finite number above 0."),
+        ((1, "2", ""), "total='2': expected a number above 0."),
+        ((1, 0, ""), "total=0: expected a number above 0."),
         ((float("nan"), None, ""), "done=nan: expected a finite number."),
         ((1, None, 5), "note=5: expected a string."),
     ],

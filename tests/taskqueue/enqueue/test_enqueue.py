@@ -70,7 +70,7 @@ def test_zero_delay_is_due_at_once(store: Store) -> None:
     sent = [add.using(run_after=0).enqueue(1, 2), *add.using(run_after=0).enqueue_many([((1, 2), {})] * 600)]
 
     assert {result.state for result in sent} == {"ready"}
-    assert get_queue("default").depths().ready == 601
+    assert get_queue("default").info().ready == 601
 
 
 def test_no_retry_is_due_before_its_pause_has_passed(store: Store) -> None:
@@ -116,7 +116,7 @@ def test_enqueue_many_returns_results_in_order(store: Store, count: int) -> None
     assert [result.args for result in results] == [[number] for number in range(count)]
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
     assert all(result.enqueued_at for result in results)
-    assert get_queue("default").depths().ready == count
+    assert get_queue("default").info().ready == count
 
 
 def test_aenqueue_many_sends_all_tasks(store: Store) -> None:
@@ -230,7 +230,7 @@ def test_delayed_task_is_scheduled_at_its_due_time(store: Store, kind: str) -> N
     assert abs(due_ms - server_ms(store) - 90_500) < 5_000
     assert (result.state, result.status) == ("scheduled", TaskResultStatus.READY)
     assert result.run_after == datetime.fromtimestamp(math.ceil(due_ms) / 1_000, UTC)
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled, depth.next_due_at) == (0, 1, result.run_after)
     assert work_off() == []
 

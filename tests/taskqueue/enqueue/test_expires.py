@@ -54,7 +54,7 @@ def test_expired_task_does_not_run(store: Store, options: dict[str, Any]) -> Non
     assert (result.started_at, result.attempts, result.errors) == (None, 0, [])
     assert result.finished_at is not None
     assert 70 < store.raw.ttl(base_key(store, "t", result.id)) <= 77
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (0, 0, 0, 0)
 
 

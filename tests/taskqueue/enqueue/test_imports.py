@@ -24,7 +24,7 @@ def send_tasks() -> list[str]:
     note.enqueue_many([((2,), {}), ((3,), {})])
     note.using(run_after=60).enqueue(4)
     result.refresh()
-    get_queue("default").depths()
+    get_queue("default").info()
     result.cancel()
     return sorted(name for name in sys.modules if name.startswith(WORKERS_ONLY))
 

@@ -150,7 +150,7 @@ class Site:
             self.record_starts(jobs)
             for job in jobs:
                 settle_now(fetcher, execute(job))
-        depths = [get_queue(queue).depths() for queue in QUEUES]
+        depths = [get_queue(queue).info() for queue in QUEUES]
         return all(depth.ready + depth.scheduled == 0 for depth in depths)
 
 

@@ -47,7 +47,7 @@ def send_and_roll_back(send: Callable[[], TaskResult]) -> TaskResult:
 
 
 def ready() -> int:
-    return get_queue("default").depths().ready
+    return get_queue("default").info().ready
 
 
 @database

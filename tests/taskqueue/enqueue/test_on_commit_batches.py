@@ -43,7 +43,7 @@ def test_tasks_of_a_transaction_are_sent_in_one_call(redis_server: Store) -> Non
 
     assert scripts_run(redis_server) == before + 1
     assert all(result.enqueued_at for result in results)
-    assert get_queue("mail").depths().ready == 1
+    assert get_queue("mail").info().ready == 1
 
 
 def test_tasks_are_accepted_in_the_order_of_the_calls(redis_server: Store) -> None:
@@ -64,11 +64,11 @@ def test_tasks_of_a_savepoint_that_was_rolled_back_are_not_sent(redis_server: St
         enqueue_and_roll_back(4, 4)
 
     assert (bool(first.enqueued_at), lost.enqueued_at, bool(second.enqueued_at)) == (True, None, True)
-    assert get_queue("default").depths().ready == 2
+    assert get_queue("default").info().ready == 2
 
 
 def depth() -> int:
-    return get_queue("default").depths().ready
+    return get_queue("default").info().ready
 
 
 @pytest.mark.parametrize("robust", [False, True])
@@ -160,7 +160,7 @@ def test_hooks_that_a_test_captures_send_each_task_once(redis_server: Store) -> 
         add.enqueue_on_commit(2, 2)
 
     assert len(callbacks) == 2
-    assert get_queue("default").depths().ready == 2
+    assert get_queue("default").info().ready == 2
 
 
 def test_failure_between_parts_raises_partially_enqueued(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

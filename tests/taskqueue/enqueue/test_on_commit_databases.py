@@ -38,7 +38,7 @@ def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tm
 
 
 def ready() -> int:
-    return get_queue("default").depths().ready
+    return get_queue("default").info().ready
 
 
 def on_commit(**options: Any) -> Any:

@@ -112,7 +112,7 @@ def test_last_date_that_is_accepted_can_be_listed_in_every_time_zone(redis_serve
     result = add.using(run_after=LAST, expires=LAST).enqueue(1, 2)
 
     [listed] = get_queue("default").tasks("scheduled")
-    found = [result.run_after, get_queue("default").depths().next_due_at, listed.run_after, listed.expires_at]
+    found = [result.run_after, get_queue("default").info().next_due_at, listed.run_after, listed.expires_at]
     assert found == [LAST] * 4
     for hours in (-12, 14):
         assert LAST.astimezone(timezone(timedelta(hours=hours))) == LAST
@@ -170,7 +170,7 @@ def test_a_declared_queue_is_accepted(redis_server: Store, settings: Any) -> Non
 
     add.using(queue_name="mail").enqueue(1, 2)
 
-    assert get_queue("mail").depths().ready == 1
+    assert get_queue("mail").info().ready == 1
 
 
 def test_invalid_queue_name_raises() -> None:

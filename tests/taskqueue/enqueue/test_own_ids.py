@@ -22,7 +22,7 @@ def test_second_enqueue_returns_the_first_task(store: Store) -> None:
 
     assert (first.id, first.is_duplicate) == ("order-42", False)
     assert (second, second.is_duplicate, second.enqueued_at) == (first, True, first.enqueued_at)
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_enqueue_after_the_run_returns_its_outcome_and_runs_nothing(store: Store) -> None:
@@ -32,7 +32,7 @@ def test_enqueue_after_the_run_returns_its_outcome_and_runs_nothing(store: Store
     again = add.using(id="order-42").enqueue(2, 3)
 
     assert (again.state, again.return_value) == ("successful", 5)
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
     assert get_result("order-42").get(0) == 5
     assert run_async(add.using(id="order-42").aenqueue, 2, 3).is_duplicate
 
@@ -45,14 +45,14 @@ def test_other_call_under_the_same_id_raises(redis_server: Store, other: Any, ar
         other.using(id="order-42").enqueue(*args)
 
     assert raised.value.id == "order-42"
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_concurrent_enqueues_accept_one_task(redis_server: Store) -> None:
     results = run_together(8, lambda _: add.using(id="order-42").enqueue(2, 3))
 
     assert sorted(result.is_duplicate for result in results) == [False] + [True] * 7
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_signal_is_sent_once(redis_server: Store) -> None:
@@ -107,4 +107,4 @@ def test_on_commit_the_first_task_is_found(redis_server: Store) -> None:
         other = add.enqueue_on_commit(1, 1)
 
     assert (late.is_duplicate, other.is_duplicate) == (True, False)
-    assert get_queue("default").depths().ready == 2
+    assert get_queue("default").info().ready == 2

@@ -79,7 +79,7 @@ def test_the_others_are_sent_again_without_duplicates(
 
     assert sent == error.unconfirmed + error.not_sent
     assert all(result.enqueued_at for result in sent)
-    assert get_queue("default").depths().ready == 10
+    assert get_queue("default").info().ready == 10
     work_off()
     assert "".join(recorded) == "abcdefghij"
 
@@ -149,7 +149,7 @@ def test_refused_later_part_is_not_accepted(
     error = raised.value
     assert (args(error.accepted), error.unconfirmed, args(error.not_sent)) == ("abc", [], "defg")
     assert isinstance(error.__cause__, OutOfMemoryError)
-    assert get_queue("default").depths().ready == 3
+    assert get_queue("default").info().ready == 3
 
 
 @pytest.mark.django_db(transaction=True)

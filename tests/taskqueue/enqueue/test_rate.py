@@ -83,7 +83,7 @@ def test_task_over_the_rate_is_scheduled_at_its_exact_time(store: Store) -> None
         assert (result.state, result.attempts, result.errors) == ("scheduled", 0, [])
         expected_us = start_us(store, first) + ahead * HOUR_MS * 1_000
         assert abs(result.run_after.timestamp() * 1e6 - expected_us) < 1_000_000  # type: ignore[union-attr]
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled, depth.limited, depth.running) == (0, 2, 1, 1)
     assert [job.args[0] for job in get_queue("default").tasks("scheduled")] == [2, 3]
     assert get_queue("default").tasks("ready") == []
@@ -159,7 +159,7 @@ def test_burst_starts_at_once_after_a_pause(store: Store) -> None:
     send(note.using(rate=Rate((4, 3_600), burst=3)), *range(5))
 
     assert take(new_fetcher()) == [0, 1, 2]
-    assert get_queue("default").depths().scheduled == 2
+    assert get_queue("default").info().scheduled == 2
 
 
 def test_burst_of_waiting_tasks_starts_in_one_call(store: Store) -> None:
@@ -234,7 +234,7 @@ def test_cancelled_reserved_task_passes_its_start_to_the_next(store: Store) -> N
 
     exact_us = start_us(store, first) + HOUR_MS * 1_000
     assert due_ms(store, third) == -(-exact_us // 1_000)
-    assert get_queue("default").depths().scheduled == 1
+    assert get_queue("default").info().scheduled == 1
     assert all(store.raw.exists(base_key(store, "wakeup", name)) for name in ("q:default", "poller"))
     an_hour_passes(store)
     assert take(new_fetcher(worker="b")) == [2]
@@ -276,7 +276,7 @@ def test_reschedule_to_now_does_not_bypass_the_rate(store: Store) -> None:
     second.run_now()
 
     assert take(fetcher) == []
-    assert get_queue("default").depths().scheduled == 2
+    assert get_queue("default").info().scheduled == 2
     an_hour_passes(store)
     assert take(fetcher) == [1]
     an_hour_passes(store)

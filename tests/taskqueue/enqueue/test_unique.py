@@ -45,7 +45,7 @@ def unique_keys(store: Store) -> list[bytes]:
 
 
 def ready() -> int:
-    return get_queue("default").depths().ready
+    return get_queue("default").info().ready
 
 
 def new_one(sent: TaskResult, *others: TaskResult) -> bool:
@@ -358,7 +358,7 @@ def test_purged_task_releases_its_key(store: Store, options: dict[str, Any]) -> 
     assert first.state == "cancelled"
     assert 0 < store.raw.ttl(base_key(store, "t", first.id)) <= 600
     assert sender.enqueue(1) == second
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert depth.ready + depth.scheduled == 1
 
 
@@ -430,7 +430,7 @@ def test_retry_failed_skips_tasks_whose_key_is_taken(redis_server: Store, monkey
 
     assert get_queue("default").retry_failed() == 6
 
-    assert get_queue("default").depths().failed == 4
+    assert get_queue("default").info().failed == 4
 
 
 def test_failed_task_with_a_unique_ttl_may_be_retried(store: Store) -> None:

@@ -129,7 +129,7 @@ def test_task_of_a_flow_runs_with_its_using_options(store: Store) -> None:
     note.using(queue_name="far").enqueue("before")
 
     work_off("default")
-    assert get_queue("far").depths().ready == 2
+    assert get_queue("far").info().ready == 2
     work_off("far")
 
     assert recorded == ["first", "urgent", "before"]
@@ -308,14 +308,14 @@ def test_waiting_task_reports_its_state(redis_server: Store) -> None:
     waits = add.get_result(flow.last.id)
 
     assert (waits.state, waits.status, waits.args) == ("waiting", "READY", [3])
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 @database
 def test_flow_has_its_ids_before_the_commit_sends_it(store: Store) -> None:
     with transaction.atomic():
         flow = chain(add.s(1, 2), add.s(3)).enqueue_on_commit()
-        assert get_queue("default").depths().ready == 0
+        assert get_queue("default").info().ready == 0
         assert flow.results[0].enqueued_at is None
         assert len(flow.last.id) == 20
 

@@ -286,7 +286,7 @@ def test_cancelling_a_flow_cancels_all_its_tasks(store: Store) -> None:
     assert states(flow) == ["cancelled"] * 4
     assert work_off() == []
     assert recorded == []
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
     assert flow.cancel() == 4, "and still are"
     assert store.raw.hget(base_key(store, "flow", flow.id), "unfinished") == b"0"
 
@@ -313,7 +313,7 @@ def test_cancelled_waiting_task_is_in_no_list(redis_server: Store) -> None:
 
     assert flow.last.cancel()
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     assert states(flow) == ["ready", "cancelled"]
 
 

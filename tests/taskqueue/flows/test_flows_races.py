@@ -172,7 +172,7 @@ def test_either_cancel_or_start_wins_when_a_parent_finishes_concurrently(store: 
         canceller.join()
         assert work_off() == []
         assert states(flow) == ["successful", "cancelled"]
-        assert get_queue("default").depths().ready == 0
+        assert get_queue("default").info().ready == 0
     assert recorded == []
 
 
@@ -426,7 +426,7 @@ def test_queue_is_listed_again_when_a_follower_is_queued_in_it(redis_server: Sto
     work_off()
 
     assert redis_server.raw.zscore(base_key(redis_server, "queues"), "second") is not None
-    assert get_queue("second").depths().ready == 1
+    assert get_queue("second").info().ready == 1
 
 
 def test_plain_task_stores_nothing_for_flows(redis_server: Store) -> None:

@@ -20,7 +20,7 @@ from tests.taskqueue.tasks import add, echo, fail, note
 def waiting(queue: str = "default") -> list[str]:
     """Ids of those that wait for others, as they are listed; the depth says the same."""
     ids = [job.id for job in get_queue(queue).tasks("waiting", limit=1_000)]
-    assert get_queue(queue).depths().waiting == len(ids)
+    assert get_queue(queue).info().waiting == len(ids)
     return ids
 
 
@@ -36,7 +36,7 @@ def test_waiting_tasks_are_listed_in_the_order_of_the_flow(store: Store) -> None
     assert [job.id for job in jobs] == ids_of(*flow.results[3:8])
     assert {(job.state, job.flow_id) for job in jobs} == {("waiting", flow.id)}
     assert waiting() == ids_of(*flow.results[1:])
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_waiting_task_is_listed_in_its_own_queue(store: Store) -> None:
@@ -153,7 +153,7 @@ def test_followers_of_purged_parents_wait_until_the_purge_is_undone(store: Store
 def test_large_flow_is_listed_once_complete(redis_server: Store) -> None:
     chain(*[note.si(number) for number in range(1_100)]).enqueue()
 
-    assert get_queue("default").depths().waiting == 1_099
+    assert get_queue("default").info().waiting == 1_099
 
 
 def test_repeated_enqueue_of_a_flow_lists_each_task_once(store: Store) -> None:

@@ -515,7 +515,7 @@ def test_failing_schedule_does_not_stop_the_others(
     next_round(poller)
 
     assert len(waiting(redis_server)) == 1
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.message == "Cannot enqueue schedule lost."
     assert "Queue 'nowhere' is not in" in caplog.text

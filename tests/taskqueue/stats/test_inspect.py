@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.stats.due import read_due
 from django_redis_components.taskqueue.stats.errors import list_errors
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 from django_redis_components.taskqueue.stats.totals import read_totals
 from tests.support import Store, run_async
 from tests.taskqueue.stats.support import QUEUES, stir
@@ -70,7 +70,7 @@ def raw_depth(store: Store, queue: str) -> dict[str, int]:
     }
 
 
-def shown(depth: QueueDepth) -> dict[str, int]:
+def shown(depth: QueueInfo) -> dict[str, int]:
     return {name: getattr(depth, name) for name in ("ready", "scheduled", "running", "failed", "unregistered")}
 
 
@@ -81,15 +81,15 @@ def test_depths_match_raw_reads_after_a_random_workload(store: Store, seed: int)
     expected = {queue: raw_depth(store, queue) for queue in QUEUES}
 
     assert {depth.name: shown(depth) for depth in overview().queues} == expected
-    assert {queue: shown(get_queue(queue).depths()) for queue in QUEUES} == expected
+    assert {queue: shown(get_queue(queue).info()) for queue in QUEUES} == expected
     assert all(sum(counts[name] for counts in expected.values()) for name in expected["low"]), "each state occurs"
 
 
 def test_an_empty_queue_has_zero_depths(store: Store) -> None:
-    empty = QueueDepth("default", 0, 0, 0, 0, 0, None, None, None)
+    empty = QueueInfo("default", 0, 0, 0, 0, 0, None, None, None)
 
-    assert shown(get_queue("default").depths()) == shown(empty)
-    depth = get_queue("default").depths()
+    assert shown(get_queue("default").info()) == shown(empty)
+    depth = get_queue("default").info()
     assert (depth.oldest_age, depth.next_due_at) == (None, None)
     found = overview()
     assert (found.queues, found.workers, found.poller) == ([], [], None)
@@ -100,13 +100,11 @@ def test_async_methods_return_the_same_depths(store: Store) -> None:
     add.enqueue(1, 2)
 
     async def read() -> Any:
-        return await get_queue("default").adepths(), await arun(
-            connections.aclient(), queue_stats.read_overview(home())
-        )
+        return await get_queue("default").ainfo(), await arun(connections.aclient(), queue_stats.read_overview(home()))
 
     depth, found = run_async(read)
 
-    assert shown(depth) == shown(get_queue("default").depths())
+    assert shown(depth) == shown(get_queue("default").info())
     assert [shown(each) for each in found.queues] == [shown(depth)]
 
 
@@ -127,7 +125,7 @@ def test_oldest_age_is_the_age_of_the_longest_waiting_task(store: Store, part: s
         note.enqueue("new")
     note.using(priority=1).enqueue("new")
 
-    age_s = get_queue("default").depths().oldest_age
+    age_s = get_queue("default").info().oldest_age
 
     assert age_s is not None
     assert 50 <= age_s < 70
@@ -137,7 +135,7 @@ def test_next_due_at_is_the_earliest_due_time(store: Store) -> None:
     for seconds in (90, 30, 60):
         note.using(run_after=seconds).enqueue(seconds)
 
-    due = get_queue("default").depths().next_due_at
+    due = get_queue("default").info().next_due_at
 
     assert due is not None
     assert 10 < due.timestamp() - server_ms(store) / 1_000 <= 30.01
@@ -262,7 +260,7 @@ def test_heartbeat_registers_the_worker_for_its_queues(store: Store) -> None:
         connections.client().execute(renewal(worker, [], lease_ms=15_000, info=json.dumps({"queues": queues})))
     store.raw.zadd(queue_key(store, "workers", "mail"), {"app:3.a": server_ms(store) - 16_000})
 
-    live = {name: get_queue(name).depths().live_workers for name in ("mail", "default", "other")}
+    live = {name: get_queue(name).info().live_workers for name in ("mail", "default", "other")}
 
     assert live == {"mail": 2, "default": 1, "other": 0}
     assert 590 < store.raw.ttl(queue_key(store, "workers", "mail")) <= 600
@@ -297,6 +295,6 @@ def test_reading_statistics_writes_nothing(store: Store) -> None:
     before = {key: store.raw.dump(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
 
     overview()
-    get_queue("default").depths()
+    get_queue("default").info()
 
     assert {key: store.raw.dump(key) for key in store.keys()} == before  # noqa: SIM118

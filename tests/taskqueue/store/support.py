@@ -40,7 +40,7 @@ def park_many(count: int) -> list[TaskResult]:
 
 
 def counts(queue: str = "default") -> tuple[int, int, int]:
-    depth = get_queue(queue).depths()
+    depth = get_queue(queue).info()
     return depth.ready, depth.failed, depth.unregistered
 
 

@@ -75,7 +75,7 @@ WAITING = [ready, urgent, scheduled, due, retrying, front, unregistered]
 
 
 def waiting() -> int:
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     return depth.ready + depth.scheduled + depth.unregistered
 
 
@@ -93,7 +93,7 @@ def test_waiting_task_is_cancelled_and_never_runs(store: Store, kind: Any) -> No
     assert (result.state, result.status, result.is_finished) == ("cancelled", "FAILED", True)
     assert result.finished_at is not None
     assert 590 < store.raw.ttl(base_key(store, "t", result.id)) <= 600
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
 
 
 def test_cancelled_task_has_state_cancelled(store: Store) -> None:
@@ -179,7 +179,7 @@ def test_a_task_is_either_cancelled_or_runs(store: Store) -> None:
 
     assert stopped | ran == {result.id for result in results}
     assert stopped & ran == set()
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.running) == (0, len(ran))
     assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
@@ -193,7 +193,7 @@ def test_concurrent_cancels_count_once(store: Store) -> None:
 
     run_together(4, lambda: [result.cancel() for result in results[:20]])
 
-    assert get_queue("default").depths().ready == 10
+    assert get_queue("default").info().ready == 10
 
 
 def test_depths_exclude_cancelled_tasks_still_in_the_lists(store: Store) -> None:
@@ -204,7 +204,7 @@ def test_depths_exclude_cancelled_tasks_still_in_the_lists(store: Store) -> None
 
     left = [6]
     while fetcher.fetch("0", 1):
-        left.append(get_queue("default").depths().ready)
+        left.append(get_queue("default").info().ready)
 
     assert left == [6, 5, 4, 3, 2, 1, 0]
     assert store.raw.exists(queue_key(store, "tombstones")) == 0
@@ -215,22 +215,22 @@ def test_depths_stay_exact_when_a_cancelled_record_has_expired_before_its_turn(s
     first.cancel()
     store.raw.delete(base_key(store, "t", first.id))
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     assert [job.id for job in work_off()] == [second.id]
-    assert get_queue("default").depths().ready == 0
+    assert get_queue("default").info().ready == 0
 
 
 def test_oldest_age_ignores_cancelled_tasks(store: Store) -> None:
     old, young = note.enqueue("old"), note.enqueue("young")
     long_ago_us = old.enqueued_at.timestamp() * 1e6 - 50e6
     store.raw.hset(base_key(store, "t", old.id), "e", int(long_ago_us))
-    assert get_queue("default").depths().oldest_age >= 50
+    assert get_queue("default").info().oldest_age >= 50
 
     old.cancel()
 
-    assert 0 <= get_queue("default").depths().oldest_age < 50
+    assert 0 <= get_queue("default").info().oldest_age < 50
     young.cancel()
-    assert get_queue("default").depths().oldest_age is None
+    assert get_queue("default").info().oldest_age is None
 
 
 @pytest.mark.parametrize("kind", [scheduled, retrying, due])
@@ -250,7 +250,7 @@ def test_reschedule_changes_the_time(store: Store) -> None:
     work_until_finished(result)
     assert recorded == ["scheduled"]
     assert result.started_at >= result.run_after
-    assert get_queue("default").depths().scheduled == 0
+    assert get_queue("default").info().scheduled == 0
 
 
 def test_earlier_time_notifies_workers_and_the_poller(store: Store) -> None:
@@ -295,7 +295,7 @@ def test_invalid_time_raises(redis_server: Store, moment: Any, text: str) -> Non
     with pytest.raises(InvalidTask, match=text):
         result.reschedule(moment)
 
-    assert get_queue("default").depths().scheduled == 1
+    assert get_queue("default").info().scheduled == 1
 
 
 @pytest.mark.contract

@@ -164,7 +164,7 @@ def test_pause_and_resume(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
         "Queue 'mail' is paused. To resume it: python manage.py redis queues resume mail"
     ]
 
-    paused = get_queue("mail").depths().paused
+    paused = get_queue("mail").info().paused
     assert paused is not None
     assert (paused.reason, paused.author, paused.ends_at) == ("SMTP is down", "ada", None)
     assert lines("queues", "resume", "mail") == ["Queue 'mail' is resumed."]
@@ -177,7 +177,7 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
     [line] = lines("queues", "pause", "default", "--until", "90.5")
 
-    paused = get_queue("default").depths().paused
+    paused = get_queue("default").info().paused
     assert paused is not None
     assert 90 < (paused.ends_at - paused.at).total_seconds() <= 91
     assert line.startswith("Queue 'default' is paused until 20")
@@ -192,7 +192,7 @@ def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:
     assert lines("queues", "status", "default", "mial")[0] == message
     assert lines("tasks", "list", "mial", "failed") == [message, "Queue 'mial' has 0 failed tasks; none from offset 0."]
     assert lines("queues", "pause", "mial")[0] == message
-    assert get_queue("mial").depths().paused is not None
+    assert get_queue("mial").info().paused is not None
     assert message not in redis_command("queues", "status", "default")
 
 
@@ -210,7 +210,7 @@ def test_pause_works_without_a_user_name(redis_server: Store, monkeypatch: pytes
     monkeypatch.setattr(getpass, "getuser", nobody)
     redis_command("queues", "pause", "default")
 
-    assert get_queue("default").depths().paused.author == ""  # type: ignore[union-attr]
+    assert get_queue("default").info().paused.author == ""  # type: ignore[union-attr]
 
 
 def test_purge_and_restore(store: Store) -> None:
@@ -223,7 +223,7 @@ def test_purge_and_restore(store: Store) -> None:
     assert restore.startswith("python manage.py redis queues restore 'my mail' ")
     purge_id = restore.split()[-1]
     assert lines("queues", "restore", "my mail", purge_id) == ["Restored 1,234 tasks to queue 'my mail'."]
-    assert get_queue("my mail").depths().ready == 1_234
+    assert get_queue("my mail").info().ready == 1_234
     assert refused("queues", "restore", "my mail", purge_id) == (
         f"Purge '{purge_id}' of queue 'my mail' has nothing to restore:"
         " it was restored before, is older than 24 hours, or belongs to another queue."
@@ -254,7 +254,7 @@ def test_purge_without_a_terminal_requires_yes(redis_server: Store) -> None:
     assert (
         refused("queues", "purge", "default") == "Nothing was purged. No terminal to ask for confirmation; pass --yes."
     )
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_retry_all_and_some(store: Store) -> None:
@@ -263,7 +263,7 @@ def test_retry_all_and_some(store: Store) -> None:
     assert lines("queues", "retry", "default", ids[0]) == ["1 failed task of queue 'default' will be retried."]
     assert lines("queues", "retry", "default") == ["3 failed tasks of queue 'default' will be retried."]
     assert data("queues", "retry", "default") == {"queue": "default", "retried": 0}
-    assert get_queue("default").depths().ready == 4
+    assert get_queue("default").info().ready == 4
 
 
 @pytest.mark.contract
@@ -273,7 +273,7 @@ def test_delete_some_and_all(store: Store) -> None:
     assert lines("queues", "delete", "default", ids[1]) == ["Deleted 1 failed task of queue 'default'."]
     assert lines("queues", "delete", "default", "--yes") == ["Deleted 3 failed tasks of queue 'default'."]
     assert data("queues", "delete", "default") == {"queue": "default", "deleted": 0}
-    assert get_queue("default").depths().failed == 0
+    assert get_queue("default").info().failed == 0
 
 
 def test_delete_unregistered_ones(store: Store) -> None:
@@ -283,7 +283,7 @@ def test_delete_unregistered_ones(store: Store) -> None:
         "Deleted 1 unregistered task of queue 'default'."
     ]
     assert data("queues", "delete", "default", "--unregistered", "--yes") == {"queue": "default", "deleted": 1}
-    assert get_queue("default").depths().failed == len(failed)
+    assert get_queue("default").info().failed == len(failed)
 
 
 def test_delete_all_without_a_terminal_requires_yes(redis_server: Store) -> None:
@@ -293,7 +293,7 @@ def test_delete_all_without_a_terminal_requires_yes(redis_server: Store) -> None
         refused("queues", "delete", "default")
         == "Nothing was deleted. No terminal to ask for confirmation; pass --yes."
     )
-    assert get_queue("default").depths().failed == 2
+    assert get_queue("default").info().failed == 2
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_unknown_ids_are_reported_after_the_others_are_done(
     message = refused("queues", verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
 
     assert message == f"1 of 2 ids are not {state} tasks of queue 'default'."
-    assert getattr(get_queue("default").depths(), state) == 1
+    assert getattr(get_queue("default").info(), state) == 1
 
 
 def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
@@ -489,5 +489,5 @@ def test_scheduled_task_is_run_now(redis_server: Store) -> None:
 
     assert lines("tasks", "run-now", later.id) == [f"Task {later.id} is due now."]
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     assert "is not scheduled" in refused("tasks", "run-now", note.enqueue("ready").id)

@@ -171,7 +171,7 @@ def test_any_answer_but_yes_cancels(
 
     assert refused("queues", verb, "default") == shown
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.failed) == (1, 2)
     sys.stdin.close()
 

@@ -131,7 +131,7 @@ def test_depths_and_pages_equal_raw_reads_after_random_operations(store: Store, 
 
         ready, scheduled, retrying, running, failed = raw_depth(store)
 
-        depth = operator.queue.depths()
+        depth = operator.queue.info()
         assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (ready, scheduled, running, failed)
         assert depth.retrying == retrying
         for state, count in (("ready", ready), ("scheduled", scheduled), ("running", running), ("failed", failed)):
@@ -145,11 +145,11 @@ def test_rescheduled_retry_that_was_due_counts_as_retrying(store: Store) -> None
     settle_now(fetcher, *[execute(job) for job in fetcher.fetch("0", 1)])
     result.run_now()  # no worker fetches it
     recover()  # the poller forgets retries that are due
-    assert get_queue("default").depths().retrying == 0
+    assert get_queue("default").info().retrying == 0
 
     result.reschedule(3_600)
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.scheduled, depth.retrying) == (1, 1)
     assert [task.id for task in get_queue("default").tasks("scheduled")] == [result.id]
 
@@ -166,7 +166,7 @@ def test_every_task_has_run_or_was_stopped_after_random_operations(store: Store,
     for result in operator.queue.tasks("scheduled", limit=1_000):
         result.cancel()
     end_all_leases(store)
-    while operator.queue.depths().ready:
+    while operator.queue.info().ready:
         operator.work()
         end_all_leases(store)
 
@@ -175,7 +175,7 @@ def test_every_task_has_run_or_was_stopped_after_random_operations(store: Store,
         result.refresh()
         states.add(result.state)
     assert states <= {"successful", "failed", "cancelled", "retrying"}
-    depth = operator.queue.depths()
+    depth = operator.queue.info()
     assert (depth.ready, depth.running) == (0, 0)
     assert store.raw.exists(queue_key(store, "tombstones")) == 0
 

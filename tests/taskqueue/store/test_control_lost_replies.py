@@ -24,7 +24,7 @@ def queue(proxy: Proxy) -> Iterator[Queue]:
     """A queue behind the proxy, and the assurance that a reply was lost."""
     know_all_scripts()
     behind = get_queue("default", using="proxied")
-    behind.depths()  # its connection is made
+    behind.info()  # its connection is made
     yield behind
     assert proxy.dropped == 1
 
@@ -53,7 +53,7 @@ def far(result: TaskResult) -> TaskResult:
 
 
 def depth() -> Any:
-    return get_queue("default").depths()
+    return get_queue("default").info()
 
 
 def test_repeated_pause_is_applied_once(queue: Queue, proxy: Proxy) -> None:

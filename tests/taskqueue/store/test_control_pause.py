@@ -32,7 +32,7 @@ from tests.taskqueue.tasks import hold, note, recorded
 
 
 def pause_of(name: str = "default") -> Any:
-    return get_queue(name).depths().paused
+    return get_queue(name).info().paused
 
 
 def has_wakeup(store: Store, name: str = "q:default") -> int:
@@ -77,7 +77,7 @@ def test_paused_queue_is_not_fetched_until_it_is_resumed(store: Store) -> None:
     queue.pause("mail server is down", author="ada")
 
     assert work_off() == []
-    assert queue.depths().ready == 3
+    assert queue.info().ready == 3
     assert queue.resume() is True
     assert [job.id for job in work_off()] != []
     assert recorded == ["due", "urgent", "plain"]
@@ -204,7 +204,7 @@ def test_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> None
     get_queue("default").pause()
 
     assert fetcher.fetch("0", 4) == []
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.running, depth.ready) == (len(leased), 4)
 
 

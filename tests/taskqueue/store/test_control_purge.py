@@ -48,7 +48,7 @@ def test_purge_removes_waiting_tasks_only(store: Store) -> None:
     purge = get_queue("default").purge()
 
     assert (purge.queue, purge.count) == ("default", len(waiting))
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (0, 0, 1, 1)
     assert work_off("default") == []
     assert [job.id for job in work_off("mail")] == [elsewhere.id]
@@ -86,7 +86,7 @@ def test_restore_returns_all_tasks_in_order(store: Store) -> None:
 
     assert get_queue("default").restore(purge) == len(results)
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled) == (len(results) - 1, 1)
     work_off()
     assert recorded == ["due", "front", "urgent", "ready 0", "ready 1", "ready 2", "unimportant"]
@@ -149,17 +149,17 @@ def test_restore_notifies_workers(store: Store) -> None:
 def test_restored_retries_keep_their_attempts(store: Store) -> None:
     result = fail_thrice.using(backoff=3_600).enqueue()
     work_off()
-    assert get_queue("default").depths().retrying == 1
+    assert get_queue("default").info().retrying == 1
     purge = get_queue("default").purge()
-    assert get_queue("default").depths().retrying == 0
+    assert get_queue("default").info().retrying == 0
 
     get_queue("default").restore(purge)
 
-    assert get_queue("default").depths().retrying == 1
+    assert get_queue("default").info().retrying == 1
     result.refresh()
     assert (result.state, result.attempts, len(result.errors)) == ("retrying", 1, 1)
     result.run_now()
-    assert get_queue("default").depths().retrying == 0
+    assert get_queue("default").info().retrying == 0
     assert [job.attempts for job in work_off()] == [1]
 
 
@@ -170,7 +170,7 @@ def test_purge_is_restored_once(store: Store) -> None:
 
     assert queue.restore(purge) == 1
     assert queue.restore(purge) == 0
-    assert queue.depths().ready == 1
+    assert queue.info().ready == 1
 
 
 def test_restore_accepts_the_id_of_a_purge(store: Store) -> None:
@@ -191,7 +191,7 @@ def test_restore_ignores_a_purge_of_another_queue(store: Store) -> None:
     assert get_queue("mail").restore(purge) == 0
     assert get_queue("mail").restore(Purge("mail", purge.id, 1)) == 0
 
-    assert get_queue("mail").depths().ready == 0
+    assert get_queue("mail").info().ready == 0
     assert get_queue("default").restore(purge) == 1
 
 
@@ -203,7 +203,7 @@ def test_concurrent_restores_restore_each_task_once(store: Store, monkeypatch: p
 
     assert sum(run_together(4, lambda: queue.restore(purge))) == 200
 
-    assert queue.depths().ready == 200
+    assert queue.info().ready == 200
 
 
 def test_concurrent_purges_remove_each_task_once(store: Store) -> None:
@@ -236,7 +236,7 @@ def test_concurrent_enqueues_purges_and_workers_lose_no_task(store: Store) -> No
     sent = {task_id for each in found for task_id in each[0]}
     purges = [purge for each in found for purge in each[1]]
     ran = [task_id for each in found for task_id in each[2]]
-    left = queue.depths().ready
+    left = queue.info().ready
     assert len(sent) == 300
     assert len(ran) + sum(purge.count for purge in purges) + left == 300
     assert sum(queue.restore(purge) for purge in purges) == 300 - len(ran) - left
@@ -252,13 +252,13 @@ def test_task_cancelled_after_a_purge_is_not_restored(store: Store) -> None:
 
     for result in results[::2]:
         assert result.cancel() is True
-    assert queue.depths().ready == 1
+    assert queue.info().ready == 1
     assert queue.restore(purge) == len(results) // 2
 
-    assert queue.depths().ready + queue.depths().scheduled == 1 + len(results) // 2
+    assert queue.info().ready + queue.info().scheduled == 1 + len(results) // 2
     ran = {job.id for job in work_off()}
     assert ran.isdisjoint({result.id for result in results[::2]})
-    assert queue.depths().ready == 0
+    assert queue.info().ready == 0
     assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
@@ -271,13 +271,13 @@ def test_task_cancelled_before_a_purge_is_not_counted(store: Store) -> None:
     purge = queue.purge()
 
     assert purge.count == 3
-    assert queue.depths().ready == 0
+    assert queue.info().ready == 0
     assert queue.restore(purge) == 3
-    assert queue.depths().ready == 3
+    assert queue.info().ready == 3
     results[4].cancel()
-    assert queue.depths().ready == 2
+    assert queue.info().ready == 2
     assert [job.id for job in work_off()] == [result.id for result in results[2:4]]
-    assert queue.depths().ready == 0
+    assert queue.info().ready == 0
 
 
 def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
@@ -290,9 +290,9 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
 
     TaskResult(note, note.name, job.id, home(), {}).cancel()
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     work_off()
-    assert (recorded, get_queue("default").depths().ready) == (["stays"], 0)
+    assert (recorded, get_queue("default").info().ready) == (["stays"], 0)
 
 
 def test_purged_task_cannot_be_rescheduled(store: Store) -> None:
@@ -368,7 +368,7 @@ def test_async_methods_return_the_same(store: Store) -> None:
         return purge.count, await queue.arestore(purge)
 
     assert run_async(act) == (1, 1)
-    assert queue.depths().ready == 1
+    assert queue.info().ready == 1
 
 
 def test_invalid_purge_raises(redis_server: Store) -> None:

@@ -38,7 +38,7 @@ def test_ready_tasks_are_listed_in_the_order_in_which_they_are_served(store: Sto
     expected = fill_ready(store)
 
     assert ids("ready") == expected
-    assert get_queue("default").depths().ready == len(expected)
+    assert get_queue("default").info().ready == len(expected)
     assert [job.id for job in work_off()] == expected
 
 

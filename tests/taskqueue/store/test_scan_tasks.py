@@ -43,7 +43,7 @@ def test_ready_tasks_are_listed_from_the_back_of_the_queue(store: Store) -> None
     *ready, _ = fill(store)
     front, due, *rest = ready
 
-    assert scan("ready").total == len(ready) == get_queue("default").depths().ready
+    assert scan("ready").total == len(ready) == get_queue("default").info().ready
     for limit in (1, 2, 3, 50):
         assert walk("ready", limit) == [*reversed(ids(rest)), due.id, front.id]
 
@@ -207,12 +207,12 @@ def test_purge_with_a_watermark_keeps_later_tasks(store: Store, monkeypatch: pyt
 
     purged = purge_until(watermark)
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert purged == len(old) - 1 + len(limited) - 1
     assert (depth.ready, depth.scheduled, depth.running) == (4, 1, 1)
     assert sorted(walk("ready", 50) + walk("scheduled", 50)) == sorted(ids(later))
     assert get_queue("default").restore("bin") == purged
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled) == (4 + purged - 1, 2)
     work_off()
     assert recorded.index("later 5") > recorded.index("urgent")
@@ -243,7 +243,7 @@ def test_purged_task_frees_its_unique_key_and_leaves_no_tombstone(store: Store) 
     old.cancel()
 
     assert new.id != old.id
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_trash_is_listed_newest_first(store: Store) -> None:

@@ -85,7 +85,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     [info] = eventually(lambda: [each for each in workers() if each.busy])
     assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
     eventually(lambda: len(workers()) == 2)
-    assert [get_queue(queue).depths().live_workers for queue in ("default", "mail", "other")] == [2, 2, 0]
+    assert [get_queue(queue).info().live_workers for queue in ("default", "mail", "other")] == [2, 2, 0]
     assert info.started_at is not None
     assert 0 <= info.heartbeat_age < 60
     held.release()
@@ -516,7 +516,7 @@ def test_burst_worker_exits_when_the_queues_are_empty(redis_server: Store, child
 
     assert worker.wait(60) == 0
     assert [result.get(0) for result in results] == list(range(1, 201))
-    assert get_queue("default").depths().running == 0
+    assert get_queue("default").info().running == 0
 
 
 def test_worker_continues_after_an_outage(redis_server: Store, proxy: Proxy, children: Children, settings: Any) -> None:

@@ -41,7 +41,7 @@ def test_task_with_an_unregistered_name_is_kept_and_shown(
     result.refresh()
     assert (result.state, result.status) == ("unregistered", TaskResultStatus.READY)
     assert (result.attempts, result.worker_ids, result.errors) == (0, [], [])
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.unregistered, depth.ready, depth.running) == (1, 0, 0)
     assert store.raw.ttl(base_key(store, "t", result.id)) == -1
     assert (
@@ -62,7 +62,7 @@ def test_unregistered_task_is_requeued_when_its_name_is_registered(
     requeue_unregistered(["other", "default"], "default")
 
     assert "Requeued 1 tasks of queue default whose names are registered now." in caplog.text
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.unregistered, depth.ready) == (1, 1)
     work_off()
     for each in (result, stranger):
@@ -91,12 +91,12 @@ def test_all_unregistered_tasks_with_registered_names_are_requeued(
     note.enqueue_many([((number,), {}) for number in range(1_100)])
     forget(note, echo)
     work_off()
-    assert get_queue("default").depths().unregistered == 1_700
+    assert get_queue("default").info().unregistered == 1_700
 
     forget(echo)
     requeue_unregistered(["default"], "default")
 
-    assert get_queue("default").depths().unregistered == len(strangers)
+    assert get_queue("default").info().unregistered == len(strangers)
     work_off()
     assert sorted(recorded) == list(range(1_100))
 
@@ -138,4 +138,4 @@ def test_requeue_ends_although_another_worker_unregisters_the_tasks_again(
     monkeypatch.setattr(type(client), "execute", execute)
     requeue_unregistered(["default"], "default")
 
-    assert get_queue("default").depths().unregistered == 3
+    assert get_queue("default").info().unregistered == 3

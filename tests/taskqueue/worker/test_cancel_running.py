@@ -107,7 +107,7 @@ def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: 
     assert other.finished_at is not None
     assert 590 < store.raw.ttl(base_key(store, "t", result.id)) <= 600
     assert store.raw.llen(base_key(store, "t", result.id, "errors")) == (outcome == "retried")
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled, depth.running, depth.unregistered) == (0, 0, 0, 0)
 
 

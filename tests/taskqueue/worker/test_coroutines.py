@@ -73,7 +73,7 @@ def test_async_concurrency_limits_concurrent_coroutines(redis_server: Store) -> 
 
     with running_worker(threads=2, async_concurrency=2) as worker:
         # Which two it is, is a race of the two threads that hand them over.
-        eventually(lambda: sum(each.starts() for each in held) == 2 and get_queue("default").depths().ready == 3)
+        eventually(lambda: sum(each.starts() for each in held) == 2 and get_queue("default").info().ready == 3)
         assert worker.busy() == 2
         for each in held:
             each.release()
@@ -89,7 +89,7 @@ def test_coroutine_without_a_free_slot_runs_on_another_worker(redis_server: Stor
         hold_async.enqueue("0")
         held[0].started()
         second = hold_async.enqueue("1")
-        eventually(lambda: get_queue("default").depths().ready == 1)
+        eventually(lambda: get_queue("default").info().ready == 1)
 
         with running_worker(worker="free:1"):
             held[1].started()
@@ -106,7 +106,7 @@ def test_threads_run_tasks_while_the_loop_is_full(redis_server: Store) -> None:
         hold_async.enqueue("long")
         long.started()
         waits = hold_async.enqueue("other")
-        eventually(lambda: get_queue("default").depths().ready == 1)
+        eventually(lambda: get_queue("default").info().ready == 1)
         assert waits.cancel()
 
         assert add.enqueue(2, 3).get(60) == 5, "within the second in which its threads look for other work"
@@ -136,7 +136,7 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
         hold_async.enqueue("0")
         held.started()
         waiting = hold_async.enqueue("1")
-        eventually(lambda: get_queue("default").depths().ready == 1)
+        eventually(lambda: get_queue("default").info().ready == 1)
 
         worker.stop()
 

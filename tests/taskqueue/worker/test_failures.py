@@ -236,7 +236,7 @@ def test_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
 
     kept = store.raw.zrange(queue_key(store, "failed"), 0, -1)
     assert set(kept) == {result.id.encode() for result in results[2:]}
-    assert get_queue("default").depths().failed == 3
+    assert get_queue("default").info().failed == 3
     assert kept_keys(store, results) == keys_of(store, *results[2:])
 
 
@@ -258,13 +258,13 @@ def test_failures_beyond_a_lowered_limit_are_deleted_in_steps(store: Store, sett
     taskqueue_settings(settings, FAILED_LIMIT=10)
 
     recover()  # a poller's round
-    assert get_queue("default").depths().failed == 50
+    assert get_queue("default").info().failed == 50
     results.append(fail.enqueue("another"))
     work_off()
-    assert get_queue("default").depths().failed == 41
+    assert get_queue("default").info().failed == 41
     recover()
 
-    assert get_queue("default").depths().failed == 10
+    assert get_queue("default").info().failed == 10
     assert kept_keys(store, results) == keys_of(store, *results[-10:])
 
 
@@ -276,7 +276,7 @@ def test_failures_of_lost_workers_are_bounded_too(store: Store, settings: Any) -
 
     recover(max_deliveries=1)
 
-    assert get_queue("default").depths().failed == 3
+    assert get_queue("default").info().failed == 3
     assert len(kept_keys(store, results)) == 6
 
 

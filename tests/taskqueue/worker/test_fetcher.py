@@ -67,7 +67,7 @@ def test_fetch_of_no_jobs_sends_only_acks(store: Store) -> None:
 
     assert fetcher.fetch("acks", 0) == []
 
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
     assert note.get_result(job.id).state == "successful"
 
 
@@ -111,9 +111,9 @@ def test_lease_of_a_returned_task_that_another_thread_fetches_is_kept(proxy: Pro
     fetcher.settle(Ack(job.id, job.token, "requeued"))
     proxy.hold()
     first = in_thread(fetcher.fetch, "acks", 0)
-    eventually(lambda: get_queue("default").depths().ready == 1)
+    eventually(lambda: get_queue("default").info().ready == 1)
     second = in_thread(fetcher.fetch, "1", 1)
-    eventually(lambda: get_queue("default").depths().running == 1)
+    eventually(lambda: get_queue("default").info().running == 1)
 
     proxy.let_go()
 

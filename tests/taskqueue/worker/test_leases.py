@@ -136,7 +136,7 @@ def test_task_that_kills_its_workers_fails_after_max_deliveries(store: Store) ->
     assert error.exception_class_path == "django_redis_components.taskqueue.exceptions.WorkerLost"
     assert (error.message, error.traceback) == (LOST, "")
     assert result.finished_at is not None
-    assert get_queue("default").depths().failed == 1
+    assert get_queue("default").info().failed == 1
     for key in (base_key(store, "t", result.id), base_key(store, "t", result.id, "errors"), queue_key(store, "failed")):
         assert 604_000 < store.raw.ttl(key) <= 604_800
     with pytest.raises(TaskFailed, match="WorkerLost: Each worker that ran this task died"):

@@ -59,7 +59,7 @@ def test_repeated_enqueue_with_priority_or_delay_creates_one_task(warm: Proxy, r
         far_add.using(**options).enqueue(2, 3)
 
     assert warm.dropped == 2
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.scheduled) == (1, 1)
 
 
@@ -69,7 +69,7 @@ def test_repeated_enqueue_many_creates_each_task_once(warm: Proxy, redis_server:
     results = far_note.enqueue_many([((number,), {}) for number in range(700)])
 
     assert warm.dropped == 1
-    assert get_queue("default").depths().ready == 700
+    assert get_queue("default").info().ready == 700
     work_off()
     assert sorted(recorded) == list(range(700))
     assert len({result.id for result in results}) == 700
@@ -81,7 +81,7 @@ def test_repeated_aenqueue_creates_one_task(warm: Proxy, redis_server: Store) ->
     run_async(far_add.aenqueue, 2, 3)
 
     assert warm.dropped == 1
-    assert get_queue("default").depths().ready == 1
+    assert get_queue("default").info().ready == 1
 
 
 def test_repeated_enqueue_of_a_finished_task_does_not_run_it_again(redis_server: Store) -> None:
@@ -106,7 +106,7 @@ def test_repeated_fetch_returns_the_same_batch(warm: Proxy, redis_server: Store)
 
     assert warm.dropped == 1
     assert [job.message()[0] for job in jobs] == [[0], [1], [2]]
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.ready, depth.running) == (2, 3)
 
 
@@ -117,13 +117,13 @@ def test_failed_fetch_is_repeated_with_the_same_request_number(without_retries: 
     without_retries.drop_next_reply(after=b"far:1")
     with pytest.raises(ConnectionError):
         fetcher.fetch("0", 3)
-    assert get_queue("default").depths().running == 3
+    assert get_queue("default").info().running == 3
 
     jobs = fetcher.fetch("0", 1)
 
     assert [job.message()[0] for job in jobs] == [[0], [1], [2]], "the whole batch, whatever is wanted now"
     assert fetcher.leases == {job.id: job.token for job in jobs}
-    assert get_queue("default").depths().running == 3
+    assert get_queue("default").info().running == 3
     assert [job.message()[0] for job in fetcher.fetch("0", 3)] == [[3], [4]], "and then the next"
 
 

@@ -100,7 +100,7 @@ def test_sending_order_holds_for_more_tasks_than_a_millisecond_has_scores(
     assert [math.ceil(score) for score in scores[:per_ms]] == [due_ms] * per_ms
     assert math.ceil(scores[-1]) == due_ms + (len(scores) - 1) // per_ms
     assert {result.run_after for result in results} == {due}
-    assert get_queue("default").depths().next_due_at == due
+    assert get_queue("default").info().next_due_at == due
 
 
 def test_task_due_in_a_full_millisecond_is_found_by_its_id(redis_server: Store) -> None:

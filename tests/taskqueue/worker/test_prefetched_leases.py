@@ -131,12 +131,12 @@ def test_prefetched_tasks_are_returned_after_an_outage(
     proxy.cut()
 
     terminator.return_prefetched(ended)  # type: ignore[arg-type]
-    assert get_queue("default").depths().running == 3
+    assert get_queue("default").info().running == 3
     proxy.accept_again()
     eventually(lambda: terminator.check([]) or terminator.next_at([]) == float("inf"))
 
     assert [job.id for job in work_off()] == [result.id for result in results[1:]]
-    assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
+    assert get_queue("default").info().running == 1, "the first had begun, and comes back when its lease ends"
 
 
 def test_running_tasks_are_known_after_the_death_of_the_process() -> None:

@@ -101,7 +101,7 @@ def test_result_above_the_strings_of_the_server_ends_as_a_failure(
 
     assert 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server' in str(raised.value)
     assert too_large.errors[0].exception_class is OutcomeRefused
-    assert get_queue("default").depths().running == 0
+    assert get_queue("default").info().running == 0
 
 
 def test_large_result_survives_a_lost_connection(own_server: Store, settings: Any) -> None:

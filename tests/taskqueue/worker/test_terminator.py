@@ -143,7 +143,7 @@ def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Pr
 
     terminator.settle_terminated(condemned(process, Ack(jobs[0].id, jobs[0].token, "failed", b"{}", ttl_ms=60_000)))
 
-    depth = get_queue("default").depths()
+    depth = get_queue("default").info()
     assert (depth.running, depth.ready, depth.failed) == (300, 899, 1)
     front = [task_id.decode() for task_id in store.raw.lrange(queue_key(store, "requeued"), 0, -1)]
     assert front == [job.id for job in jobs[1:]] == [result.id for result in results[1:600]]
@@ -234,7 +234,7 @@ def test_excluded_jobs_are_not_returned(redis_server: Store) -> None:
         worker.return_jobs(keep={results[0].id})
 
         assert list(worker.fetcher.leases) == [results[0].id]
-        assert get_queue("default").depths().running == 1
+        assert get_queue("default").info().running == 1
         for each in held:
             each.release()
         assert results[0].get(60) == "a"

@@ -141,7 +141,7 @@ def test_tasks_buffered_behind_a_slow_one_return_to_the_front(redis_server: Stor
         first.release()
         slow.started()
 
-        eventually(lambda: get_queue("default").depths().ready == 5)
+        eventually(lambda: get_queue("default").info().ready == 5)
 
         note.enqueue("new")
         [slow_id] = [each.decode() for each in redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)]
@@ -346,7 +346,7 @@ def test_burst_worker_exits_when_the_queues_are_empty(store: Store, threads: int
 
     assert sorted(recorded) == list(range(50))
     assert store.raw.zcard(queue_key(store, "running")) == 0
-    assert get_queue("default").depths().scheduled == 1
+    assert get_queue("default").info().scheduled == 1
 
 
 def test_burst_worker_waits_for_tasks_enqueued_by_running_ones(redis_server: Store) -> None:

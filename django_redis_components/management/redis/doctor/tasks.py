@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.queue_stats import QueueDepth, TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.store.control import list_tasks
 
 #: Most unregistered tasks of a queue whose names are read.
@@ -80,7 +80,7 @@ def _schedules(snapshot: ScheduleSnapshot, using: str) -> Iterator[Finding]:
             yield Finding("warning", "schedule_late", text, fix, command_line("runpoller", using=using))
 
 
-def _unregistered(queue: QueueDepth, names: dict[str, list[str]], using: str) -> Finding:
+def _unregistered(queue: QueueInfo, names: dict[str, list[str]], using: str) -> Finding:
     tasks = ", ".join(names.get(queue.name, [])) or "unknown"
     text = f"Queue {queue.name!r} has {queue.unregistered:,} tasks whose name no worker has registered: {tasks}."
     fix = "Deploy the modules that define them and restart a worker, which requeues them; or delete them:"

@@ -57,7 +57,7 @@ class QueueOperations:
         """Pause a queue; it resumes `until` seconds from now."""
         queue = self._queue(name)
         queue.pause(reason, author=self._author, until=until)
-        paused = queue.depths().paused
+        paused = queue.info().paused
         ends = f" until {task_listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('queues', 'resume', name)}"
@@ -71,7 +71,7 @@ class QueueOperations:
 
     def purgeable(self, name: str) -> int:
         """Return the number of tasks that a purge would remove."""
-        depth = self._queue(name).depths()
+        depth = self._queue(name).info()
         return depth.ready + depth.scheduled
 
     def purge(self, name: str) -> CommandResult:
@@ -109,7 +109,7 @@ class QueueOperations:
 
     def deletable(self, name: str, *, unregistered: bool = False) -> int:
         """Return the number of tasks that `delete` without ids would delete."""
-        depth = self._queue(name).depths()
+        depth = self._queue(name).info()
         return depth.unregistered if unregistered else depth.failed
 
     def delete(self, name: str, ids: Sequence[str] = (), *, unregistered: bool = False) -> CommandResult:

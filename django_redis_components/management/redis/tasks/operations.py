@@ -19,7 +19,7 @@ def list_tasks(
 ) -> CommandResult:
     """Return one page of the tasks of a queue in a state."""
     queue = get_queue(queue_name, using=using)
-    results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
+    results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.info(), state))
     data = {"queue": queue_name, "state": state, "total": total, "limit": limit, "offset": offset}
     data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
     if not results:
