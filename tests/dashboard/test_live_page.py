@@ -27,7 +27,7 @@ def at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def viewer() -> Client:
-    return browser("view_liveevent")
+    return browser("view_liveevent", "view_overview")
 
 
 def text(client: Client, **query: str) -> str:

@@ -22,7 +22,7 @@ local op = ARGV[4]
 -- @include trash
 -- @lazy counters: count
 -- @lazy results: notify_waiters
--- @lazy unique: hold_again
+-- @lazy unique: reacquire_key
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
@@ -65,7 +65,7 @@ for _, popped in ipairs(pop_trash(ctx, trash, limit)) do
   local own_queue, state, claim, waiters, priority, task_name = unpack(redis.call("HMGET", task_key(ctx, id),
     F.queue, F.state, F.unique_claim, F.waiters, F.priority, F.task_name))
   if own_queue and state ~= S.cancelled then
-    if claim and part ~= P.failed and unique().hold_again(ctx, id, claim) then
+    if claim and part ~= P.failed and unique().reacquire_key(ctx, id, claim) then
       cancel_duplicate(id, waiters, task_name)
     else
       restore(id, part, score, priority, state)

@@ -22,7 +22,7 @@ local skip = ARGV[5]
 -- @include times
 -- @include idempotency
 -- @include selection
--- @lazy unique: hold_again
+-- @lazy unique: reacquire_key
 -- @lazy flow: parse_ref, node, is_in_state, each_successful, hold
 
 local ctx = new_context(base)
@@ -84,7 +84,7 @@ for _, id in ipairs(ids) do
     F.state, F.priority, F.unique_claim, F.flow_ref))
   local is_selected = is_until(redis.call("ZSCORE", failed, id), up_to_ms)
   local is_failed = is_selected and state == S.failed
-  if is_failed and claim and unique().hold_again(ctx, id, claim) then
+  if is_failed and claim and unique().reacquire_key(ctx, id, claim) then
     stayed = stayed + 1
   elseif is_selected and redis.call("ZREM", failed, id) == 1 and is_failed then
     retry(id, priority, flow_ref)

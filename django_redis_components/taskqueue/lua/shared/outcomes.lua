@@ -3,7 +3,7 @@
 -- @include placement
 -- @lazy results: add_error
 -- @lazy failed_index: keep_failed
--- @lazy unique: hold_again
+-- @lazy unique: reacquire_key
 -- @lazy termination: finish_cancelled
 
 local outcomes_by_name = {}
@@ -49,7 +49,7 @@ outcomes_by_name[O.requeued] = function(ctx, run)
     redis.call("HDEL", run.record, F.first_leased_at_us, F.leased_at_us)
   end
   if claim then
-    unique().hold_again(ctx, run.id, claim)
+    unique().reacquire_key(ctx, run.id, claim)
   end
   requeue(ctx, run.id, run.queue, P.requeued, "LPUSH")
   notify_queue(ctx, run.queue)

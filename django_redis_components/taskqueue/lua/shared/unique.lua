@@ -35,7 +35,7 @@ local function blocks(ctx, id, manner)
 end
 
 -- Acquire the key. Return the id of the task that has it, if another does.
-local function hold(ctx, id, unique_claim, ttl_ms)
+local function acquire_key(ctx, id, unique_claim, ttl_ms)
   local key = unique_key(ctx, unique_claim)
   local other = redis.call("GET", key)
   if other and other ~= id and blocks(ctx, other, string.sub(unique_claim, 1, 1)) then
@@ -45,8 +45,8 @@ local function hold(ctx, id, unique_claim, ttl_ms)
 end
 
 -- Acquire the key again for a task that returns to its queue. A key that was held for a time has expired with it.
-local function hold_again(ctx, id, unique_claim)
-  return string.sub(unique_claim, 1, 1) ~= "t" and hold(ctx, id, unique_claim) or nil
+local function reacquire_key(ctx, id, unique_claim)
+  return string.sub(unique_claim, 1, 1) ~= "t" and acquire_key(ctx, id, unique_claim) or nil
 end
 
 -- Let the record of a task that holds its key for a time expire with the key. Return whether it does.
