@@ -1,7 +1,7 @@
-"""Takes pictures of the dashboard and the market from a running demo.
+"""Takes pictures of the dashboard from a running demo.
 
 ``python -m tests.browser.screenshots`` writes those of the documentation to docs/images: pages of the dashboard in
-light and dark, the market, and its rush. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in light,
+light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in light,
 in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
 
 The demo is fresh: a month simulated with the default seed, its tasks run by the worker, and then what `SCENE` adds.
@@ -48,7 +48,7 @@ from django_redis_components.files import FileChannel
 from django_redis_components.locks import Lock, ReadWriteLock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import Schedules, chain, get_queue, group
-from example_project.market import searching
+from example_project.market import places, searching
 from example_project.market.limiting import BY_NAME
 from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
 
@@ -64,6 +64,7 @@ for number in (7, 12, 31):
     Lock(f"market:item:{number}", timeout=900).acquire()
 ReadWriteLock("market:prices", timeout=900).read().acquire()
 Semaphore("market:label-printer", limit=3, timeout=900).acquire()
+places.aggregate()
 for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
     BY_NAME.hit(key)
 for words in ["crystal ball"] * 3 + ["dragon egg", "unicorn"]:
@@ -135,7 +136,7 @@ LOOKS = (LIGHT, DARK, Look("narrow", width=390, height=844), Look("chinese", loc
 
 def main() -> None:
     """Take the pictures."""
-    parser = argparse.ArgumentParser(description="Take pictures of the dashboard and the market.")
+    parser = argparse.ArgumentParser(description="Take pictures of the dashboard.")
     parser.add_argument("--all", type=Path, metavar="DIRECTORY", help="write every page of the dashboard there instead")
     directory = parser.parse_args().all
     with _scene() as (demo, env), _chromium() as browser:
@@ -154,8 +155,6 @@ def _document(browser: Browser, demo: Demo, env: dict[str, str]) -> None:
     ids = _ids(browser, demo, env)
     _save_pages(browser, demo, (LIGHT, DARK), [(name, path.format(**ids)) for name, path in others], save)
     page = _page(browser, LIGHT)
-    page.goto(f"{demo.base}/")
-    save(page, "market")
     page.goto(f"{demo.base}/rush/")
     page.get_by_role("button", name="Rush").click()
     page.get_by_role("button", name=KILL).first.click()
