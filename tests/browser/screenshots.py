@@ -1,8 +1,8 @@
 """Takes pictures of the dashboard from a running demo.
 
 ``python -m tests.browser.screenshots`` writes those of the documentation to docs/images: pages of the dashboard in
-light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in light,
-in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
+light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in
+light, in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
 
 The demo is fresh: a month simulated with the default seed, its tasks run by the worker, and then what `SCENE` adds.
 """
