@@ -27,6 +27,7 @@ class Column(Generic[Row]):
         sort: returns the number by which rows are sorted, the largest first; without it the column cannot be sorted by.
         optional: whether it is left out on narrow pages.
         has_label: whether its cells have the label on narrow pages.
+        skip_empty: whether it is left out of a table in which it is "" for each row.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Column(Generic[Row]):
     sort: Callable[[Row], float] | None = None
     optional: bool = False
     has_label: bool = True
+    skip_empty: bool = False
 
     @property
     def is_sortable(self) -> bool:
@@ -97,11 +99,13 @@ class Table(Generic[Row]):
             totals: the rows that are added up; without any there are no totals.
             sort: the key of the column by which the rows are sorted.
         """
-        shown = [[_cell(column, column.value(row)) for column in self.columns] for row in rows]
-        total = (
-            [_cell(column, column.total(totals) if column.total else "") for column in self.columns] if totals else None
-        )
-        heads = [(column, column.key == sort) for column in self.columns]
+        rows = list(rows)
+        columns = [
+            column for column in self.columns if not column.skip_empty or any(column.value(row) != "" for row in rows)
+        ]
+        shown = [[_cell(column, column.value(row)) for column in columns] for row in rows]
+        total = [_cell(column, column.total(totals) if column.total else "") for column in columns] if totals else None
+        heads = [(column, column.key == sort) for column in columns]
         return {"table": ShownTable(heads, shown, total, str(self.note), str(self.empty), self.example)}
 
 

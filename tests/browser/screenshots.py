@@ -1,18 +1,26 @@
-"""Takes the pictures of the documentation from a running demo: ``python -m tests.browser.screenshots``.
+"""Takes pictures of the dashboard from a running demo.
 
-Writes to docs/images a picture of each page of the dashboard in light and dark, of the market, and of its rush: a fresh
-demo, a month simulated with the default seed, its tasks run by the worker, and then the failures, the flow and the
-locks of `SCENE`.
+``python -m tests.browser.screenshots`` writes those of the documentation to docs/images: pages of the dashboard in
+light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in
+light, in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
+
+The demo is fresh: a month simulated with the default seed, its tasks run by the worker, and then what `SCENE` adds.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import redis
@@ -27,115 +35,221 @@ from tests.support.waiting import eventually
 #: Where the documentation has its pictures.
 FOLDER = ROOT / "docs" / "images"
 
-#: Size of the browser's window in pixels. Larger ones make files that are slow to load.
-WIDTH, HEIGHT = 1280, 900
-
 #: The names of the buttons of the rush that kill a worker.
 KILL = re.compile("^Kill process")
 
-#: Bytes that a picture may have.
+#: Bytes that a picture of the documentation may have.
 SIZE_LIMIT = 200_000
 
 #: What the pages show beside the simulated month. Run in the demo's site; prints the ids that the pages need.
 SCENE = """
-import json
-from django_redis_components.locks import Lock
+import json, tempfile
+from django_redis_components.files import FileChannel
+from django_redis_components.locks import Lock, ReadWriteLock
+from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import Schedules, chain, get_queue, group
-from example_project.market import searching
+from example_project.market import places, searching
 from example_project.market.limiting import BY_NAME
 from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
 
 failing = notify_seller.using(max_attempts=1)
 failing.enqueue_many([((f"A-{number}",), {}) for number in range(1001, 1013)])
-end_sale.using(max_attempts=1).enqueue("B-17")
+failed = end_sale.using(max_attempts=1, id="sale-B-17").enqueue("B-17")
 sales = group(*[end_sale.s(number) for number in range(1, 6)])
 flow = chain(sales, failing.si("A-1013"), end_overdue_sales.si()).enqueue()
-Schedules().add("weekly letter to customers", end_overdue_sales, every=7 * 86_400)
+succeeded = end_sale.using(id="sale-1").enqueue(1)
+succeeded.get(timeout=60)
+Schedules().add("weekly letter to customers", end_overdue_sales, cron="0 9 * * mon")
 for number in (7, 12, 31):
     Lock(f"market:item:{number}", timeout=900).acquire()
+ReadWriteLock("market:prices", timeout=900).read().acquire()
+Semaphore("market:label-printer", limit=3, timeout=900).acquire()
+places.aggregate()
 for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
     BY_NAME.hit(key)
 for words in ["crystal ball"] * 3 + ["dragon egg", "unicorn"]:
     searching.items().search(words)
+channel = FileChannel("catalogues", ["printer", "archive"], limit_bytes=1_000_000)
+with tempfile.NamedTemporaryFile("w") as file:
+    file.write("name,price\\n" * 20_000)
+    file.flush()
+    for name in ("2025-autumn.csv", "2026-spring.csv"):
+        channel.publish(file.name, name=name)
+next(channel.consumer("archive").files(timeout=0)).done()
 get_queue("low").pause("The mail provider is down.", author="ada")
 letter = deliver_letter.using(queue_name="low", concurrency=2, unique=True).enqueue(7, 12, "Is it still for sale?")
-print(json.dumps({"task": letter.id, "flow": flow.id, "limit": BY_NAME.policy.id}))
+ids = {"task": letter, "succeeded": succeeded, "failed": failed, "flow": flow}
+print(json.dumps({**{name: each.id for name, each in ids.items()}, "limit": BY_NAME.policy.id}))
 """
+
+#: The pages of the documentation by the names of their pictures, with the ids of `_ids`.
+DOCUMENTED = {
+    "dashboard": "overview/",
+    "live": "liveevent/",
+    "queue": "queues/high/?state=failed",
+    "task": "task/{task}/",
+    "failures": "failure/?group={error}",
+    "flow": "taskflow/{flow}/",
+    "schedules": "schedule/",
+    "workers": "worker/",
+    "locks": "lock/",
+    "analytics": "analytics/",
+    "limits": "ratelimit/?limit={limit}",
+    "autocomplete": "indexes/",
+    "messaging": "messaging/",
+    "files": "files/",
+    "actions": "action/",
+}
+
+#: The other pages.
+OTHERS = {
+    "queue-paused": "queues/low/",
+    "task-succeeded": "task/{succeeded}/",
+    "task-failed": "task/{failed}/",
+    "task-missing": "task/none/",
+    "schedule-add": "schedule/edit/",
+    "schedule-edit": "schedule/edit/?name=weekly letter to customers",
+    "lock": "lock/?name=market:item:7",
+    "limit-key": "ratelimit/?limit={limit}&key=ada",
+    "confirm-pause": "queues/_verb/pause/high/",
+    "confirm-purge": "queues/_verb/purge/low/",
+    "confirm-retry": "failure/retry_error/?group={error}",
+    "confirm-reschedule": "task/_verb/reschedule/{task}/",
+    "confirm-reset": "ratelimit/reset/?limit={limit}&key=ada",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a picture is taken. Larger windows make files that are slow to load."""
+
+    name: str
+    scheme: str = "light"
+    width: int = 1280
+    height: int = 900
+    locale: str = "en-US"
+
+
+LIGHT, DARK = Look("light"), Look("dark", scheme="dark")
+LOOKS = (LIGHT, DARK, Look("narrow", width=390, height=844), Look("chinese", locale="zh-CN"))
 
 
 def main() -> None:
-    """Take all pictures."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory, running_demo(Path(directory)) as demo:
+    """Take the pictures."""
+    parser = argparse.ArgumentParser(description="Take pictures of the dashboard.")
+    parser.add_argument("--all", type=Path, metavar="DIRECTORY", help="write every page of the dashboard there instead")
+    directory = parser.parse_args().all
+    with _scene() as (demo, env), _chromium() as browser:
+        if directory is None:
+            _document(browser, demo, env)
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            _save_all(browser, demo, env, directory)
+
+
+def _document(browser: Browser, demo: Demo, env: dict[str, str]) -> None:
+    """Take the pictures of the documentation."""
+    save = _save_documented
+    overview, *others = DOCUMENTED.items()
+    _save_pages(browser, demo, (LIGHT, DARK), [overview], partial(save, full_page=True))
+    ids = _ids(browser, demo, env)
+    _save_pages(browser, demo, (LIGHT, DARK), [(name, path.format(**ids)) for name, path in others], save)
+    page = _page(browser, LIGHT)
+    page.goto(f"{demo.base}/rush/")
+    page.get_by_role("button", name="Rush").click()
+    page.get_by_role("button", name=KILL).first.click()
+    page.get_by_text("runs again after its worker was killed").first.wait_for()
+    page.locator("[data-part=figures]").evaluate("part => part.scrollIntoView()")
+    save(page, "rush")
+
+
+def _save_all(browser: Browser, demo: Demo, env: dict[str, str], directory: Path) -> None:
+    """Take the pictures of all pages."""
+
+    def save(page: Page, name: str) -> None:
+        page.screenshot(path=directory / f"{name}.png", full_page=True)
+
+    ids = _ids(browser, demo, env)
+    pages = [(name, path.format(**ids)) for name, path in (DOCUMENTED | OTHERS).items()]
+    _save_pages(browser, demo, LOOKS, pages, save)
+    with demo.raw() as raw:
+        server = raw.info("server")["process_id"]
+    signed_in = [(look, _signed_in(browser, demo, look)) for look in LOOKS]
+    os.kill(server, signal.SIGSTOP)
+    try:
+        for look, page in signed_in:
+            page.goto(demo.dashboard)
+            save(page, f"outage-{look.name}")
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _scene() -> Iterator[tuple[Demo, dict[str, str]]]:
+    """The demo with a simulated month, and the environment of its commands."""
+    with tempfile.TemporaryDirectory(prefix="market-") as directory, running_demo(Path(directory)) as demo:
         env = os.environ | demo_environment(demo.directory)
         subprocess.run([sys.executable, "manage.py", "simulate"], cwd=ROOT, env=env, check=True)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            eventually(lambda: _nothing_ready(demo.raw(), "high", "default", "low"))
-            for scheme in ("light", "dark"):
-                page = _page(browser, scheme)
-                _sign_in(page, demo)
-                page.goto(demo.dashboard)
-                _save(page, f"dashboard-{scheme}.png", full_page=True)
-            _save_pages(browser, demo, _scene(env))
-            page = _page(browser, "light")
-            page.goto(f"{demo.base}/")
-            _save(page, "market.png")
-            page.goto(f"{demo.base}/rush/")
-            page.get_by_role("button", name="Rush").click()
-            page.get_by_role("button", name=KILL).first.click()
-            page.get_by_text("runs again after its worker was killed").first.wait_for()
-            page.locator("[data-part=figures]").evaluate("part => part.scrollIntoView()")
-            _save(page, "rush.png")
-            browser.close()
+        eventually(lambda: _nothing_ready(demo.raw(), "high", "default", "low"))
+        yield demo, env
 
 
-def _scene(env: dict[str, str]) -> dict[str, str]:
-    """Let the demo have failures, a flow, locks and denied hits; return the paths of the pages that show them."""
+@contextlib.contextmanager
+def _chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def _ids(browser: Browser, demo: Demo, env: dict[str, str]) -> dict[str, str]:
+    """Run `SCENE`, and run a schedule by hand, for the page of actions. Return the ids of what the pages show."""
     command = [sys.executable, "manage.py", "shell", "-v", "0", "-c", SCENE]
     ran = subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True)
-    ids = json.loads(ran.stdout.splitlines()[-1])
-    return {
-        "live": "liveevent/",
-        "queue": "queues/high/?state=failed",
-        "task": f"task/{quote(ids['task'])}/",
-        "failures": "failure/",
-        "flow": f"taskflow/{quote(ids['flow'])}/",
-        "schedules": "schedule/",
-        "workers": "worker/",
-        "locks": "lock/",
-        "analytics": "analytics/",
-        "limits": f"ratelimit/?limit={ids['limit']}",
-        "autocomplete": "indexes/",
-        "messaging": "messaging/",
-        "actions": "action/",
-    }
-
-
-def _save_pages(browser: Browser, demo: Demo, paths: dict[str, str]) -> None:
-    root = demo.dashboard.partition("overview/")[0]
+    ids = {name: quote(found) for name, found in json.loads(ran.stdout.splitlines()[-1]).items()}
     eventually(lambda: _nothing_ready(demo.raw(), "high", "default"))
-    for scheme in ("light", "dark"):
-        page = _page(browser, scheme)
-        _sign_in(page, demo)
-        page.goto(f"{root}schedule/run/?name=weekly letter to customers")  # an entry for the page of actions
-        page.get_by_role("button", name="Run now").click()
-        for name, path in paths.items():
-            page.goto(root + path)
-            _save(page, f"{name}-{scheme}.png")
+    page = _signed_in(browser, demo, LIGHT)
+    page.goto(f"{_root(demo)}schedule/run/?name=weekly letter to customers")
+    page.get_by_role("button", name="Run now").click()
+    page.goto(f"{_root(demo)}failure/")
+    error = page.locator("a[href*='group=']").first.get_attribute("href") or ""
+    page.context.close()
+    return {**ids, "error": error.partition("group=")[2].partition("&")[0]}
 
 
-def _page(browser: Browser, scheme: str) -> Page:
-    context = browser.new_context(color_scheme=scheme, viewport={"width": WIDTH, "height": HEIGHT}, locale="en-US")
-    return context.new_page()
+def _save_pages(
+    browser: Browser,
+    demo: Demo,
+    looks: Iterable[Look],
+    paths: Sequence[tuple[str, str]],
+    save: Callable[[Page, str], None],
+) -> None:
+    for look in looks:
+        page = _signed_in(browser, demo, look)
+        for name, path in paths:
+            page.goto(_root(demo) + path)
+            save(page, f"{name}-{look.name}")
+        page.context.close()
 
 
-def _sign_in(page: Page, demo: Demo) -> None:
+def _root(demo: Demo) -> str:
+    return demo.dashboard.partition("overview/")[0]
+
+
+def _page(browser: Browser, look: Look) -> Page:
+    viewport = {"width": look.width, "height": look.height}
+    return browser.new_context(color_scheme=look.scheme, viewport=viewport, locale=look.locale).new_page()
+
+
+def _signed_in(browser: Browser, demo: Demo, look: Look) -> Page:
+    """Return a page of a new context, in which the superuser has signed in."""
+    page = _page(browser, look)
     page.goto(f"{demo.base}/login/")
-    page.get_by_label("Username").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.locator("[name=username]").fill("admin")
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("[name=password]").press("Enter")
     page.wait_for_url(f"{demo.base}/")
+    return page
 
 
 def _nothing_ready(raw: redis.Redis, *queues: str) -> None:
@@ -144,13 +258,13 @@ def _nothing_ready(raw: redis.Redis, *queues: str) -> None:
         assert not any(raw.llen(f"market:taskqueue:{{default}}:q:{queue}:ready") for queue in queues)
 
 
-def _save(page: Page, name: str, *, full_page: bool = False) -> None:
-    path = FOLDER / name
+def _save_documented(page: Page, name: str, *, full_page: bool = False) -> None:
+    path = FOLDER / f"{name}.png"
     page.screenshot(path=path, full_page=full_page)
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size} bytes")
     if size > SIZE_LIMIT:
-        sys.exit(f"{name} has {size} bytes: at most {SIZE_LIMIT}.")
+        sys.exit(f"{path.name} has {size} bytes: at most {SIZE_LIMIT}.")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.addresses import LIMITS, SCHEDULES
 from tests.dashboard.flow_pages import url_of as flow_url
 from tests.dashboard.lock_pages import LOCKS, wait_in_line
-from tests.dashboard.support import hit_recorded, work_off_in_a_thread
+from tests.dashboard.queue_pages import QUEUES
+from tests.dashboard.support import URL, hit_recorded, work_off_in_a_thread
 from tests.ratelimits.support import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
@@ -97,6 +98,30 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
         page.wait_for_selector("form.drc-form[method=post]")
         assert violations(page) == [], link
         assert page.evaluate("document.documentElement.scrollWidth") <= width, link
+
+
+#: Texts of the cells that are cut, or are indented at the edge of their card.
+BAD_CELLS = """
+[...document.querySelectorAll(".drc-task-table tbody tr > *")].filter((cell) => {
+  const style = getComputedStyle(cell);
+  return style.paddingLeft !== "0px" || style.paddingRight !== "0px" || cell.scrollWidth > cell.clientWidth;
+}).map((cell) => cell.textContent.trim())
+"""
+
+
+def test_rows_are_cards_on_narrow_pages_and_nothing_in_them_is_cut(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    hold(redis_server)
+    Schedules().add("shop.tasks.send_order_confirmation_to_customer_after_payment", note, every=3_600, args=[1])
+    note.enqueue("a text")
+    page = open_page(width=390)
+    sign_in(page, site)
+
+    for address in (LOCKS, SCHEDULES, f"{QUEUES}_verb/purge/default/", URL):
+        page.goto(site + address)
+        assert page.locator(".drc-task-table tbody tr").count(), address
+        assert page.evaluate(BAD_CELLS) == [], address
 
 
 def test_a_lock_is_released_without_javascript_and_with_the_keyboard(

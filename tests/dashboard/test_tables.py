@@ -64,6 +64,14 @@ def test_table_without_rows_says_what_to_do() -> None:
     assert text_of(html_of(ITEMS)) == "Nothing is left. Item.order()"
 
 
+def test_column_that_is_empty_for_each_row_is_left_out_if_it_says_so() -> None:
+    note = Column("note", "Note", lambda item: "" if item.left else "sold out", kind="whole", skip_empty=True)
+    table = Table([*ITEMS.columns, note])
+
+    assert text_of(html_of(table, Item("cups", 1), totals=[Item("cups", 1)])) == "Item Left cups 1 All items 1"
+    assert text_of(html_of(table, Item("cups", 1), Item("plates", 0))) == "Item Left Note cups 1 plates 0 sold out"
+
+
 def test_cells_have_the_label_for_narrow_pages_and_their_class() -> None:
     table = Table([*ITEMS.columns[:1], Column("state", "State", lambda item: Cell("gone", "alarming"), kind="")])
 

@@ -58,7 +58,7 @@ _TABLE: Table[IndexRow] = Table(
         Column("terms", gettext_lazy("Terms"), lambda row: row.size.terms if row.size else None),
         Column("memory", gettext_lazy("Memory"), _memory),
         Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check) if row.is_model else None, "whole"),
-        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False, skip_empty=True),
     ]
 )
 

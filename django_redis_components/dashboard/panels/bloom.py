@@ -73,7 +73,7 @@ _TABLE: Table[BloomRow] = Table(
         Column("fill", gettext_lazy("Fill"), _figure(lambda info: percent(info.fill))),
         Column("error", gettext_lazy("Expected error"), _error, "whole"),
         Column("memory", gettext_lazy("Memory"), _figure(lambda info: filesizeformat(info.bytes))),
-        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False, skip_empty=True),
     ],
     note=gettext_lazy(
         "Bloom filters that the site uses."

@@ -126,7 +126,7 @@ _CHANNELS: Table[ChannelRow] = Table(
         Column("files", gettext_lazy("Files"), lambda row: row.info.file_count if row.info else ""),
         Column("waiting", gettext_lazy("Waiting producers"), lambda row: row.info.waiting if row.info else ""),
         Column("consumers", gettext_lazy("Consumers"), _consumers, "whole"),
-        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False, skip_empty=True),
     ],
     empty=gettext_lazy("No file channel has been used yet."),
 )

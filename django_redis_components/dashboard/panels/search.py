@@ -56,7 +56,7 @@ _TABLE: Table[SearchRow] = Table(
         Column("documents", gettext_lazy("Documents"), lambda row: row.size.documents if row.size else None),
         Column("terms", gettext_lazy("Terms"), lambda row: row.size.terms if row.size else None),
         Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check), "whole"),
-        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False),
+        Column("note", gettext_lazy("Note"), _note, "whole", has_label=False, skip_empty=True),
     ],
     empty=gettext_lazy("No search index of a model is registered in this process."),
 )

@@ -17,6 +17,14 @@ from django_redis_components.taskqueue.task import Task
 ARGUMENTS = frozenset({"args", "kwargs"})
 
 
+class SecondsField(forms.FloatField):
+    """A duration in seconds; whole numbers are shown without decimal places."""
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return what the form shows for a value."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ScheduleForm(forms.Form):
     """The fields of a schedule. Its options are valid for `Schedules.add` when the form is.
 
@@ -30,7 +38,7 @@ class ScheduleForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=200)
     task = forms.ChoiceField(label=gettext_lazy("Task"))
-    every = forms.FloatField(label=gettext_lazy("Interval in seconds"), required=False, min_value=1)
+    every = SecondsField(label=gettext_lazy("Interval in seconds"), required=False, min_value=1)
     cron = forms.CharField(
         label=gettext_lazy("Or a cron expression"),
         required=False,
@@ -63,13 +71,13 @@ class ScheduleForm(forms.Form):
             ("all", pgettext_lazy("missed runs", "run all")),
         ],
     )
-    max_age = forms.FloatField(
+    max_age = SecondsField(
         label=gettext_lazy("Longest delay of a run in seconds"),
         required=False,
         min_value=0.001,
         help_text=gettext_lazy("Empty: no limit, 60 for skipped and 86,400 for all runs."),
     )
-    jitter = forms.FloatField(label=gettext_lazy("Random delay of up to, in seconds"), required=False, min_value=0)
+    jitter = SecondsField(label=gettext_lazy("Random delay of up to, in seconds"), required=False, min_value=0)
 
     def __init__(self, *args: Any, using: str, stored: dict[str, Any], shows_arguments: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -151,14 +151,16 @@ def _panel(snapshot: SchedulePageData) -> ChartPanel:
     due = snapshot.due
     runs, not_counted = runs_by_hour(snapshot.schedules, due.first_at, len(due.counts))
     points = []
-    for hour, (tasks, periodic) in enumerate(zip(due.counts, runs, strict=True)):
+    for hour, counts in enumerate(zip(due.counts, runs, strict=True)):
         start = due.first_at + timedelta(hours=hour)
         clock = formats.clock_short(start)
-        points.append(Point(start.isoformat(timespec="minutes"), clock, clock, tasks + periodic))
-    finding = _("%(tasks)s scheduled tasks and %(runs)s runs of periodic tasks are due in the next 24 hours.") % {
-        "tasks": number(sum(due.counts)),
-        "runs": number(sum(runs)),
-    }
+        points.append(Point(start.isoformat(timespec="minutes"), clock, clock, sum(counts)))
+    tasks, periodic = sum(due.counts), sum(runs)
+    texts = [
+        ngettext("%(count)s scheduled task", "%(count)s scheduled tasks", tasks) % {"count": number(tasks)},
+        ngettext("%(count)s run of periodic tasks", "%(count)s runs of periodic tasks", periodic)
+        % {"count": number(periodic)},
+    ]
     note = ngettext(
         "%(count)s schedule that runs often is not counted.",
         "%(count)s schedules that run often are not counted.",
@@ -171,5 +173,5 @@ def _panel(snapshot: SchedulePageData) -> ChartPanel:
         value_label=_("Tasks"),
         bad_label="",
         note=note if not_counted else "",
-        chart=bar_chart(points, finding, LABEL_EVERY, is_last_open=False),
+        chart=bar_chart(points, " · ".join(texts), LABEL_EVERY, is_last_open=False),
     )
