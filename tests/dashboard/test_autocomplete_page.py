@@ -224,9 +224,10 @@ def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
 
     def documents() -> Iterator[tuple[int, search.Document]]:
         seen.append(text(viewer))
+        yield from ((number, search.Document("lamp")) for number in range(1_000))
         redis_server.raw.delete(f"{redis_server.prefix}:search:{{groups}}:v3:build")  # as if it had been killed
         seen.append(text(viewer))
-        yield 1, search.Document("lamp")
+        yield 1_000, search.Document("lamp")
 
     with pytest.raises(RebuildSuperseded):
         groups.index.rebuild(documents())

@@ -171,7 +171,7 @@ def test_retry_is_offered_only_to_those_who_may_retry(redis_server: Store, setti
         return set(row.links)
 
     assert links("view_overview") == {"Show queue"}
-    assert links("view_overview", "retry_task") == {"Show queue"}, "the confirmation is on the page of failures"
+    assert links("view_overview", "retry_task") == {"Show queue", "Retry all…"}, "one error is retried from its page"
     assert links("view_overview", "view_failure") == {"Show failures"}
     assert links("view_overview", "view_failure", "retry_task") == {"Show failures", "Retry…"}
     set_option(settings, READ_ONLY=True)

@@ -142,7 +142,7 @@ def test_arguments_are_not_shown_without_the_permission(redis_server: Store) -> 
         ({"name": "a{b}"}, "a{b}"),
         ({"name": ""}, "This field is required."),
         ({"args": "not JSON"}, "Enter a valid JSON."),
-        ({"args": "{}"}, "args={}: expected a list or a tuple."),
+        ({"args": "{}"}, "args={}: expected a list of arguments."),
         ({"kwargs": '{"nothing": 1}'}, "nothing"),
         ({"args": "[1, 2, 3, 4, 5, 6, 7]"}, "too many positional arguments"),
         ({"args": f'["{"x" * 100_000}"]'}, "characters, at most 100,000 are accepted."),
