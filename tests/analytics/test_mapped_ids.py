@@ -39,7 +39,7 @@ def test_ids_of_any_kind_sign_in(store: Store) -> None:
 def test_large_id_is_refused_without_mapping_and_allocates_nothing(redis_server: Store) -> None:
     sign_ins = SignIns("site")
 
-    for call in (sign_ins.sign_in, sign_ins.signed_in, sign_ins.backfill, sign_ins.remove):
+    for call in (sign_ins.sign_in, sign_ins.has_signed_in, sign_ins.backfill, sign_ins.remove):
         options: dict[str, Any] = {"by": "x"} if call in (sign_ins.backfill, sign_ins.remove) else {}
         with pytest.raises(
             ValueError, match=r"^user_id=1099511627776: expected an integer from 0 to 10000000\. .* need mapped=True\.$"

@@ -188,7 +188,7 @@ def test_random_prefixes_have_the_order_of_the_model_while_others_write(redis_se
         own = random.Random(writer)
         while not checked.is_set():
             entry = random_entries(own, 1)[0]
-            index.add(f"w{writer}-{own.randrange(5)}", entry.text, entry.terms, entry.weight)
+            index.add(f"w{writer}-{own.randrange(5)}", entry.text, terms=entry.terms, weight=entry.weight)
             index.remove(f"w{writer}-{own.randrange(5)}")
 
     @settings(max_examples=PREFIXES, deadline=None, database=None)

@@ -651,7 +651,7 @@ def test_threads_with_overlapping_names_exclude_each_other_and_all_finish(redis_
         (("a",), {"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at le"),
         (("a",), {"max_lease": 60}, ValueError, "max_lease=60 requires renew=True"),
         (("a",), {"min_replicas": -1}, ValueError, "min_replicas=-1: expected an integer from 0 to 100."),
-        (("a",), {"on_lost": 7}, TypeError, "on_lost=7: expected a callable"),
+        (("a",), {"on_lost": 7}, TypeError, "on_lost=7: expected a function that takes the lock."),
     ],
 )
 def test_invalid_argument_is_refused(names, options, error: type, text: str) -> None:
