@@ -28,7 +28,7 @@ class Contacts(ModelIndex):
     def queryset(self) -> QuerySet[Member]:
         return Member.objects.filter(is_active=True)
 
-    def permitted(self, request: HttpRequest, scope: str) -> bool:
+    def is_permitted(self, request: HttpRequest, scope: str) -> bool:
         return bool(request.user.is_authenticated)
 
     def recents(self, request: HttpRequest) -> RecentList:
