@@ -88,8 +88,12 @@ def complaints() -> Complaints:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, complaints: Complaints) -> Iterator[Callable[..., Page]]:
+def open_page(
+    chromium: Browser, complaints: Complaints, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Page]]:
     """Opens pages; at the end of the test none of them may have complained."""
+    if "site" in request.fixturenames:
+        request.getfixturevalue("site")  # it ends after the pages, whose refresh would fail without it
     contexts = []
 
     def opened(scheme: str = "light", width: int = 1200, height: int = 900, **options: object) -> Page:
