@@ -106,12 +106,13 @@ def test_different_databases_are_distinguished(one: str, other: str) -> None:
     ("url", "command"),
     [
         ("redis://10.0.0.2:6380/0", "redis-cli -h 10.0.0.2 -p 6380"),
-        ("redis://cache/3", "redis-cli -h cache -p 6379 -n 3"),
-        ("rediss://:hidden@cache:6390", "redis-cli -h cache -p 6390 --tls --askpass"),
-        ("redis://app%20one:hidden@cache", "redis-cli -h cache -p 6379 --user 'app one' --askpass"),
-        ("unix:///run/redis.sock?db=2", "redis-cli -s /run/redis.sock -n 2"),
+        ("redis://cache/3", "redis-cli -n 3 -h cache -p 6379"),
+        ("rediss://:hidden@cache:6390", "redis-cli --tls --askpass -h cache -p 6390"),
+        ("redis://app%20one:hidden@cache", "redis-cli --user 'app one' --askpass -h cache -p 6379"),
+        ("unix:///run/redis.sock?db=2", "redis-cli -n 2 -s /run/redis.sock"),
         ("redis+cluster://c1:7000,c2:7000", "redis-cli --cluster call c1:7000"),
-        ("redis+sentinel://s1:26379,s2:26379/mymaster/1", "redis-cli -h PRIMARY-OF-mymaster -n 1"),
+        ("redis+cluster://app:hidden@c1:7000", "redis-cli --user app --askpass --cluster call c1:7000"),
+        ("redis+sentinel://s1:26379,s2:26379/mymaster/1", "redis-cli -n 1 -h PRIMARY-OF-mymaster"),
     ],
 )
 def test_command_of_redis_cli_names_the_server_and_no_password(url: str, command: str) -> None:

@@ -90,20 +90,19 @@ class Endpoint:
         On a Cluster the command is executed by every node. The primary that Sentinels monitor must be filled in.
         """
         node, user = self.seeds[0], self.options.get("username")
-        parts = ["redis-cli"]
         if self.kind == "cluster":
-            parts += ["--cluster", "call", str(node)]
+            server = ["--cluster", "call", str(node)]
         elif self.kind == "sentinel":
-            parts += ["-h", f"PRIMARY-OF-{self.service}"]
+            server = ["-h", f"PRIMARY-OF-{self.service}"]
         elif self.transport == "unix":
-            parts += ["-s", node.host]
+            server = ["-s", node.host]
         else:
-            parts += ["-h", node.host, "-p", str(node.port)]
-        parts += ["--tls"] if self.transport == "tls" else []
-        parts += ["-n", str(self.database)] if self.database else []
-        parts += ["--user", str(user)] if user else []
-        parts += ["--askpass"] if self.options.get("password") else []
-        return shlex.join(parts)
+            server = ["-h", node.host, "-p", str(node.port)]
+        options = ["--tls"] if self.transport == "tls" else []
+        options += ["-n", str(self.database)] if self.database else []
+        options += ["--user", str(user)] if user else []
+        options += ["--askpass"] if self.options.get("password") else []
+        return shlex.join(["redis-cli", *options, *server])  # after "call" only the command may follow
 
     def sync_connection(self, node: Node, *, sentinel: bool = False) -> Any:
         """Return a connection of redis-py to the node, not yet open. It never retries by itself."""
