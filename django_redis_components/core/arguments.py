@@ -187,7 +187,7 @@ def short_repr(value: object) -> str:
     """Return the repr of a value for an error, shortened."""
     try:
         representation = repr(value)
-    except ValueError:  # an integer of more digits than Python converts
+    except Exception:  # noqa: BLE001 - an integer of more digits than Python converts, or the site's own __repr__
         return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
     return representation if len(representation) <= MAX_SHOWN else f"{representation[:MAX_SHOWN]}…"
 

@@ -211,7 +211,7 @@ class SearchIndex(DeletableComponent):
             items: ids and documents; each is indexed as by `add`.
 
         Raises:
-            RebuildSuperseded: a later rebuild has started, or no document came for 15 minutes.
+            RebuildSuperseded: a later rebuild has started, no document came for 15 minutes, or it took a day.
         """
         return self._new_rebuild().run(connections.client(self.using), items)
 

@@ -86,9 +86,15 @@ def test_accepted_argument_is_returned() -> None:
     assert check_iterable({1}, "items") == {1}
 
 
-def test_long_values_are_cut_in_errors() -> None:
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_values_are_cut_in_errors_and_may_have_no_repr() -> None:
     assert short_repr("x" * 1_000) == f"'{'x' * 99}…"
     assert short_repr(10**5_000) == "an integer of 16610 bits"
+    assert short_repr(Unprintable()) == "<Unprintable>"
 
 
 def test_number_too_large_for_a_float_is_refused() -> None:
