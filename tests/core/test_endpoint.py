@@ -7,7 +7,7 @@ import redis
 from redis import connection as sync_connections
 from redis.asyncio import connection as async_connections
 
-from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.client.endpoint import Endpoint, naming_server
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.settings.sections import ConnectionSettings
 
@@ -117,3 +117,12 @@ def test_different_databases_are_distinguished(one: str, other: str) -> None:
 )
 def test_command_of_redis_cli_names_the_server_and_no_password(url: str, command: str) -> None:
     assert parsed(url).redis_cli() == command
+
+
+def test_only_commands_of_redis_cli_name_the_server() -> None:
+    cli = parsed("redis://cache").redis_cli()
+
+    assert (
+        naming_server("redis-cli TYPE KEY, then redis-cli UNLINK KEY", cli) == f"{cli} TYPE KEY, then {cli} UNLINK KEY"
+    )
+    assert naming_server("python manage.py runworker redis-cli", cli) == "python manage.py runworker redis-cli"

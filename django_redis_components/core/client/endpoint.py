@@ -155,6 +155,15 @@ class Endpoint:
         )
 
 
+def naming_server(command: str, redis_cli: str) -> str:
+    """Return a command line; one of redis-cli names the server.
+
+    Args:
+        redis_cli: see `Endpoint.redis_cli`.
+    """
+    return command.replace("redis-cli", redis_cli) if command.startswith("redis-cli ") else command
+
+
 def own_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return those options of a pool that are for a connection and are not set by this package."""
     return {

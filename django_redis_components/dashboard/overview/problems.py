@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import pause_note
@@ -45,14 +46,10 @@ def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
     if snapshot.queues is not None:
         for check in _CHECKS:
             found.extend(_truncate(list(check(snapshot.queues))))
-    found = [_naming_server(problem, snapshot.redis_cli) for problem in found]
+    found = [
+        dataclasses.replace(problem, command=naming_server(problem.command, snapshot.redis_cli)) for problem in found
+    ]
     return sorted(found, key=lambda problem: problem.severity != "critical")
-
-
-def _naming_server(problem: Problem, redis_cli: str) -> Problem:
-    """Return a problem whose command, if it is one of redis-cli, names the server."""
-    program, _space, rest = problem.command.partition(" ")
-    return dataclasses.replace(problem, command=f"{redis_cli} {rest}") if program == "redis-cli" else problem
 
 
 def worker_name(worker: WorkerInfo) -> str:

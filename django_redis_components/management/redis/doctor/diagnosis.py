@@ -9,6 +9,7 @@ from django.core import checks
 
 from django_redis_components.checks import TAG
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.management.redis.doctor.keyspace import check_keys
@@ -45,13 +46,12 @@ def diagnose(using: str, scan: int) -> Report:
         check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)
-    report.findings = [_naming_server(finding, client.endpoint.redis_cli()) for finding in report.findings]
+    redis_cli = client.endpoint.redis_cli()
+    report.findings = [
+        dataclasses.replace(finding, command=naming_server(finding.command, redis_cli)) for finding in report.findings
+    ]
     report.findings.sort(key=lambda finding: finding.severity != "error")
     return report
-
-
-def _naming_server(finding: Finding, redis_cli: str) -> Finding:
-    return dataclasses.replace(finding, command=finding.command.replace("redis-cli", redis_cli))
 
 
 def _system_checks() -> Iterator[Finding]:
