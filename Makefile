@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help install demo test docs messages sync clean
+.PHONY: help install demo test coverage docs messages sync clean
 
 help:
 	@echo "make install  make the environment $(VENV), with what tests and documentation need"
 	@echo "make demo   start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
-	@echo "make test   run all checks: format, lint, architecture, tests, browser, types, docs, coverage"
+	@echo "make test   run all checks: format, lint, architecture, tests, browser, types, docs"
+	@echo "make coverage  run the tests once more and measure which lines of the package they reach (twice as slow)"
 	@echo "make docs   build docs/api.md and the documentation in .data/site; warnings are errors"
 	@echo "make sync   generate the sync client (core/client/_sync) from the async one"
 	@echo "make messages  update and compile the translations (needs gettext)"
@@ -24,6 +25,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	@exec $(BIN)/python -m tests.run_checks $(if $(STRICT),--strict)
+
+coverage: $(VENV)/.installed-test
+	@exec $(BIN)/python -m tests.run_checks coverage
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/_extensions/public_api.py

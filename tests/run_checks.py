@@ -1,5 +1,7 @@
 """Run all checks, as ``make test`` does: ``python -m tests.run_checks``. Arguments select steps: ``lint types``.
 
+The step ``coverage`` runs only if it is named, as ``make coverage`` does: it doubles the processor time of the tests.
+
 Every step runs, also after a failure; a table at the end shows the result and the duration of each. ``types`` and
 ``docs`` run beside the others, whose tests often wait. A test that needs a program which is not installed is skipped
 and reported; with ``CI=true`` it fails. A test that fails beside others and passes alone is reported as FLAKY; with
@@ -26,9 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COVERAGE_DIR = ROOT / ".data" / "coverage"
 
 PYTHON = (sys.executable, "-m")
-#: Without coverage, which doubles the CPU time of tests: other tests run the same lines.
 PYTEST = (*PYTHON, "tests.run_pytest", "-q")
-MEASURED_PYTEST = (*PYTEST, "--coverage")
 
 #: Tests wait for servers and processes most of their time: four processes keep two cores busy, and two with browsers.
 PARALLEL = ("-n", "4", "--dist", "worksteal")
@@ -37,28 +37,29 @@ PARALLEL_BROWSERS = ("-n", "2", "--dist", "loadfile")
 #: The slowest tests of a step, at its end.
 DURATIONS = "--durations=25"
 
+#: All tests but those of steps of their own.
+TESTS = (*PARALLEL, DURATIONS, "tests", "--ignore=tests/architecture", "--ignore=tests/browser")
+
 #: The steps in order: name, commands.
 STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "format": ((*PYTHON, "ruff", "format", "--check", "."),),
     "lint": ((*PYTHON, "ruff", "check", "."),),
     "architecture": ((*PYTEST, "-n", "2", "--dist", "worksteal", "tests/architecture"),),
-    "tests": (
-        (
-            *MEASURED_PYTEST,
-            *PARALLEL,
-            DURATIONS,
-            "tests",
-            "--ignore=tests/architecture",
-            "--ignore=tests/browser",
-        ),
-    ),
+    "tests": ((*PYTEST, *TESTS),),
     "browser": ((*PYTEST, *PARALLEL_BROWSERS, DURATIONS, "tests/browser"),),
     "types": ((*PYTHON, "mypy"),),
     "docs": (
         (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
     ),
-    "coverage": ((*PYTHON, "coverage", "combine", "-q"), (*PYTHON, "coverage", "report")),
+    "coverage": (
+        (*PYTEST, "--coverage", *TESTS),
+        (*PYTHON, "coverage", "combine", "-q"),
+        (*PYTHON, "coverage", "report"),
+    ),
 }
+
+#: Steps that run only if they are named.
+OPTIONAL = ("coverage",)
 
 #: Steps of one process each, run one after the other beside the steps before them.
 BESIDE = ("types", "docs")
@@ -98,12 +99,12 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"Unknown step {', '.join(sorted(unknown))}. Steps: {', '.join(STEPS)}.")
         return 2
-    if not names or "tests" in names:
+    if "coverage" in names:
         _delete_coverage_data()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of the many processes would compile the package again
     is_strict = "--strict" in arguments
     started = time.monotonic()
-    selected = [name for name in STEPS if not names or name in names]
+    selected = [name for name in STEPS if (name in names if names else name not in OPTIONAL)]
     results = []
     with ThreadPoolExecutor(1) as pool:
         beside = {name: pool.submit(_run_step, name, is_strict=is_strict) for name in BESIDE if name in selected}
