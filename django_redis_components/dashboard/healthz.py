@@ -14,9 +14,9 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.monitoring_access import Access, access_of, refusal
-from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.dashboard.overview.problems import find_problems
-from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
+from django_redis_components.dashboard.problems.facts import read_facts
+from django_redis_components.dashboard.problems.finding import find_problems
+from django_redis_components.dashboard.problems.problem import Problem
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -32,7 +32,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def _problems() -> list[dict[str, Any]]:
     """Return the problems; an outage of Redis is one."""
     try:
-        return [fields_of(each) for each in find_problems(read_overview_snapshot())]
+        return [fields_of(each) for each in find_problems(read_facts())]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.core.client import connections
-from django_redis_components.dashboard.overview import problems as problems_module
+from django_redis_components.dashboard.problems import queues as queue_problems
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import queue_stats
@@ -278,7 +278,7 @@ def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, v
 
 
 def test_truncated_lists_are_reported(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (queue_stats, problems_module):
+    for module in (queue_stats, queue_problems):
         monkeypatch.setattr(module, "MAX_QUEUES", 200)
     redis_server.raw.zadd(f"{home().base}:queues", {f"queue-{number}": number for number in range(230)})
     for number in range(260):

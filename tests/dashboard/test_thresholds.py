@@ -10,8 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.dashboard.overview.server import clock_problem, server_facts, server_problems
+from django_redis_components.dashboard.overview.server import server_facts
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.server import clock_problem, server_problems
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 from tests.dashboard.support import (

@@ -19,7 +19,7 @@ from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.management.redis.doctor import names
 from django_redis_components.management.redis.doctor.keyspace import COMPONENTS
 from django_redis_components.management.redis.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
-from django_redis_components.management.redis.doctor.server import clock_findings, server_findings
+from django_redis_components.management.redis.doctor.server import server_findings
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import semaphore
 from tests.architecture.sources import PACKAGE_DIR, modules
@@ -78,22 +78,22 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     severities = [each["severity"] for each in found["findings"]]
     assert severities == sorted(severities), "errors come first"
     assert {code for code, each in by_code.items() if each["severity"] == "error"} >= {
-        "eviction",
+        "evicts",
         "no_worker",
-        "no_poller",
+        "poller_missing",
     }
     assert {"worker_lost", "unregistered", "orphaned_keys", "permissions"} <= set(by_code)
     assert {"no_persistence", "no_append_only_file"} & set(by_code)
-    assert by_code["no_worker"]["text"] == "Queue 'mail' has 3 ready tasks and no live worker."
+    assert by_code["no_worker"]["text"] == "Queue mail has 3 ready tasks and no live worker. Oldest: < 1 s."
     assert by_code["no_worker"]["command"] == "python manage.py runworker mail"
-    assert by_code["unregistered"]["command"] == "python manage.py redis queues delete --unregistered -- -odd"
+    assert by_code["unregistered"]["command"] == "python manage.py runworker -- -odd"
     assert by_code["permissions"]["command"] == "python manage.py migrate"
     assert "purge_queue" in by_code["permissions"]["text"]
     orphans = by_code["orphaned_keys"]["text"]
     assert orphans.startswith("3 keys belong to no component, queue or lease: ")
     assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":leftover"))
     printed = run_command("redis", "doctor", code=2).splitlines()
-    at = printed.index("ERROR eviction")
+    at = printed.index("ERROR evicts")
     assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")
     assert printed[at + 2].startswith("  Fix: ")
     assert (
@@ -110,8 +110,8 @@ def test_suggested_commands_keep_the_connection(redis_server: Store, settings: A
 
     commands = {each["code"]: each["command"] for each in found}
     assert commands["no_worker"] == "python manage.py runworker --using far mail"
-    assert commands["no_poller"] == "python manage.py runpoller --using far"
-    assert commands["unregistered"] == "python manage.py redis queues delete --using far --unregistered mail"
+    assert commands["poller_missing"] == "python manage.py runpoller --using far"
+    assert commands["unregistered"] == "python manage.py runworker --using far mail"
 
 
 def test_scan_is_bounded_and_reports_its_bound(redis_server: Store) -> None:
@@ -249,31 +249,12 @@ def test_names_of_all_kinds_are_checked() -> None:
     assert set(names.KINDS) == stated
 
 
-@pytest.mark.parametrize(
-    ("changed", "saves", "code"),
-    [
-        ({}, "", None),
-        ({"maxmemory_policy": "volatile-lru"}, "", "eviction"),
-        ({"aof_enabled": "0"}, "", "no_persistence"),
-        ({"aof_enabled": "0"}, "3600 1", "no_append_only_file"),
-        ({"aof_last_write_status": "err"}, "", "disk"),
-        ({"maxmemory": "10"}, "", "memory"),
-        ({"role": "slave"}, "", "replica"),
-    ],
-)
-def test_problem_of_the_server_is_found(changed: dict[str, str], saves: str, code: str | None) -> None:
-    found = [finding.code for finding in server_findings(HEALTHY | changed, saves)]
+def test_missing_append_only_file_is_advice_unless_nothing_is_stored() -> None:
+    off = HEALTHY | {"aof_enabled": "0"}
 
-    assert found == ([code] if code else [])
-
-
-def test_clock_offset_is_reported_unless_the_round_trip_explains_it() -> None:
-    [ahead] = clock_findings(5.0, 0.1)
-    [behind] = clock_findings(-1.6, 0.1)
-
-    assert ahead.text == "The server's clock is 5.0 s ahead of this host's."
-    assert behind.text == "The server's clock is 1.6 s behind this host's."
-    assert list(clock_findings(1.5, 0.6)) == []
+    assert [finding.code for finding in server_findings(off, "3600 1")] == ["no_append_only_file"]
+    assert list(server_findings(off, "")) == [], "no_persistence says it"
+    assert list(server_findings(HEALTHY, "")) == []
 
 
 def test_unavailable_redis_has_its_own_exit_code() -> None:

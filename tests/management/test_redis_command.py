@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command, get_commands
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.management import redis
 from django_redis_components.management.commands.redis import Command
-from django_redis_components.management.redis.groups import GROUPS, command_line
+from django_redis_components.management.redis.groups import GROUPS
 from tests.management.support import command_data, refusal
 from tests.support import Store
 from tests.support.processes import ROOT, child_environment

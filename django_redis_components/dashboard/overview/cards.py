@@ -16,8 +16,8 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.overview.server import memory_share
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.queues.throughput import (
     quantile_text,
     recent_rate,

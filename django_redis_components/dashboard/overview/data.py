@@ -10,7 +10,7 @@ from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import fields_of, metrics_data
 from django_redis_components.dashboard.overview.history import history_data
-from django_redis_components.dashboard.overview.problems import find_problems
+from django_redis_components.dashboard.overview.problems import page_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
@@ -24,8 +24,9 @@ _OF_WORKERS = ("id", "heartbeat_age", "host", "pid", "queues", "threads", "busy"
 def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
     """Return a snapshot. A part that could not be read is null and listed in ``errors``."""
     panels = panel_data(snapshot.panels)
+    errors = snapshot.facts.errors | snapshot.errors
     return {
-        "problems": find_problems(snapshot),
+        "problems": page_problems(snapshot),
         **_task_queue(snapshot.queues),
         "history": history_data(snapshot.history) if snapshot.history else None,
         "schedules": snapshot.schedules.schedules if snapshot.schedules else None,
@@ -33,7 +34,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "sign_ins": _today(snapshot.sign_ins, sign_ins_counter),
         "days_time_zone": formats.days_zone(),
         "panels": panels["panels"],
-        "errors": {name: safe_text(error) for name, error in snapshot.errors.items()} | panels["errors"],
+        "errors": {name: safe_text(error) for name, error in errors.items()} | panels["errors"],
     }
 
 

@@ -13,8 +13,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.cards import cards
 from django_redis_components.dashboard.overview.history import history_page
-from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.dashboard.overview.problems import find_problems
+from django_redis_components.dashboard.overview.problems import page_problems
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.remedies import remedies_of
 from django_redis_components.dashboard.overview.server import server_facts
@@ -22,6 +21,7 @@ from django_redis_components.dashboard.overview.snapshot import DEFAULT_RANGE, O
 from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panels.page import permitted_panels, show_panels
+from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.taskqueue.stats.history import check_range
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
@@ -61,7 +61,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     Args:
         query: which queues are shown.
     """
-    problems = find_problems(snapshot)
+    problems = page_problems(snapshot)
     overview = snapshot.queues
     return {
         "headline": _headline(problems, overview),

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.overview.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,22 +1,17 @@
-"""Problems of the Redis server, and the facts of its panel, from the fields of INFO."""
+"""The facts of the panel of the Redis server, from the fields of INFO."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
-
-#: Most replicas that are looked at.
-MAX_REPLICAS = 20
+from django_redis_components.dashboard.problems.server import integer, memory_share
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,30 +21,6 @@ class ServerFact:
     label: str
     value: str
     meter: str = ""
-
-
-def server_problems(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield the problems of the server, most severe first; none if INFO may not be read."""
-    info = overview.server
-    if info:
-        for check in (_restart, _disk, _snapshots, _memory, _replica, _replicas):
-            yield from check(info, overview)
-
-
-def clock_problem(offset_s: float | None) -> Iterator[Problem]:
-    """Yield a problem if the clocks of the server and of this host differ by more than `CLOCK_OFFSET`."""
-    if offset_s is not None and abs(offset_s) > conf.settings().dashboard.clock_offset_s:
-        seconds = {"seconds": formats.decimal(abs(offset_s))}
-        if offset_s > 0:
-            text = _("The clock of Redis is %(seconds)s s ahead of the clock of this host.") % seconds
-        else:
-            text = _("The clock of Redis is %(seconds)s s behind the clock of this host.") % seconds
-        yield Problem("clock", text, _("Synchronize the clocks of both hosts (chrony or systemd-timesyncd)."))
-
-
-def memory_share(info: Mapping[str, str]) -> tuple[int, int]:
-    """Return the used memory and its maximum in bytes; 0 without a maximum."""
-    return _integer(info, "used_memory"), _integer(info, "maxmemory")
 
 
 def server_facts(info: Mapping[str, str], now: datetime) -> list[ServerFact]:
@@ -64,77 +35,8 @@ def server_facts(info: Mapping[str, str], now: datetime) -> list[ServerFact]:
         ServerFact(_("Role"), _role_text(info)),
         ServerFact(_("Clients"), _clients_text(info)),
         ServerFact(_("Version"), f"{product} {version}"),
-        ServerFact(_("Uptime"), formats.age(_integer(info, "uptime_in_seconds"))),
+        ServerFact(_("Uptime"), formats.age(integer(info, "uptime_in_seconds"))),
     ]
-
-
-def _restart(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    uptime_s = _integer(info, "uptime_in_seconds")
-    if "uptime_in_seconds" in info and uptime_s < conf.settings().dashboard.restarted_within_s:
-        age = {"age": formats.age(uptime_s)}
-        text, command = _("Redis restarted %(age)s ago.") % age, "redis-cli CONFIG SET appendonly yes"
-        if info.get("aof_enabled") != "0":
-            yield Problem("restarted", text, _("Check the server’s log for the cause."))
-        elif info.get("rdb_last_load_keys_loaded") == "0":
-            text = _("Redis started %(age)s ago without data.") % age
-            advice = _("What it held before is lost. The append-only file is off. Turn it on:")
-            yield Problem("restarted", text, advice, command, "critical")
-        else:
-            advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
-            yield Problem("restarted", text, advice, command, "critical")
-
-
-def _disk(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    for field in ("rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"):
-        if info.get(field) == "err":
-            text = _("Redis could not write to disk: %(field)s is err.") % {"field": field}
-            advice = _("Check the server’s log and the free space of its disk.")
-            yield Problem("disk", text, advice, severity="critical")
-
-
-def _snapshots(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    changes, saved_at = _integer(info, "rdb_changes_since_last_save"), _integer(info, "rdb_last_save_time")
-    age_s = overview.at.timestamp() - saved_at
-    if info.get("aof_enabled") == "0" and changes and age_s > conf.settings().dashboard.snapshot_age_s:
-        text = _("Redis has not saved %(count)s changes of the last %(age)s to disk.") % {
-            "count": number(changes),
-            "age": formats.age(age_s),
-        }
-        advice = _("A restart loses them. Turn the append-only file on, in the server’s configuration file as well:")
-        yield Problem("no_persistence", text, advice, "redis-cli CONFIG SET appendonly yes", "critical")
-
-
-def _memory(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    used, most = memory_share(info)
-    if most and used > most * conf.settings().dashboard.memory_share:
-        text = _("Redis uses %(share)s of its memory (%(used)s of %(most)s).") % {
-            "share": formats.percent(used / most),
-            "used": filesizeformat(used),
-            "most": filesizeformat(most),
-        }
-        advice = _("When it is full, it rejects new tasks. Raise maxmemory, or remove data that is not needed.")
-        yield Problem("memory", text, advice)
-
-
-def _replica(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    if info.get("role") == "slave" and info.get("master_link_status") != "up":
-        text = _("This server is a replica without a connection to its primary.")
-        yield Problem("replica_link", text, _("The data is stale. Check the primary and the network."))
-
-
-def _replicas(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    for replica in _replicas_of(info):
-        lag_s = _integer(replica, "lag")
-        if lag_s > conf.settings().dashboard.replica_lag_s:
-            address = f"{replica.get('ip', '?')}:{replica.get('port', '?')}"
-            text = _("Replica %(address)s lags %(age)s behind.") % {"address": address, "age": formats.age(lag_s)}
-            yield Problem("replica_lag", text, _("A failover to it loses tasks. Check its load and the network."))
-
-
-def _replicas_of(info: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the fields of each connected replica: ip, port, state, offset, lag."""
-    values = [info[f"slave{at}"] for at in range(MAX_REPLICAS) if f"slave{at}" in info]
-    return [dict(part.split("=", 1) for part in value.split(",") if "=" in part) for value in values]
 
 
 def _memory_text(info: Mapping[str, str]) -> str:
@@ -155,24 +57,18 @@ def _persistence_text(info: Mapping[str, str], now: datetime) -> str:
         return ""
     if info.get("rdb_last_bgsave_time_sec") == "-1":  # then the time of the last save is that of the start
         return _("no append-only file; no snapshot since the start of the server")
-    saved = formats.timestamp(datetime.fromtimestamp(_integer(info, "rdb_last_save_time"), UTC), now)
+    saved = formats.timestamp(datetime.fromtimestamp(integer(info, "rdb_last_save_time"), UTC), now)
     return _("no append-only file; last snapshot: %(time)s") % {"time": saved.text}
 
 
 def _role_text(info: Mapping[str, str]) -> str:
     if info.get("role") == "slave":
         return _("replica of %(address)s") % {"address": f"{info.get('master_host')}:{info.get('master_port')}"}
-    return _("primary, replicas: %(count)s") % {"count": number(_integer(info, "connected_slaves"))}
+    return _("primary, replicas: %(count)s") % {"count": number(integer(info, "connected_slaves"))}
 
 
 def _clients_text(info: Mapping[str, str]) -> str:
     return _("%(count)s of %(most)s") % {
-        "count": number(_integer(info, "connected_clients")),
-        "most": number(_integer(info, "maxclients")),
+        "count": number(integer(info, "connected_clients")),
+        "most": number(integer(info, "maxclients")),
     }
-
-
-def _integer(fields: Mapping[str, str], name: str) -> int:
-    """Return an integer field; 0 if it is missing."""
-    text = fields.get(name, "").strip()
-    return int(text) if text.isdecimal() else 0

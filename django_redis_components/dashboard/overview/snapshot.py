@@ -7,16 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import sign_in_series_flow
 from django_redis_components.analytics.visitors import visitor_count_flow
-from django_redis_components.core.client import connections
-from django_redis_components.core.client.endpoint import Endpoint
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
@@ -32,9 +28,10 @@ from django_redis_components.dashboard.panels.reading import (
     panel_results,
     read_parts,
 )
+from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of, fact_parts, facts_of
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.history import History, read_history
-from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 #: Range of the history that is shown without a choice.
 DEFAULT_RANGE = "1h"
@@ -45,31 +42,45 @@ class OverviewSnapshot:
     """The parts of the page. A part that could not be read is None and has an entry in `errors`.
 
     Attributes:
-        at: the server's time, or the local time if the task queue could not be read.
+        facts: what problems are found in.
         visitors, sign_ins: of today.
         panels: the registered panels that the user may view.
         history: of all queues, in the range of the request.
-        errors: the error by part: "queues", "history", "schedules", "visitors", "sign_ins".
-        address: of the task queue's server, without credentials.
-        redis_cli: see `Endpoint.redis_cli`.
-        is_cluster: whether each round trip goes to several nodes.
-        clock_offset_s: the least difference between the server's clock and this host's that explains their times;
-            above 0 if the server's is ahead, None if unknown.
+        errors: by part, beside those of the facts: "history", "visitors", "sign_ins".
     """
 
-    at: datetime
-    queues: TaskQueueOverview | None
+    facts: ProblemFacts
     history: History | None
-    schedules: status.ScheduleSnapshot | None
     visitors: Estimate | None
     sign_ins: int | None
     panels: list[PanelResult]
     errors: dict[str, Exception]
     cost: Cost
-    address: str
-    redis_cli: str
-    is_cluster: bool
-    clock_offset_s: float | None = None
+
+    @property
+    def at(self) -> datetime:
+        """See `ProblemFacts`."""
+        return self.facts.at
+
+    @property
+    def queues(self) -> TaskQueueOverview | None:
+        """See `ProblemFacts`."""
+        return self.facts.queues
+
+    @property
+    def schedules(self) -> status.ScheduleSnapshot | None:
+        """See `ProblemFacts`."""
+        return self.facts.schedules
+
+    @property
+    def address(self) -> str:
+        """The task queue's server, without credentials."""
+        return str(self.facts.endpoint)
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether each round trip goes to several nodes."""
+        return self.facts.endpoint.kind == "cluster"
 
 
 def read_overview_snapshot(
@@ -86,42 +97,26 @@ def read_overview_snapshot(
         SnapshotFailed: no part could be read.
     """
     cost, started = Cost(), time.time()
-    endpoint = _endpoint()
-    parts = {**PARTS, "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name))}
+    endpoint_of()
+    of_facts = fact_parts()
+    parts = {
+        **of_facts,
+        **PARTS,
+        "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name)),
+    }
     all_outcomes = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
     outcomes = dict(zip(parts, all_outcomes, strict=False))
-    errors = {name: outcome.error for name, outcome in outcomes.items()}
-    if all(errors.values()):
-        raise SnapshotFailed(errors["queues"] or RedisError(), str(endpoint))
-    queues = outcomes["queues"].value
+    if all(outcome.error for outcome in outcomes.values()):
+        raise SnapshotFailed(outcomes["queues"].error or RedisError(), str(endpoint_of()))
     return OverviewSnapshot(
-        at=queues.at if queues else timezone.now(),
-        queues=queues,
+        facts=facts_of({name: outcomes[name] for name in of_facts}, started),
         history=outcomes["history"].value,
-        schedules=outcomes["schedules"].value,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
         panels=panel_results(panels, all_outcomes[len(parts) :]),
-        errors={name: error for name, error in errors.items() if error is not None},
+        errors={name: error for name in (*PARTS, "history") if (error := outcomes[name].error) is not None},
         cost=cost,
-        address=str(endpoint),
-        redis_cli=endpoint.redis_cli(),
-        is_cluster=endpoint.kind == "cluster",
-        clock_offset_s=_clock_offset(queues.at.timestamp(), started, time.time()) if queues else None,
     )
-
-
-def _clock_offset(server: float, started: float, finished: float) -> float:
-    """Return how far the server's time lies outside of the interval in which it was read."""
-    return min(server - started, 0.0) + max(server - finished, 0.0)
-
-
-def _endpoint() -> Endpoint:
-    """Return the server of the task queue."""
-    try:
-        return connections.endpoint(conf.settings().dashboard.using)
-    except RedisComponentsError as exc:
-        raise SnapshotFailed(exc, "") from exc
 
 
 def _visitors() -> Flow[Estimate]:
@@ -140,10 +135,8 @@ def _analytics_alias() -> str:
     return conf.settings().analytics.using
 
 
-#: The parts of the page but the history.
+#: The parts of the page but the history, and what problems are found in.
 PARTS: dict[str, PagePart] = {
-    "queues": PagePart(_dashboard_alias, lambda: read_overview(queue_shard())),
-    "schedules": PagePart(_dashboard_alias, lambda: status.read_registered(queue_shard())),
     "visitors": PagePart(_analytics_alias, _visitors),
     "sign_ins": PagePart(_analytics_alias, _sign_ins),
 }

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Cell, moment_cell
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.problems import worker_name
+from django_redis_components.dashboard.problems.workers import worker_name
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 

@@ -10,13 +10,14 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.problem import worker_command
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.problems.problem import worker_command
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
@@ -68,12 +69,13 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
     Args:
         url_of: returns the URL of a task's page, or "".
     """
-    depth, at = snapshot.depth, snapshot.at
+    depth, at, using = snapshot.depth, snapshot.at, conf.settings().dashboard.using
+    is_unserved = bool(depth.ready and not depth.paused and not depth.live_workers)
     return {
         "name": depth.name,
         "paused": pause_note(depth.paused, at) if depth.paused else "",
         "is_paused": depth.paused is not None,
-        "worker_command": "" if depth.paused or depth.live_workers or not depth.ready else worker_command(depth.name),
+        "worker_command": worker_command(depth.name, using=using) if is_unserved else "",
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],

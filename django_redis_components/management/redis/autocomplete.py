@@ -11,6 +11,7 @@ from django_redis_components.autocomplete.leftovers import Leftovers, delete_lef
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core.client import connections
+from django_redis_components.core.command_line import command_line
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes
 from django_redis_components.management.jobs.rebuilding import COMPARISONS, USING, add_names, choose, compare, shown
 from django_redis_components.management.redis import groups
@@ -66,7 +67,7 @@ def indexes_of_models(using: str | None = None) -> dict[str, ModelIndex]:
 
 def _compare(options: dict[str, Any], *, repair: bool) -> CommandResult:
     indexes = choose(indexes_of_models(options["using"]), options["names"])
-    return compare(indexes, groups.command_line("redis", "autocomplete", "repair"), repair=repair)
+    return compare(indexes, command_line("redis", "autocomplete", "repair"), repair=repair)
 
 
 def _leftovers(names: Sequence[str], using: str) -> Leftovers:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -78,17 +76,3 @@ class GroupParser(CommandParser):
         # `call_command` accepts by keyword what this command line may have.
         self._command.stealth_options = tuple(vars(found))
         return found, rest
-
-
-def command_line(
-    *words: str, arguments: Sequence[str] = (), options: Sequence[str] = (), using: str = "default"
-) -> str:
-    """Return a command line of `manage.py`, quoted for a shell.
-
-    Args:
-        words: the command and its subcommands.
-        arguments: what is given by position; may begin with a hyphen.
-    """
-    alias = () if using == "default" else ("--using", using)
-    dashes = ("--",) if any(argument.startswith("-") for argument in arguments) else ()
-    return shlex.join(["python", "manage.py", *words, *alias, *options, *dashes, *arguments])

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
@@ -23,7 +24,6 @@ from django_redis_components.dashboard.locks.snapshot import read as read_snapsh
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.listings.task_listing import short
 from django_redis_components.management.redis import groups
-from django_redis_components.management.redis.groups import command_line
 from django_redis_components.management.tables import TextTable
 
 #: Commands and their descriptions.

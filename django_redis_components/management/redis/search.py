@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.command_line import command_line
 from django_redis_components.management.base import CommandResult, add_subcommands
 from django_redis_components.management.jobs.rebuilding import COMPARISONS, USING, add_names, choose, compare
 from django_redis_components.management.redis import groups
@@ -24,7 +25,7 @@ class Group(groups.CommandGroup):
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Compare each index, and repair it if wanted."""
         indexes = choose(indexes_of_models(options["using"]), options["names"])
-        return compare(indexes, groups.command_line("redis", "search", "repair"), repair=options["verb"] == "repair")
+        return compare(indexes, command_line("redis", "search", "repair"), repair=options["verb"] == "repair")
 
 
 def indexes_of_models(using: str | None = None) -> dict[str, ModelSearch]:

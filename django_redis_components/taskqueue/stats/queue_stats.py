@@ -109,6 +109,7 @@ class TaskQueueOverview:
             most failed tasks.
         worker_count, live_count: how many workers have sent a heartbeat in the last ten minutes, and how many of them
             within the duration of a lease.
+        using: alias of the connection.
     """
 
     at: datetime
@@ -122,6 +123,7 @@ class TaskQueueOverview:
     main_errors: ErrorsByQueue = dataclasses.field(default_factory=dict)
     worker_count: int = 0
     live_count: int = 0
+    using: str = "default"
 
     @property
     def evicts(self) -> bool:
@@ -181,6 +183,7 @@ def read_overview(
         server=parse_info(info).fields if isinstance(info, bytes) else {},
         worker_count=worker_count,
         live_count=live_count,
+        using=shard.alias,
     )
 
 

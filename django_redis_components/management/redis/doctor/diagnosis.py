@@ -40,9 +40,9 @@ def diagnose(using: str, scan: int) -> Report:
     report.facts["address"] = str(client.endpoint)
     shard = home(using)
     check_server(shard, client, report)
-    if not any(finding.code == "server_version" for finding in report.findings):
+    is_supported = not any(finding.code == "server_version" for finding in report.findings)
+    if is_supported:
         check_redis_user(client, report)
-        check_tasks(shard, client, report)
         check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)
@@ -50,6 +50,8 @@ def diagnose(using: str, scan: int) -> Report:
     report.findings = [
         dataclasses.replace(finding, command=naming_server(finding.command, redis_cli)) for finding in report.findings
     ]
+    if is_supported:
+        check_tasks(using, client, report)  # its commands name the server already
     report.findings.sort(key=lambda finding: finding.severity != "error")
     return report
 

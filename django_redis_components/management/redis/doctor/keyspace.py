@@ -39,6 +39,7 @@ COMPONENTS = frozenset(
         "live",
         "locks",
         "messaging",
+        "problems",
         "ratelimits",
         "search",
         "semaphores",

@@ -1,4 +1,4 @@
-"""Checks of the server: version, eviction, persistence, memory, role and clock."""
+"""Facts about the server, and advice on it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from django_redis_components.core.protocol import Command, Read
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.taskqueue.shards import Shard
 
-#: Share of maxmemory above which memory is reported.
-MEMORY_SHARE = 0.8
-#: Difference in seconds between the clocks of this host and the server that is reported. Due times given as a datetime
-#: are compared with the server's clock.
-CLOCK_OFFSET_S = 1.0
 #: Packages whose versions are shown.
 PACKAGES = ("django-redis-components", "Django", "django-redis", "redis", "hiredis")
 
@@ -45,7 +40,6 @@ def check_server(shard: Shard, client: SyncClient, report: Report) -> None:
         received_at = time.time()
         offset_s = int(seconds) + int(micros) / 1e6 - (sent_at + received_at) / 2
         report.facts["clock_offset_s"] = round(offset_s, 3)
-        report.findings.extend(clock_findings(offset_s, (received_at - sent_at) / 2))
     info, save = client.execute_many(
         [Command("INFO", key=base, retry=True), Command("CONFIG", "GET", "save", key=base, retry=True)]
     )
@@ -86,54 +80,11 @@ def server_facts(fields: Mapping[str, str], saves: str | None) -> dict[str, Any]
 
 
 def server_findings(fields: Mapping[str, str], saves: str | None) -> Iterator[Finding]:
-    """Yield the problems of a server; see `server_facts`."""
-    policy = fields.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        yield Finding(
-            "error",
-            "eviction",
-            f"Redis deletes keys when its memory is full, tasks among them: maxmemory-policy is {policy}.",
-            "Set the policy to noeviction, in the server's configuration file as well:",
-            "redis-cli CONFIG SET maxmemory-policy noeviction",
-        )
-    yield from _persistence(fields, saves)
-    used, maximum = int(fields.get("used_memory", 0)), int(fields.get("maxmemory", 0))
-    if maximum and used > maximum * MEMORY_SHARE:
-        text = f"Redis uses {used / maximum:.0%} of its memory. At 100 % it rejects new tasks."
-        yield Finding("warning", "memory", text, "Raise maxmemory, or remove data that is not needed.")
-    if fields.get("role") == "slave":
-        text = "The connection leads to a replica, which rejects writes."
-        yield Finding(
-            "error", "replica", text, "Set the URL of the connection to the primary, or use redis+sentinel://."
-        )
-
-
-def _persistence(fields: Mapping[str, str], saves: str | None) -> Iterator[Finding]:
-    command = "redis-cli CONFIG SET appendonly yes"
-    fix = "Turn the append-only file on, in the server's configuration file as well:"
-    if fields.get("aof_enabled") == "0":
-        if saves == "":
-            text = "Redis stores nothing on disk: a restart of the server deletes all tasks."
-            yield Finding("error", "no_persistence", text, fix, command)
-        else:
-            text = "The append-only file is off: a crash of the server loses tasks since the last snapshot."
-            yield Finding("warning", "no_append_only_file", text, fix, command)
-    for field in ("rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"):
-        if fields.get(field) == "err":
-            text = f"The last write to disk failed: {field} is err."
-            yield Finding("error", "disk", text, "Check the server's log, and the free space of its disk.")
-
-
-def clock_findings(offset_s: float, uncertainty_s: float) -> Iterator[Finding]:
-    """Yield a finding if the clocks of this host and of the server differ.
-
-    Args:
-        offset_s: the server's time minus this host's, in seconds.
-        uncertainty_s: half of the round trip, in seconds.
-    """
-    if abs(offset_s) - uncertainty_s > CLOCK_OFFSET_S:
-        text = f"The server's clock is {abs(offset_s):.1f} s {'ahead of' if offset_s > 0 else 'behind'} this host's."
-        yield Finding("warning", "clock", text, "Synchronize the clocks of both hosts (chrony or systemd-timesyncd).")
+    """Yield advice on a server that has no problem yet; see `server_facts`."""
+    if fields.get("aof_enabled") == "0" and saves != "":
+        text = "The append-only file is off: a crash of the server loses tasks since the last snapshot."
+        fix = "Turn the append-only file on, in the server's configuration file as well:"
+        yield Finding("warning", "no_append_only_file", text, fix, "redis-cli CONFIG SET appendonly yes")
 
 
 def _versions() -> dict[str, str]:

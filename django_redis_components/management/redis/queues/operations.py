@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeVar
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
-from django_redis_components.management.redis.groups import command_line
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shards import Shard, home

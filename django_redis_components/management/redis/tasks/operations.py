@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
-from django_redis_components.management.redis.groups import command_line
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
 from django_redis_components.management.redis.tasks import task_text
 from django_redis_components.taskqueue.queue import get_queue

@@ -12,7 +12,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.error_text import error_line
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
+from django_redis_components.dashboard.problems.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
 from django_redis_components.taskqueue import ErrorGroup, Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
@@ -39,7 +39,7 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
             groups = overview.main_errors.get(queue.name, [])
             remedy = _("Correct the cause, then retry the tasks. List the errors:")
             advice = " ".join([*_error_notes(groups, overview.at), remedy])
-            command = queue_command("errors", queue.name)
+            command = queue_command("errors", queue.name, using=overview.using)
             fingerprint = groups[0].fingerprint if len(groups) == 1 else ""
             yield Problem("failures", text, advice, command, severity, queue.name, "failed", fingerprint)
 
@@ -79,7 +79,7 @@ def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "finished": number(finished),
             }
             advice = _("Most runs fail. Pause the queue until the cause is corrected:")
-            command = queue_command("pause", queue.name)
+            command = queue_command("pause", queue.name, using=overview.using)
             yield Problem("retry_storm", text, advice, command, "warning", queue.name, "retrying")
 
 
@@ -106,7 +106,9 @@ def growing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "age": formats.age(queue.oldest_age or 0.0),
             }
             advice = _("It has too few workers, or its tasks take longer than before. Add a worker:")
-            yield Problem("growing", text, advice, worker_command(queue.name), "warning", queue.name)
+            yield Problem(
+                "growing", text, advice, worker_command(queue.name, using=overview.using), "warning", queue.name
+            )
 
 
 def grows(queue: QueueInfo, overview: TaskQueueOverview) -> bool:

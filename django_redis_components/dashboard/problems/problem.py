@@ -1,9 +1,10 @@
-"""A problem on the overview: the fact, the cause or the remedy, and a command."""
+"""A problem: the fact, the cause or the remedy, and a command."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
+
+from django_redis_components.core.command_line import command_line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Problem:
         state: the state of tasks that the page of the queue should show, or "".
         fingerprint: of the error that is the cause, or "".
         count: how many problems it stands for.
+        subject: what has the problem, if it is not a queue: a worker, a lock, a task, …
     """
 
     code: str
@@ -31,18 +33,24 @@ class Problem:
     state: str = ""
     fingerprint: str = ""
     count: int = 1
+    subject: str = ""
+
+    @property
+    def id(self) -> str:
+        """What is the same as long as the problem lasts, whatever its text says."""
+        return f"{self.code}:{self.subject or self.queue}"
 
 
-def worker_command(*queues: str) -> str:
+def worker_command(*queues: str, using: str) -> str:
     """Return the command that starts a worker for queues, quoted for a shell."""
-    names = sorted(queues, key=lambda queue: queue.startswith("-"))  # after "--" all are names
-    return f"python manage.py runworker {' '.join(map(_argument, names))}"
+    return command_line("runworker", arguments=queues, using=using)
 
 
-def queue_command(verb: str, queue: str) -> str:
+def poller_command(using: str) -> str:
+    """Return the command that starts a poller."""
+    return command_line("runpoller", using=using)
+
+
+def queue_command(verb: str, queue: str, *, using: str) -> str:
     """Return a command of `manage.py redis queues` for a queue, quoted for a shell."""
-    return f"python manage.py redis queues {verb} {_argument(queue)}"
-
-
-def _argument(queue: str) -> str:
-    return ("-- " if queue.startswith("-") else "") + shlex.quote(queue)
+    return command_line("redis", "queues", verb, arguments=[queue], using=using)

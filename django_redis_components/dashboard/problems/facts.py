@@ -1,0 +1,136 @@
+"""What problems are found in: queues, workers, the server, schedules, and what the watching process has found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Flow, Read
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.gather import GatherResult
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.panels.reading import PagePart, read_parts
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
+
+#: Seconds after which what the watching process has found is too old to be shown.
+STALE_S = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProblemFacts:
+    """What is known of a connection. A part that could not be read is None and has an entry in `errors`.
+
+    Attributes:
+        at: the server's time, or the local time if the task queue could not be read.
+        queues: queues, workers, the poller and the server.
+        watched: what the watching process has found lately, by the name of the check.
+        errors: by part: "queues", "schedules", "watched".
+        endpoint: the server, without credentials.
+        using: alias of the connection.
+        clock_offset_s: the least difference between the server's clock and this host's that explains their times;
+            above 0 if the server's is ahead, None if unknown.
+    """
+
+    at: datetime
+    queues: TaskQueueOverview | None
+    schedules: status.ScheduleSnapshot | None
+    watched: Mapping[str, Any]
+    errors: dict[str, Exception]
+    endpoint: Endpoint
+    using: str
+    clock_offset_s: float | None = None
+
+
+def read_facts(using: str = "") -> ProblemFacts:
+    """Read the facts of a connection, by default that of the dashboard, in two round trips.
+
+    Raises:
+        SnapshotFailed: nothing could be read.
+    """
+    parts, started = fact_parts(using), time.time()
+    outcomes = dict(zip(parts, read_parts([*parts.values()], Cost()), strict=True))
+    if all(outcome.error for outcome in outcomes.values()):
+        raise SnapshotFailed(outcomes["queues"].error or RedisError(), str(endpoint_of(using)))
+    return facts_of(outcomes, started, using)
+
+
+def fact_parts(using: str = "") -> dict[str, PagePart]:
+    """Return what reads the facts, by part."""
+    return {
+        "queues": _part(using, lambda alias: read_overview(home(alias))),
+        "schedules": _part(using, lambda alias: status.read_registered(home(alias))),
+        "watched": _part(using, read_watched),
+    }
+
+
+def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = "") -> ProblemFacts:
+    """Return the facts from the outcomes of their parts.
+
+    Args:
+        started: when the parts began to be read, by the clock of this host.
+    """
+    finished = time.time()
+    errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
+    queues = outcomes["queues"].value
+    return ProblemFacts(
+        at=queues.at if queues else timezone.now(),
+        queues=queues,
+        schedules=outcomes["schedules"].value,
+        watched=outcomes["watched"].value or {},
+        errors=errors,
+        endpoint=endpoint_of(using),
+        using=using or conf.settings().dashboard.using,
+        clock_offset_s=_clock_offset(queues.at.timestamp(), started, finished) if queues else None,
+    )
+
+
+def endpoint_of(using: str = "") -> Endpoint:
+    """Return the server of a connection, by default that of the dashboard.
+
+    Raises:
+        SnapshotFailed: the connection is unknown or misconfigured.
+    """
+    try:
+        return connections.endpoint(using or conf.settings().dashboard.using)
+    except RedisComponentsError as exc:
+        raise SnapshotFailed(exc, "") from exc
+
+
+def read_watched(using: str) -> Flow[dict[str, Any]]:
+    """Read what the watching process has found in the last minutes, by the name of the check."""
+    return recent_of((yield Read("GET", keyspace.key("facts", using))))
+
+
+def recent_of(stored: bytes | None) -> dict[str, Any]:
+    """Return what checks have found, without what is too old. What another program has written counts as nothing."""
+    try:
+        entries = json.loads(stored or b"{}").items()
+        return {name: data for name, (made_at, data) in entries if abs(time.time() - made_at) < STALE_S}
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return {}
+
+
+def _part(using: str, read: Callable[[str], Flow[Any]]) -> PagePart:
+    def alias() -> str:
+        return using or conf.settings().dashboard.using
+
+    return PagePart(alias, lambda: read(alias()))
+
+
+def _clock_offset(server: float, started: float, finished: float) -> float:
+    """Return how far the server's time lies outside of the interval in which it was read."""
+    return min(server - started, 0.0) + max(server - finished, 0.0)

@@ -1,0 +1,106 @@
+"""The checks of the package, and what all checks find."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core.client.endpoint import naming_server
+from django_redis_components.core.exception_text import safe_text
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.dashboard.outages import outage_of
+from django_redis_components.dashboard.problems import queues, schedules, server, traffic, workers
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.registry import SITE_CHECKS
+from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
+
+logger = guarded_logger("django_redis_components.dashboard")
+
+#: Most problems of one kind that are listed individually.
+MAX_OF_A_KIND = 5
+#: Severities that a check may return.
+SEVERITIES = ("critical", "warning")
+
+#: Checks of queues, workers and their server, most severe first: what is wrong with the server may be the cause of the
+#: rest.
+_OF_QUEUES = (
+    server.server_problems,
+    server.eviction,
+    traffic.failing_queues,
+    queues.queues_without_worker,
+    workers.missing_poller,
+    traffic.retry_storms,
+    traffic.growing_queues,
+    queues.late_queues,
+    workers.lost_workers,
+    workers.lost_threads,
+    traffic.lost_leases,
+    queues.unregistered_tasks,
+    queues.paused_queues,
+    queues.truncation,
+)
+
+
+def find_problems(facts: ProblemFacts) -> list[Problem]:
+    """Return the problems, critical ones first, in the active language."""
+    found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
+    if facts.schedules is not None:
+        found.extend(_truncate(schedules.overdue_schedules(facts.schedules, facts.using)))
+    if facts.queues is not None:
+        for check in _OF_QUEUES:
+            found.extend(_truncate(check(facts.queues)))
+    for each in WATCHED:
+        if each.name in facts.watched:
+            found.extend(_truncate(_found_by(each.find, facts.watched[each.name], facts)))
+    for check_of_site in SITE_CHECKS:
+        found.extend(_truncate(_found_by(check_of_site, facts)))
+    redis_cli = facts.endpoint.redis_cli()
+    found = [dataclasses.replace(problem, command=naming_server(problem.command, redis_cli)) for problem in found]
+    unique: dict[str, Problem] = {}
+    for problem in found:  # of two checks that find the same, the first one
+        unique.setdefault(problem.id, problem)
+    return sorted(unique.values(), key=lambda problem: problem.severity != "critical")
+
+
+def _found_by(check: Callable[..., Iterable[Problem]], *arguments: object) -> list[Problem]:
+    """Return what a check finds. One that raises must not hide the problems that others find."""
+    name = getattr(check, "__qualname__", type(check).__qualname__)
+    try:
+        found = list(check(*arguments) or ())
+        for problem in found:
+            if not isinstance(problem, Problem) or problem.severity not in SEVERITIES:
+                raise TypeError(f"{problem!r}: expected a Problem with the severity 'critical' or 'warning'.")
+    except Exception as exc:  # noqa: BLE001 - a check of the site raised it
+        logger.log_exception(exc, f"The check {name} failed.")
+        text = _("The check %(name)s failed: %(error)s") % {"name": name, "error": safe_text(exc)}
+        return [Problem("check_failed", text, _("The log has the traceback."), subject=name)]
+    return found
+
+
+def _unread_parts(facts: ProblemFacts) -> Iterator[Problem]:
+    parts = {"queues": _("queues and workers"), "schedules": _("periodic tasks"), "watched": _("watched facts")}
+    for name, error in facts.errors.items():
+        yield unread_part(parts[name], error, str(facts.endpoint), subject=name)
+
+
+def unread_part(part: str, error: Exception, address: str, *, subject: str) -> Problem:
+    """Return the problem of a part of a page that could not be read."""
+    outage = outage_of(error, address)
+    text = _("Cannot read %(part)s: %(reason)s") % {"part": part, "reason": outage.title}
+    return Problem("unread", text, f"{outage.advice} ({outage.detail})", severity="critical", subject=subject)
+
+
+def _truncate(found: Iterable[Problem]) -> list[Problem]:
+    """Return the first problems of a kind, and the number of the others."""
+    problems = list(found)
+    rest = len(problems) - MAX_OF_A_KIND
+    if rest <= 0:
+        return problems
+    text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
+    severity = problems[MAX_OF_A_KIND].severity
+    more = Problem(problems[0].code, text, "", severity=severity, count=rest, subject="…")
+    return [*problems[:MAX_OF_A_KIND], more]

@@ -1,0 +1,11 @@
+"""Checks that read more than a page may: one process of the site makes them, and stores what it has found.
+
+To add one, write a module with a `WatchedCheck`, and add it here.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.dashboard.problems.watched import persistence
+from django_redis_components.dashboard.problems.watched.check import WatchedCheck
+
+CHECKS: tuple[WatchedCheck, ...] = (persistence.CHECK,)

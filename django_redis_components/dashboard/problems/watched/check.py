@@ -1,0 +1,26 @@
+"""`WatchedCheck`: a check that reads more than a page may, so that one process of the site makes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WatchedCheck:
+    """A check in two parts: what is read in one process, and what any process makes of it, in its own language.
+
+    Attributes:
+        name: in the stored facts.
+        read: reads Redis in bounded requests, and returns JSON of bounded size.
+        find: returns the problems for that JSON.
+    """
+
+    name: str
+    read: Callable[[ProblemFacts], Flow[Any]]
+    find: Callable[[Any, ProblemFacts], Iterable[Problem]]
