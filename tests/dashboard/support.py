@@ -232,9 +232,9 @@ def fields_of(response: Any) -> dict[str, str]:
     return {each["name"]: each["value"] for each in Page(response.content.decode()).all("input") if each.get("value")}
 
 
-def write_minute(store: Store, queue: str, **events: int) -> None:
-    """Write the counters of the last full minute."""
-    minute = now_ms(store) // 60_000 - 1
+def write_minute(store: Store, queue: str, *, ago: int = 1, **events: int) -> None:
+    """Write the counters of a minute, by default of the last full one."""
+    minute = now_ms(store) // 60_000 - ago
     numbers = [events.get(name, 0) for name in OutcomeCounter.__members__] + [0] * (SIZE - len(OutcomeCounter))
     store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
 

@@ -74,7 +74,7 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
     found = problems(viewer)
 
     assert [(each["queue"], each["severity"]) for each in found] == [("mail", "critical"), ("news", "warning")]
-    assert found[0]["text"] == "Queue mail: 13.00 % of tasks failed in the last hour (13 of 100)."
+    assert found[0]["text"] == "Queue mail: 13.00 % of tasks failed in the last 5 min (13 of 100)."
     assert found[0]["command"] == "python manage.py redis queues errors mail"
 
 
@@ -88,7 +88,7 @@ def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, v
 
     assert found["code"] == "failures"
     assert re.match(
-        r"25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. "
+        r"33 failed tasks are left\. 25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. "
         r"Others: LookupError: unknown address …@… \(3\); LookupError: error \w \(1\); ",
         found["advice"],
     )
@@ -97,6 +97,40 @@ def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, v
     root.force_login(User.objects.create_superuser("root"))
     [link] = re.findall(r'href="([^"]+)">Retry all…', root.get(URL).content.decode())
     assert "Retry 33 failed tasks of the queue “default”?" in text_of(root.get(unescape(link)).content.decode())
+
+
+def test_failures_end_with_their_cause(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=150)
+    write_minute(redis_server, "mail", ago=20, succeeded=150, failed=150)
+    write_minute(redis_server, "mail", ago=10, succeeded=60)
+    write_poller(redis_server)
+
+    [recovering] = problems(viewer)
+
+    assert (recovering["code"], recovering["severity"]) == ("failures", "warning")
+    assert recovering["text"] == "Queue mail recovers: 0 of the last 60 tasks failed."
+    assert recovering["advice"].startswith("150 failed tasks are left. ")
+    assert recovering["command"] == "python manage.py redis queues retry mail"
+
+
+def test_failures_are_over_when_no_failed_task_is_left(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+    write_minute(redis_server, "mail", ago=3, succeeded=300, failed=150)
+    write_poller(redis_server)
+
+    assert problems(viewer) == [], "they were retried with success, or deleted"
+
+
+def test_sudden_failures_are_found_although_the_hour_was_good(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=40)
+    write_minute(redis_server, "mail", ago=30, succeeded=10_000)
+    write_minute(redis_server, "mail", succeeded=20, failed=40)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"] == "Queue mail: 66.67 % of tasks failed in the last 5 min (40 of 60)."
+    assert found["severity"] == "critical"
 
 
 def test_few_failures_are_no_failure_rate(redis_server: Store, viewer: Client) -> None:

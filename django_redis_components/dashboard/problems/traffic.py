@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -15,33 +16,107 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
 from django_redis_components.taskqueue import ErrorGroup, Metrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import OVERVIEW_MINUTES, QueueInfo, TaskQueueOverview
 
 #: Fewest tasks from which a rate is computed: one failure of two tasks is not a failure rate of 50 %.
 MIN_TASKS = 20
-#: Times `FAILURE_RATE` from which failures are critical.
-CRITICAL_FACTOR = 2
+#: Times `FAILURE_RATE` from which failures are critical, and from which the latest tasks alone are a problem.
+CRITICAL_FACTOR, SUDDEN_FACTOR = 2, 5
+#: Fewest minutes and tasks of what counts as the latest: fewer would end a problem, and begin it again, by chance.
+RECENT_MINUTES, RECENT_TASKS = 5, 50
+#: Minutes without a failure after which failures are over if no failed task is left.
+OVER_MINUTES = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Share:
+    """How many of the tasks that finished in the latest minutes have failed."""
+
+    finished: int
+    failed: int
+    minutes: int
+
+    def is_above(self, limit: float) -> bool:
+        return self.finished >= MIN_TASKS and self.failed > self.finished * limit
+
+    def __str__(self) -> str:
+        return formats.percent(self.failed / max(self.finished, 1))
 
 
 def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield queues whose share of failed tasks is above `FAILURE_RATE`."""
+    """Yield queues whose share of failed tasks is above `FAILURE_RATE`, until it is below and no failed task is left.
+
+    A problem must end when its cause is removed, so the latest tasks decide: the share of the hour would stay high.
+    """
     limit = conf.settings().dashboard.failure_rate
     for queue, metrics in _measured(overview):
-        finished, failed = metrics.totals.finished, metrics.totals.failed
-        if finished >= MIN_TASKS and failed > finished * limit:
-            text = _("Queue %(queue)s: %(share)s of tasks failed in the last hour (%(failed)s of %(finished)s).") % {
-                "queue": queue.name,
-                "share": formats.percent(failed / finished),
-                "failed": number(failed),
-                "finished": number(finished),
-            }
-            severity = "critical" if failed > finished * limit * CRITICAL_FACTOR else "warning"
-            groups = overview.main_errors.get(queue.name, [])
-            remedy = _("Correct the cause, then retry the tasks. List the errors:")
-            advice = " ".join([*_error_notes(groups, overview.at), remedy])
-            command = queue_command("errors", queue.name, using=overview.using)
-            fingerprint = groups[0].fingerprint if len(groups) == 1 else ""
-            yield Problem("failures", text, advice, command, severity, queue.name, "failed", fingerprint)
+        hour, recent = _Share(metrics.totals.finished, metrics.totals.failed, len(metrics.intervals)), _recent(metrics)
+        is_high, is_over = hour.is_above(limit), not queue.failed and _minutes_without_failure(metrics) >= OVER_MINUTES
+        if recent.is_above(limit) and (is_high or recent.is_above(limit * SUDDEN_FACTOR)) and not is_over:
+            yield _failing(queue, overview, recent, is_critical=recent.is_above(limit * CRITICAL_FACTOR))
+        elif is_high and queue.failed:
+            yield _recovering(queue, overview, recent)
+
+
+def _recent(metrics: Metrics) -> _Share:
+    """Return the share in the latest minutes, or in the hour if few tasks have finished."""
+    finished = failed = minutes = 0
+    for interval in reversed(metrics.intervals):
+        if minutes >= RECENT_MINUTES and finished >= RECENT_TASKS:
+            break
+        finished, failed = finished + interval.counts.finished, failed + interval.counts.failed
+        minutes += 1
+    return _Share(finished, failed, minutes)
+
+
+def _minutes_without_failure(metrics: Metrics) -> int:
+    """Return the minutes since the last one with a failure, the current one included."""
+    failed = (ago for ago, interval in enumerate(reversed(metrics.intervals)) if interval.counts.failed)
+    return next(failed, len(metrics.intervals))
+
+
+def _failing(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, *, is_critical: bool) -> Problem:
+    template = (
+        _("Queue %(queue)s: %(share)s of tasks failed in the last hour (%(failed)s of %(finished)s).")
+        if recent.minutes >= OVERVIEW_MINUTES
+        else _("Queue %(queue)s: %(share)s of tasks failed in the last %(minutes)d min (%(failed)s of %(finished)s).")
+    )
+    text = template % {
+        "queue": queue.name,
+        "share": str(recent),
+        "failed": number(recent.failed),
+        "finished": number(recent.finished),
+        "minutes": recent.minutes,
+    }
+    groups = overview.main_errors.get(queue.name, [])
+    remedy = _("Correct the cause, then retry the tasks. List the errors:")
+    advice = " ".join([*_left(queue), *_error_notes(groups, overview.at), remedy])
+    command = queue_command("errors", queue.name, using=overview.using)
+    severity = "critical" if is_critical else "warning"
+    return Problem("failures", text, advice, command, severity, queue.name, "failed", _fingerprint(groups))
+
+
+def _recovering(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share) -> Problem:
+    text = _("Queue %(queue)s recovers: %(failed)s of the last %(finished)s tasks failed.") % {
+        "queue": queue.name,
+        "failed": number(recent.failed),
+        "finished": number(recent.finished),
+    }
+    groups = overview.main_errors.get(queue.name, [])
+    advice = " ".join([*_left(queue), *_error_notes(groups, overview.at), _("Retry or delete the failed tasks:")])
+    command = queue_command("retry", queue.name, using=overview.using)
+    return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))
+
+
+def _left(queue: QueueInfo) -> Iterator[str]:
+    if queue.failed:
+        yield ngettext("%(count)s failed task is left.", "%(count)s failed tasks are left.", queue.failed) % {
+            "count": number(queue.failed)
+        }
+
+
+def _fingerprint(groups: list[ErrorGroup]) -> str:
+    return groups[0].fingerprint if len(groups) == 1 else ""
 
 
 def _error_notes(groups: list[ErrorGroup], at: datetime) -> Iterator[str]:
