@@ -29,6 +29,7 @@ name_templates            names of decorated calls, as templates over their argu
 discovery                 the modules `indexes` and `tasks` of the site's apps
 model_changes             following the changes of a model's objects
 rebuild                   data anew beside the live data: begin, load, swap, abandon
+command_line              command lines of manage.py, as pages advise them
 client_address            a visitor's address behind proxies
 decompression             gzip and zstd streams, block by block
 regular_files             opening files that must be regular ones

@@ -38,6 +38,7 @@ bounded_client  rejects writes and unbounded reads; counts commands and round tr
 gather          runs several flows in one round trip
 outages         causes of outages and their remedies
 formats         numbers, durations and times in the active language
+problems        what is wrong now: checks, incidents, notifications, the watching process
 panel           `Panel`, and the registry of panels
 table           `Table` and `Column`, for pages and panels
 elements        table cells, tiles, links

@@ -38,14 +38,27 @@ class ChangeForm(forms.Form):
         return next((str(errors[0]) for errors in self.errors.values()), "") if self.is_bound else ""
 
 
+def note_field() -> forms.CharField:
+    """Return the field of a reason; see `check_note`."""
+    widget = forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_NOTE})
+    return forms.CharField(label=gettext_lazy("Reason (optional)"), required=False, widget=widget)
+
+
+def check_note(reason: str) -> str:
+    """Return a reason, if it is not too long.
+
+    Raises:
+        ValidationError: it is.
+    """
+    if len(reason) > MAX_NOTE:
+        raise forms.ValidationError(_("Reason: expected at most %(most)s characters.") % {"most": number(MAX_NOTE)})
+    return reason
+
+
 class PauseForm(ChangeForm):
     """The reason and the end of a pause."""
 
-    reason = forms.CharField(
-        label=gettext_lazy("Reason (optional)"),
-        required=False,
-        widget=forms.TextInput(attrs={**_PLAIN, "maxlength": MAX_NOTE}),
-    )
+    reason = note_field()
     minutes = forms.CharField(
         label=gettext_lazy("Resume after minutes (optional)"),
         required=False,
@@ -54,10 +67,7 @@ class PauseForm(ChangeForm):
 
     def clean_reason(self) -> str:
         """Return the reason."""
-        reason: str = self.cleaned_data["reason"]
-        if len(reason) > MAX_NOTE:
-            raise forms.ValidationError(_("Reason: expected at most %(most)s characters.") % {"most": number(MAX_NOTE)})
-        return reason
+        return check_note(self.cleaned_data["reason"])
 
     def clean_minutes(self) -> int:
         """Return after how many minutes the pause ends; 0: never."""

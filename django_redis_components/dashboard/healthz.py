@@ -14,6 +14,7 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.monitoring_access import Access, access_of, refusal
+from django_redis_components.dashboard.overview.problems import problem_data
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.problem import Problem
@@ -24,7 +25,7 @@ logger = guarded_logger("django_redis_components.dashboard")
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Respond with 200 unless a problem is critical, else 503. Reads Redis in two round trips, as the overview does."""
+    """Respond with 200 unless a critical problem is not acknowledged, else 503. Reads Redis in two round trips."""
     access = access_of(request)
     return refusal() if access is None else _response(_problems(), access)
 
@@ -32,17 +33,18 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def _problems() -> list[dict[str, Any]]:
     """Return the problems; an outage of Redis is one."""
     try:
-        return [fields_of(each) for each in find_problems(read_facts())]
+        facts = read_facts()
+        return [problem_data(each, facts) for each in find_problems(facts)]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
         problem = Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
-        return [fields_of(problem)]
+        return [{**fields_of(problem), "acknowledged": None}]
 
 
 def _response(problems: list[dict[str, Any]], access: Access) -> HttpResponse:
-    is_healthy = all(each["severity"] != "critical" for each in problems)
+    is_healthy = all(each["severity"] != "critical" or each["acknowledged"] for each in problems)
     codes = dict.fromkeys((each["code"], each["severity"]) for each in problems)
     listed = problems if access.has_token else [{"code": code, "severity": severity} for code, severity in codes]
     data: dict[str, Any] = {"status": "healthy" if is_healthy else "unhealthy", "problems": listed}

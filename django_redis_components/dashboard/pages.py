@@ -16,6 +16,7 @@ PAGES: tuple[Page, ...] = tuple(
         "failures.FailuresPage",
         "live.LivePage",
         "schedules.SchedulesPage",
+        "incidents.IncidentsPage",
         "workers.WorkersPage",
         "locks.LocksPage",
         "limits.LimitsPage",

@@ -88,7 +88,8 @@ def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, v
 
     assert found["code"] == "failures"
     assert re.match(
-        r"33 failed tasks are left\. 25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. "
+        r"33 failed tasks are left\. 25 failures in the last hour with the same error, first seen [\d:]+: "
+        r"LookupError: mail server is away\. "
         r"Others: LookupError: unknown address …@… \(3\); LookupError: error \w \(1\); ",
         found["advice"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,9 @@ from django_redis_components.core.units import to_seconds
 
 #: Returns None for a valid value, else a text with what is accepted.
 Check = Callable[[Any], str | None]
+
+_HTTP_URL = re.compile(r"https?://[^\s/]+[^\s]*")
+_EMAIL = re.compile(r"[^\s@<>,]+@[^\s@<>,]+")
 
 
 def seconds(*, zero: bool = False) -> Check:
@@ -107,6 +111,24 @@ def names(value: Any) -> str | None:
     if problem is None and not value:
         problem = "a list of at least one name"
     return problem or next((f"a list of names, each {wrong}" for wrong in map(name, value) if wrong), None)
+
+
+def http_url(value: Any) -> str | None:
+    """Accept the address of a web page."""
+    fits = isinstance(value, str) and _HTTP_URL.fullmatch(value)
+    return None if fits else "a URL, such as 'https://www.example.com/admin/'"
+
+
+def http_urls(value: Any) -> str | None:
+    """Accept a list or tuple of up to ten addresses of web servers."""
+    fits = strings(value) is None and len(value) <= 10 and all(_HTTP_URL.fullmatch(each) for each in value)
+    return None if fits else "a list of up to ten URLs, such as 'https://hooks.example.com/redis'"
+
+
+def emails(value: Any) -> str | None:
+    """Accept a list or tuple of up to 50 e-mail addresses."""
+    fits = strings(value) is None and len(value) <= 50 and all(_EMAIL.fullmatch(each) for each in value)
+    return None if fits else "a list of up to 50 e-mail addresses"
 
 
 def path(value: Any) -> str | None:

@@ -98,8 +98,8 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
             return _default(field)
     problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
-        is_hidden = field.metadata.get("is_secret") and isinstance(value, str)
-        errors.append(_error(path, Secret(value) if is_hidden else value, problem))
+        is_hidden = field.metadata.get("is_secret") and isinstance(value, str | list | tuple)
+        errors.append(_error(path, Secret() if is_hidden else value, problem))
         return _default(field)
     convert = field.metadata["convert"]
     return value if convert is None or value is None else convert(value)

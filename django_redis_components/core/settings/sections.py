@@ -10,6 +10,9 @@ from typing import Any, ClassVar
 from django_redis_components.core.settings.checks import (
     Check,
     boolean,
+    emails,
+    http_url,
+    http_urls,
     integer,
     line,
     name,
@@ -48,6 +51,16 @@ def _secret(check: Check) -> Any:
     """Return an optional field whose value neither errors nor `repr` show."""
     metadata = {"check": optional(check), "convert": Secret, "strict": lambda _: None, "is_secret": True}
     return dataclasses.field(default=None, metadata=metadata, repr=False)
+
+
+def _secrets(check: Check) -> Any:
+    """Return a field for a list of texts that neither errors nor `repr` show; empty by default."""
+    metadata = {"check": check, "convert": _as_secrets, "strict": lambda _: None, "is_secret": True}
+    return dataclasses.field(default=(), metadata=metadata, repr=False)
+
+
+def _as_secrets(values: Any) -> tuple[Secret, ...]:
+    return tuple(map(Secret, values))
 
 
 def _duration(default: float, *, zero: bool = False) -> Any:
@@ -290,6 +303,27 @@ class DashboardSettings:
     mask_error: str | None = _option(None, optional(text))
     #: Whether the dashboard refuses all changes.
     read_only: bool = _option(False, boolean)
+    #: Whether the worker processes and pollers of a connection watch it: one of them makes the checks that read more
+    #: than a page may, remembers since when each problem lasts, and sends notifications.
+    watch: bool = _option(True, boolean)
+
+
+@dataclasses.dataclass(frozen=True)
+class NotificationsSettings:
+    """`REDIS_COMPONENTS["NOTIFICATIONS"]`: who is told when a problem begins, becomes critical and ends."""
+
+    #: URLs that get a POST with JSON for each of these events.
+    webhooks: tuple[str, ...] = _secrets(http_urls)
+    #: Incoming webhooks of Slack, Mattermost, Rocket.Chat or another service that accepts ``{"text": …}``.
+    slack: tuple[str, ...] = _secrets(http_urls)
+    #: E-mail addresses; the mails are sent with Django's settings, from ``DEFAULT_FROM_EMAIL``.
+    emails: tuple[str, ...] = _option((), emails, tuple)
+    #: The least severity that is announced. A warning is announced after a minute, a critical problem at once.
+    severity: str = _option("critical", one_of("critical", "warning"))
+    #: URL of the overview, which the announcements contain; None: they have no link.
+    url: str | None = _option(None, optional(http_url))
+    #: Seconds that a delivery may take.
+    timeout_s: float = _duration(10.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,6 +376,9 @@ class Settings:
     )
     dashboard: DashboardSettings = dataclasses.field(
         default_factory=DashboardSettings, metadata={"section": DashboardSettings}
+    )
+    notifications: NotificationsSettings = dataclasses.field(
+        default_factory=NotificationsSettings, metadata={"section": NotificationsSettings}
     )
     monitoring: MonitoringSettings = dataclasses.field(
         default_factory=MonitoringSettings, metadata={"section": MonitoringSettings}

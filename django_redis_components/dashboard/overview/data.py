@@ -10,7 +10,7 @@ from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import fields_of, metrics_data
 from django_redis_components.dashboard.overview.history import history_data
-from django_redis_components.dashboard.overview.problems import page_problems
+from django_redis_components.dashboard.overview.problems import page_problems, problem_data
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
@@ -26,7 +26,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
     panels = panel_data(snapshot.panels)
     errors = snapshot.facts.errors | snapshot.errors
     return {
-        "problems": page_problems(snapshot),
+        "problems": [problem_data(problem, snapshot.facts) for problem in page_problems(snapshot)],
         **_task_queue(snapshot.queues),
         "history": history_data(snapshot.history) if snapshot.history else None,
         "schedules": snapshot.schedules.schedules if snapshot.schedules else None,

@@ -13,9 +13,8 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.cards import cards
 from django_redis_components.dashboard.overview.history import history_page
-from django_redis_components.dashboard.overview.problems import page_problems
+from django_redis_components.dashboard.overview.problems import page_problems, problem_row
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
-from django_redis_components.dashboard.overview.remedies import remedies_of
 from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.overview.snapshot import DEFAULT_RANGE, OverviewSnapshot, read_overview_snapshot
 from django_redis_components.dashboard.overview.worker_table import worker_table
@@ -62,11 +61,16 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         query: which queues are shown.
     """
     problems = page_problems(snapshot)
+    alarming = [problem for problem in problems if not snapshot.facts.acknowledgment_of(problem)]
     overview = snapshot.queues
     return {
-        "headline": _headline(problems, overview),
-        "counts": _counts(problems),
-        "problems": [(problem, remedies_of(problem, links)) for problem in problems],
+        "headline": _headline(alarming, overview),
+        "counts": _counts(alarming),
+        "problems": [problem_row(problem, snapshot.facts, links) for problem in alarming],
+        "acknowledged": [
+            problem_row(problem, snapshot.facts, links) for problem in problems if problem not in alarming
+        ],
+        "incidents_url": links.page("incident"),
         "tiles": [*cards(snapshot, links)],
         "history": history_page(snapshot.history) if snapshot.history else None,
         "query": query,

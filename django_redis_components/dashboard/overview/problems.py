@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
+import dataclasses
+from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.formats import Timestamp
+from django_redis_components.dashboard.incidents.page import acknowledgment_note, moment
+from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.finding import find_problems, unread_part
 from django_redis_components.dashboard.problems.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """A problem as the overview shows it.
+
+    Attributes:
+        since: when it began, as far as the site was watched; None if it was not.
+        note: who acknowledged it, or "".
+        remedies: links to its cause and to what remedies it, the acknowledgment last.
+    """
+
+    problem: Problem
+    since: Timestamp | None
+    note: str
+    remedies: list[Remedy]
 
 
 def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
@@ -16,3 +43,27 @@ def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
         unread_part(parts[name], error, snapshot.address, subject=name) for name, error in snapshot.errors.items()
     ]
     return [*unread, *find_problems(snapshot.facts)]
+
+
+def problem_row(problem: Problem, facts: ProblemFacts, links: Links) -> ProblemRow:
+    """Return the row of a problem."""
+    incident, held = facts.incident_of(problem), facts.acknowledgment_of(problem)
+    verb, label = ("withdraw", _("Withdraw…")) if held else ("acknowledge", pgettext("a problem", "Acknowledge…"))
+    url = links.verb(verb, "incident", problem=problem.id)
+    return ProblemRow(
+        problem,
+        formats.timestamp(moment(incident.began_at), facts.at) if incident else None,
+        acknowledgment_note(held, facts.at) if held else "",
+        [*remedies_of(problem, links), *([Remedy(label, url)] if url else [])],
+    )
+
+
+def problem_data(problem: Problem, facts: ProblemFacts) -> dict[str, Any]:
+    """Return a problem as JSON data."""
+    incident, held = facts.incident_of(problem), facts.acknowledgment_of(problem)
+    return {
+        **fields_of(problem),
+        "id": problem.id,
+        "began_at": moment(incident.began_at) if incident else None,
+        "acknowledged": fields_of(held) if held else None,
+    }

@@ -22,6 +22,9 @@ from django_redis_components.dashboard.gather import GatherResult
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
 from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.incidents import Acknowledgment, Incident, IncidentState
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.storage import parse_state
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
@@ -38,6 +41,7 @@ class ProblemFacts:
         at: the server's time, or the local time if the task queue could not be read.
         queues: queues, workers, the poller and the server.
         watched: what the watching process has found lately, by the name of the check.
+        incidents: since when problems last, and who acknowledged them.
         errors: by part: "queues", "schedules", "watched".
         endpoint: the server, without credentials.
         using: alias of the connection.
@@ -49,10 +53,24 @@ class ProblemFacts:
     queues: TaskQueueOverview | None
     schedules: status.ScheduleSnapshot | None
     watched: Mapping[str, Any]
+    incidents: IncidentState
     errors: dict[str, Exception]
     endpoint: Endpoint
     using: str
     clock_offset_s: float | None = None
+
+    def incident_of(self, problem: Problem) -> Incident | None:
+        """Return the incident of a problem; None if it was not watched yet."""
+        return self.incidents.incidents.get(problem.id)
+
+    def acknowledgment_of(self, problem: Problem) -> Acknowledgment | None:
+        """Return the acknowledgment of a problem that holds, or None."""
+        incident = self.incident_of(problem)
+        if incident is None or not dataclasses.replace(incident, severity=problem.severity).is_acknowledged(
+            time.time()
+        ):
+            return None
+        return incident.acknowledged
 
 
 def read_facts(using: str = "") -> ProblemFacts:
@@ -86,11 +104,13 @@ def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = 
     finished = time.time()
     errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
     queues = outcomes["queues"].value
+    watched, incidents = outcomes["watched"].value or ({}, IncidentState())
     return ProblemFacts(
         at=queues.at if queues else timezone.now(),
         queues=queues,
         schedules=outcomes["schedules"].value,
-        watched=outcomes["watched"].value or {},
+        watched=watched,
+        incidents=incidents,
         errors=errors,
         endpoint=endpoint_of(using),
         using=using or conf.settings().dashboard.using,
@@ -110,9 +130,10 @@ def endpoint_of(using: str = "") -> Endpoint:
         raise SnapshotFailed(exc, "") from exc
 
 
-def read_watched(using: str) -> Flow[dict[str, Any]]:
-    """Read what the watching process has found in the last minutes, by the name of the check."""
-    return recent_of((yield Read("GET", keyspace.key("facts", using))))
+def read_watched(using: str) -> Flow[tuple[dict[str, Any], IncidentState]]:
+    """Read what the watching process has found in the last minutes, by the name of the check, and the incidents."""
+    facts, incidents = yield Read("MGET", keyspace.key("facts", using), keyspace.key("incidents", using))
+    return recent_of(facts), parse_state(incidents)
 
 
 def recent_of(stored: bytes | None) -> dict[str, Any]:

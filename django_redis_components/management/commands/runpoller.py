@@ -32,10 +32,12 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runpoller")
+        from django_redis_components.dashboard.problems.watch import watching
         from django_redis_components.taskqueue.startup import run_poller
 
         try:
-            code = run_poller(logs.configure(self, options), using=options["using"])
+            with watching(options["using"]):
+                code = run_poller(logs.configure(self, options), using=options["using"])
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)

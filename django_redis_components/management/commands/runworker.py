@@ -72,6 +72,8 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runworker")
+        from django_redis_components.dashboard.problems.watch import WatchMiddleware
+        from django_redis_components.taskqueue.middleware import pipeline
         from django_redis_components.taskqueue.startup import run_worker
         from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient
 
@@ -89,6 +91,7 @@ class Command(PlainOutputCommand):
             max_memory_mib=options["max_memory"],
             async_concurrency=options["async_concurrency"],
         )
+        pipeline.install(WatchMiddleware())
         try:
             code = run_worker(
                 worker_options,

@@ -1,0 +1,21 @@
+"""The page of incidents: which problems last since when, who acknowledged them, and which have ended."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from django_redis_components.dashboard.page import Page, hook
+
+
+class IncidentsPage(Page):
+    """The page of incidents. An acknowledgment requires its own permission."""
+
+    slug = "incident"
+    title = _("Incidents")
+    name = _("incident")
+    permissions = (("acknowledge_problem", "Can acknowledge problems"),)
+    templates = "incidents"
+    read = hook("page.read")
+    data = hook("page.incident_data")
+    context = hook("page.context")
+    verbs = hook("change_views.VIEWS")

@@ -1,0 +1,208 @@
+"""Incidents: since when a problem lasts, who acknowledged it, and what was announced about it.
+
+`advance` decides what changes, without Redis. One process of the site calls it every few seconds with the problems that
+it has found (`watch`), and stores the result with a transaction (`storage`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django_redis_components.core.text import encodable
+from django_redis_components.dashboard.problems.problem import Problem
+
+#: Seconds after which a problem that was not found again has ended: one that comes and goes is one incident.
+END_AFTER_S = 60.0
+#: Seconds that a warning must last before it is announced. A critical problem is announced at once.
+WARN_AFTER_S = 60.0
+#: Most incidents that are kept while they last, and characters of each of their texts.
+MAX_OPEN, MAX_TEXT = 200, 1_000
+#: Most announcements that wait for their delivery.
+MAX_PENDING = 200
+#: Ranks of what may be announced, in order.
+RANKS = {"": 0, "warning": 1, "critical": 2}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """Somebody knows of an incident and cares for it: it alarms nobody meanwhile.
+
+    Attributes:
+        severity: of the problem at that time. If a warning becomes critical, it alarms again.
+        at, until: seconds since the epoch; `until` is None if it holds until the incident ends.
+    """
+
+    author: str
+    reason: str
+    severity: str
+    at: float
+    until: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Incident:
+    """A problem from its beginning to its end.
+
+    Attributes:
+        id: see `Problem.id`.
+        code, severity, text, advice, command, queue: see `Problem`, in the language of the site; as last found.
+        began_at, seen_at: when it was found first and last, in seconds since the epoch.
+        announced: the severity that was announced: "critical", "warning", or "".
+        acknowledged: or None.
+        ended_at: when it was found last, once it has ended; None before.
+    """
+
+    id: str
+    code: str
+    severity: str
+    text: str
+    advice: str
+    command: str
+    queue: str
+    began_at: float
+    seen_at: float
+    announced: str = ""
+    acknowledged: Acknowledgment | None = None
+    ended_at: float | None = None
+
+    def is_acknowledged(self, now: float) -> bool:
+        """Return whether an acknowledgment holds."""
+        held = self.acknowledged
+        return (
+            held is not None
+            and (held.until is None or now < held.until)
+            and RANKS[self.severity] <= RANKS[held.severity]
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Announcement:
+    """What people are told of an incident.
+
+    Attributes:
+        event: "began", "critical" (it was a warning before) or "ended".
+        channels: names of those that have not delivered it yet.
+        made_at: in seconds since the epoch.
+        claimed_at: when a process began to deliver it; 0 before.
+    """
+
+    event: str
+    incident: Incident
+    channels: tuple[str, ...]
+    made_at: float
+    claimed_at: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IncidentState:
+    """The incidents that last, by id, and the announcements that wait for their delivery."""
+
+    incidents: Mapping[str, Incident] = dataclasses.field(default_factory=dict)
+    pending: tuple[Announcement, ...] = ()
+
+    @classmethod
+    def parse(cls, stored: Any) -> IncidentState:
+        """Return the state from JSON. What another version or program has written counts as nothing."""
+        try:
+            incidents = [parse_incident(each) for each in stored["incidents"]]
+            pending = [
+                Announcement(
+                    **{**each, "incident": parse_incident(each["incident"]), "channels": tuple(each["channels"])}
+                )
+                for each in stored["pending"]
+            ]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return cls()
+        return cls({each.id: each for each in incidents}, tuple(pending))
+
+    def encode(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "incidents": [dataclasses.asdict(each) for each in self.incidents.values()],
+            "pending": [dataclasses.asdict(each) for each in self.pending],
+        }
+
+
+def advance(
+    state: IncidentState,
+    problems: Sequence[Problem],
+    now: float,
+    *,
+    channels: Sequence[str] = (),
+    least: str = "warning",
+) -> tuple[IncidentState, list[Incident]]:
+    """Return the next state, and the incidents that have ended.
+
+    Args:
+        problems: all that were found now.
+        channels: names of those that announcements are sent to.
+        least: the least severity that is announced.
+    """
+    found = {problem.id: problem for problem in problems}
+    lasting, ended, pending = {}, [], list(state.pending)
+    for incident in state.incidents.values():
+        if incident.id not in found and now - incident.seen_at > END_AFTER_S:
+            over = dataclasses.replace(incident, ended_at=incident.seen_at)
+            ended.append(over)
+            if incident.announced:
+                pending.append(Announcement("ended", over, tuple(channels), now))
+        else:
+            lasting[incident.id] = incident
+    for problem in [*found.values()]:
+        if problem.id in lasting or len(lasting) < MAX_OPEN:
+            lasting[problem.id] = _found_again(lasting.get(problem.id), problem, now)
+    for incident in [*lasting.values()]:
+        if incident.id in found and (event := _event_of(incident, now, least)):
+            lasting[incident.id] = announced = dataclasses.replace(incident, announced=incident.severity)
+            pending.append(Announcement(event, announced, tuple(channels), now))
+    waiting = tuple(each for each in pending if each.channels)[-MAX_PENDING:]
+    return IncidentState(lasting, waiting), ended
+
+
+def acknowledge(state: IncidentState, problem: Problem, acknowledgment: Acknowledgment | None) -> IncidentState:
+    """Return the state in which a problem is acknowledged, or not any more (None)."""
+    at = acknowledgment.at if acknowledgment else 0.0
+    incident = state.incidents.get(problem.id) or _found_again(None, problem, at)
+    changed = {**state.incidents, problem.id: dataclasses.replace(incident, acknowledged=acknowledgment)}
+    return dataclasses.replace(state, incidents=changed)
+
+
+def _event_of(incident: Incident, now: float, least: str) -> str:
+    """Return what must be announced, or ""."""
+    rank = RANKS[incident.severity]
+    if rank <= RANKS[incident.announced] or rank < RANKS[least] or incident.is_acknowledged(now):
+        return ""
+    if incident.severity == "warning" and now - incident.began_at < WARN_AFTER_S:
+        return ""
+    return "critical" if incident.announced else "began"
+
+
+def _found_again(incident: Incident | None, problem: Problem, now: float) -> Incident:
+    return Incident(
+        id=problem.id,
+        code=problem.code,
+        severity=problem.severity,
+        text=encodable(problem.text)[:MAX_TEXT],
+        advice=encodable(problem.advice)[:MAX_TEXT],
+        command=encodable(problem.command)[:MAX_TEXT],
+        queue=problem.queue,
+        began_at=incident.began_at if incident else now,
+        seen_at=now,
+        announced=incident.announced if incident else "",
+        acknowledged=incident.acknowledged if incident else None,
+    )
+
+
+def parse_incident(stored: Mapping[str, Any]) -> Incident:
+    """Return an incident from JSON.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    held = stored["acknowledged"]
+    incident = Incident(**{**stored, "acknowledged": Acknowledgment(**held) if held else None})
+    if incident.severity not in RANKS or incident.announced not in RANKS:
+        raise ValueError(f"{incident.severity!r}, {incident.announced!r}: not a severity.")
+    return incident

@@ -1,0 +1,110 @@
+"""Notifications: e-mail, webhooks and chats that are told when a problem begins, becomes critical and ends."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from django.core.mail import EmailMessage
+
+from django_redis_components.core.settings import conf
+from django_redis_components.core.text import one_line
+from django_redis_components.dashboard.problems.incidents import Announcement
+
+#: How an announcement begins, by its event.
+LABELS = {"began": "Problem", "critical": "Now critical", "ended": "Solved"}
+
+
+def channel_names() -> list[str]:
+    """Return the names of the configured channels. They contain no URL, which may be a secret."""
+    settings = conf.settings().notifications
+    return [
+        *(f"webhook {number}" for number in range(1, len(settings.webhooks) + 1)),
+        *(f"slack {number}" for number in range(1, len(settings.slack) + 1)),
+        *(["e-mail"] if settings.emails else []),
+    ]
+
+
+def deliver(announcement: Announcement, channel: str) -> None:
+    """Deliver an announcement by a channel. One that is no longer configured delivers nothing.
+
+    Raises:
+        Exception: whatever the mail backend or the web server's answer raises.
+    """
+    kind, _, number = channel.partition(" ")
+    settings = conf.settings().notifications
+    urls = {"webhook": settings.webhooks, "slack": settings.slack}.get(kind, ())
+    if kind == "e-mail" and settings.emails:
+        _send_mail(announcement)
+    elif number.isdigit() and int(number) <= len(urls):
+        body = {"text": _text(announcement)} if kind == "slack" else payload(announcement)
+        _post(urls[int(number) - 1], body)
+
+
+def payload(announcement: Announcement) -> dict[str, Any]:
+    """Return what webhooks get."""
+    incident, settings = announcement.incident, conf.settings()
+    return {
+        "event": announcement.event,
+        "id": incident.id,
+        "code": incident.code,
+        "severity": incident.severity,
+        "text": incident.text,
+        "advice": incident.advice,
+        "command": incident.command,
+        "queue": incident.queue,
+        "began_at": _iso(incident.began_at),
+        "ended_at": _iso(incident.ended_at),
+        "environment": settings.dashboard.environment,
+        "url": settings.notifications.url,
+    }
+
+
+def _send_mail(announcement: Announcement) -> None:
+    settings = conf.settings().notifications
+    subject = one_line(_title(announcement))[:200]
+    EmailMessage(subject, _text(announcement), to=list(settings.emails)).send()
+
+
+def _title(announcement: Announcement) -> str:
+    environment = conf.settings().dashboard.environment
+    where = f"[{environment}] " if environment else ""
+    return f"{where}{LABELS[announcement.event]}: {announcement.incident.text}"
+
+
+def _text(announcement: Announcement) -> str:
+    incident = announcement.incident
+    began = _iso(incident.began_at)
+    lines = [_title(announcement)]
+    if incident.ended_at is not None:
+        lines.append(f"{began} – {_iso(incident.ended_at)}")
+    else:
+        lines += [began or "", incident.advice, incident.command]
+    return "\n".join(filter(None, [*lines, conf.settings().notifications.url]))
+
+
+def _post(url: str, body: Mapping[str, Any]) -> None:
+    headers = {"Content-Type": "application/json", "User-Agent": "django-redis-components"}
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - the setting accepts http(s) only
+    with _OPEN(request, timeout=conf.settings().notifications.timeout_s) as response:
+        if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise OSError(f"The server has answered with status {response.status}.")
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect of a POST would send its content as a GET, or to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPEN: Callable[..., Any] = urllib.request.build_opener(_NoRedirect).open

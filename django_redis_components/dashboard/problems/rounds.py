@@ -1,0 +1,145 @@
+"""A round of the active watching process: check, store, compare with the incidents, announce."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.utils import translation
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
+from django_redis_components.dashboard.problems import keyspace, notifications
+from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
+from django_redis_components.dashboard.problems.finding import find_problems
+from django_redis_components.dashboard.problems.held import HeldData
+from django_redis_components.dashboard.problems.incidents import Announcement, Incident, IncidentState, advance
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.storage import change_state
+from django_redis_components.dashboard.problems.watched.data_loss import held_data
+from django_redis_components.dashboard.problems.watched.reading import read_checks
+
+#: Seconds for which what the checks have found is stored.
+FACTS_S = 3_600
+#: Seconds after which a delivery that a process has begun is made by another one, and after which it is given up.
+CLAIMED_S, GIVEN_UP_S = 120.0, 3_600.0
+
+logger = guarded_logger("django_redis_components.dashboard")
+
+
+def watch(using: str, remembered: HeldData | None) -> HeldData | None:
+    """Watch a connection once; return what it holds.
+
+    Args:
+        remembered: what it held, as far as this process knows.
+
+    Raises:
+        redis.exceptions.RedisError, RedisComponentsError: Redis is unavailable.
+    """
+    client, now = connections.client(using), time.time()
+    facts = _facts(using)
+    found = read_checks(client, facts)
+    held = _remember(facts, remembered, found)
+    stored = json.dumps({name: [now, data] for name, data in found.items()}, separators=(",", ":"))
+    client.execute(Command("SET", keyspace.key("facts", using), stored, "EX", FACTS_S, retry=True))
+    facts = dataclasses.replace(facts, watched=found)
+    with translation.override(django_settings.LANGUAGE_CODE):
+        problems = find_problems(facts)
+    _announce(problems, using, now)
+    return held
+
+
+def outage_incident(error: Exception, using: str, since: float) -> Incident:
+    """Announce that Redis is away, without Redis; return the incident."""
+    outage = outage_of(error, str(connections.endpoint(using)))
+    problem = Problem(f"redis_{outage.code}", outage.title, outage.advice, severity="critical")
+    state, _ = advance(IncidentState(), [problem], since, channels=notifications.channel_names())
+    for announcement in state.pending:
+        _deliver(announcement)
+    return state.incidents[problem.id]
+
+
+def end_outage(incident: Incident) -> None:
+    """Announce that Redis is back."""
+    over = dataclasses.replace(incident, ended_at=time.time())
+    _deliver(Announcement("ended", over, tuple(notifications.channel_names()), time.time()))
+
+
+def _facts(using: str) -> ProblemFacts:
+    try:
+        return read_facts(using)
+    except SnapshotFailed as exc:
+        raise exc.error from exc
+
+
+def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str, Any]) -> HeldData | None:
+    """Compare what the server holds with what it held at the last round, and store what it holds."""
+    if facts.queues is None:
+        return remembered
+    key, client = keyspace.key("held", facts.using), connections.client(facts.using)
+    stored = HeldData.parse(client.execute(Read("GET", key)))
+    held = held_data(facts.queues, stored or remembered, is_lost=stored is None and remembered is not None)
+    found["data_loss"] = held.loss
+    client.execute(Command("SET", key, held.encode(), retry=True))
+    return held
+
+
+def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
+    """Compare the problems with the incidents, and deliver what is to be announced."""
+    settings, names = conf.settings().notifications, notifications.channel_names()
+
+    def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:
+        after, ended = advance(state, problems, now, channels=names, least=settings.severity)
+        return dataclasses.replace(after, pending=tuple(_claimed(each, now) for each in after.pending)), ended
+
+    state = change_state(change, using)
+    claimed = [each for each in state.pending if each.claimed_at == now]
+    if claimed:
+        left = [each for each in map(_deliver, claimed) if each.channels]
+        _store_left(claimed, left, using)
+
+
+def _store_left(claimed: Sequence[Announcement], left: Sequence[Announcement], using: str) -> None:
+    """Replace announcements by those that are not delivered yet."""
+    keys = {_key(each) for each in claimed}
+
+    def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:
+        others = [each for each in state.pending if _key(each) not in keys]
+        return dataclasses.replace(state, pending=(*others, *left)), []
+
+    change_state(change, using)
+
+
+def _deliver(announcement: Announcement) -> Announcement:
+    """Deliver an announcement; return it with the channels that have not delivered it."""
+    left = [channel for channel in announcement.channels if not _delivered(announcement, channel)]
+    return dataclasses.replace(announcement, channels=tuple(left))
+
+
+def _claimed(announcement: Announcement, now: float) -> Announcement:
+    """Return an announcement that this process delivers, unless another one is about to."""
+    is_claimed = now - announcement.claimed_at < CLAIMED_S
+    return announcement if is_claimed else dataclasses.replace(announcement, claimed_at=now)
+
+
+def _delivered(announcement: Announcement, channel: str) -> bool:
+    """Deliver an announcement; return whether that is done, or is given up."""
+    try:
+        notifications.deliver(announcement, channel)
+    except Exception as exc:  # noqa: BLE001 - the site's mail backend, or anything that a web server answers
+        is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
+        text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
+        logger.log_exception(exc, text, channel, type(exc).__name__, announcement.incident.id)
+        return is_given_up
+    return True
+
+
+def _key(announcement: Announcement) -> tuple[str, str, float]:
+    return announcement.event, announcement.incident.id, announcement.made_at

@@ -1,0 +1,154 @@
+"""One process of the site watches a connection: a thread in each worker process and poller, of which one is active.
+
+The active one has a short lease, and another takes its place when it dies. With each round (`rounds`) it makes the
+checks that read more than a page may, stores what they have found, compares the problems with the stored incidents, and
+delivers what is to be announced. The others remember what the server held, so that the loss of all data is seen: the
+new server knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from django.db import connections as databases
+from redis.exceptions import RedisError
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.held import HeldData
+from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
+
+if TYPE_CHECKING:
+    from django_redis_components.dashboard.problems.incidents import Incident
+
+#: Seconds between two rounds, before the first one, and the lease of the active process.
+ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
+#: Seconds for which Redis must be away until the process that was active announces it.
+AWAY_AFTER_S = 30.0
+
+logger = guarded_logger("django_redis_components.dashboard")
+
+
+class Watch:
+    """The watching thread of a process.
+
+    Attributes:
+        is_active: whether this process had the lease when it last reached Redis.
+    """
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.is_active = False
+        self._held: HeldData | None = None
+        self._away_since: float | None = None
+        self._outage: Incident | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread, and let another process take the lease at once."""
+        self._stopped.set()
+        if self.is_active:
+            try:
+                connections.client(self._using).execute(Command("DEL", self._lease_key(), retry=True))
+            except (RedisError, RedisComponentsError) as exc:
+                logger.debug("The lease of the watching process was not released: %s", exc)
+
+    def round(self) -> None:
+        """Watch once, if this process is the active one."""
+        try:
+            self.is_active = self._take_lease()
+            if self.is_active:
+                from django_redis_components.dashboard.problems import rounds  # the others need none of it
+
+                self._held = rounds.watch(self._using, self._held)
+            self._end_outage()
+        except (RedisError, RedisComponentsError) as exc:
+            self._announce_outage(exc)
+
+    def _run(self) -> None:
+        pause_s = random.uniform(0.1, 1.0) * FIRST_ROUND_S
+        while not self._stopped.wait(pause_s):
+            try:
+                self.round()
+            except BaseException:  # without the thread nothing is watched any more
+                logger.exception("The watching thread failed.")
+            finally:
+                databases.close_all()  # a check of the site, or its mail backend, may have opened some
+            pause_s = random.uniform(0.8, 1.0) * ROUND_S
+
+    def _take_lease(self) -> bool:
+        """Take or renew the lease; return whether this process has it."""
+        key, client, milliseconds = self._lease_key(), connections.client(self._using), int(LEASE_S * 1_000)
+        taken = client.execute(Command("SET", key, self.id, "NX", "PX", milliseconds, retry=True))
+        holder, held = client.execute_many([Read("GET", key), Read("GET", keyspace.key("held", self._using))])
+        if holder != self.id.encode():
+            self._held = HeldData.parse(held)
+            return False
+        if not taken:
+            client.execute(Command("PEXPIRE", key, milliseconds, retry=True))
+        return True
+
+    def _announce_outage(self, error: Exception) -> None:
+        """Announce that Redis is away, if this process was the active one: no other may know it."""
+        now = time.time()
+        self._away_since = self._away_since or now
+        if self.is_active and self._outage is None and now - self._away_since >= AWAY_AFTER_S:
+            from django_redis_components.dashboard.problems import rounds
+
+            self._outage = rounds.outage_incident(error, self._using, self._away_since)
+
+    def _end_outage(self) -> None:
+        outage, self._outage, self._away_since = self._outage, None, None
+        if outage is not None:
+            from django_redis_components.dashboard.problems import rounds
+
+            rounds.end_outage(outage)
+
+    def _lease_key(self) -> str:
+        return keyspace.key("lease", self._using)
+
+
+@contextlib.contextmanager
+def watching(using: str) -> Iterator[None]:
+    """Watch a connection while the block runs, unless `WATCH` is off."""
+    watch = Watch(using) if conf.settings().dashboard.watch else None
+    if watch:
+        watch.start()
+    try:
+        yield
+    finally:
+        if watch:
+            watch.stop()
+
+
+class WatchMiddleware(Middleware):
+    """Has each worker process watch its connection. `manage.py runworker` installs it."""
+
+    def __init__(self) -> None:
+        self._running = contextlib.ExitStack()
+
+    def on_process_start(self, worker: WorkerDescription) -> None:
+        """Start the thread."""
+        self._running.enter_context(watching(worker.using))
+
+    def on_process_stop(self, worker: WorkerDescription) -> None:
+        """Stop the thread."""
+        self._running.close()

@@ -1,0 +1,77 @@
+"""Loss of all data: what the server held when it was last watched, and that it holds it no more.
+
+The watching process keeps a note on the server and in its own memory. If the note is gone while the process remembers
+it, so is all else: the server was restarted without its data, or emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.held import HeldData
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.watched.check import WatchedCheck
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
+
+#: Seconds for which a loss is a problem: 7 days. An acknowledgment silences it before.
+REPORTED_S = 7 * 86_400
+
+
+def held_data(overview: TaskQueueOverview, before: HeldData | None, *, is_lost: bool) -> HeldData:
+    """Return what the server holds now.
+
+    Args:
+        before: what it held.
+        is_lost: whether the server has lost the note of it.
+    """
+    run_id, now = overview.server.get("run_id", ""), overview.at.timestamp()
+    tasks = sum(queue.ready + queue.scheduled + queue.running + queue.failed for queue in overview.queues)
+    loss = before.loss if before else None
+    if is_lost and before is not None and before.tasks:
+        is_restart = before.run_id != run_id
+        loss = {"at": now, "queues": before.queues, "tasks": before.tasks, "is_restart": is_restart}
+    if loss and now - loss["at"] > REPORTED_S:
+        loss = None
+    return HeldData(run_id, sum(map(_has_tasks, overview.queues)), tasks, loss)
+
+
+def _has_tasks(queue: Any) -> bool:
+    return bool(queue.ready or queue.scheduled or queue.running or queue.failed)
+
+
+def read(facts: ProblemFacts) -> Flow[None]:
+    """Read nothing: the watching process remembers, and sets what it knows."""
+    yield from ()
+
+
+def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
+    """Yield a problem if the data was lost lately."""
+    if loss is None:
+        return
+    tasks = ngettext("%(count)s task", "%(count)s tasks", loss["tasks"]) % {"count": number(loss["tasks"])}
+    queues = ngettext("%(count)s queue", "%(count)s queues", loss["queues"]) % {"count": number(loss["queues"])}
+    at = formats.timestamp(datetime.fromtimestamp(loss["at"], UTC), facts.at).text
+    template = (
+        _("Redis lost all data in a restart before %(time)s. It held %(tasks)s in %(queues)s.")
+        if loss["is_restart"]
+        else _("All data in Redis was deleted before %(time)s, without a restart. It held %(tasks)s in %(queues)s.")
+    )
+    advice = (
+        _("Restore a backup, or enqueue the tasks again. Turn the append-only file on.")
+        if loss["is_restart"]
+        else _("Somebody ran FLUSHALL or FLUSHDB: cache.clear() does it, too. Restore a backup, or enqueue them again.")
+    )
+    text = template % {"time": at, "tasks": tasks, "queues": queues}
+    yield Problem("data_lost", text, advice, severity="critical")
+
+
+CHECK = WatchedCheck("data_loss", read, find)

@@ -1,0 +1,24 @@
+"""Helpers of the tests of problems."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.problems.watched import CHECKS
+
+#: URL of the page of incidents.
+PAGE = "/admin/django_redis_components/incident/"
+
+
+def without_persistence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove a check: that the servers of tests store nothing on disk is no problem of the test."""
+    others = tuple(check for check in CHECKS if check.name != "persistence")
+    monkeypatch.setattr("django_redis_components.dashboard.problems.finding.WATCHED", others)
+
+
+def acknowledge(client: Client, problem: str, **fields: str) -> str:
+    """Acknowledge a problem; return the page that follows."""
+    url = f"{PAGE}acknowledge/?problem={problem}"
+    assert client.get(url).status_code == 200
+    return client.post(url, {"problem": problem, **fields}, follow=True).content.decode()

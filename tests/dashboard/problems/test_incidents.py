@@ -1,0 +1,125 @@
+"""Incidents: when they begin and end, who is told, and what an acknowledgment changes. Without Redis."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from django_redis_components.dashboard.problems.incidents import (
+    END_AFTER_S,
+    MAX_OPEN,
+    WARN_AFTER_S,
+    Acknowledgment,
+    Incident,
+    IncidentState,
+    acknowledge,
+    advance,
+)
+from django_redis_components.dashboard.problems.problem import Problem
+
+CRITICAL = Problem("no_worker", "Queue mail has no worker.", "Start one:", "runworker", "critical", "mail")
+WARNING = Problem("late", "Queue mail is behind.", "Add a worker:", "runworker", "warning", "mail")
+
+
+class Watched:
+    """The state after a number of rounds."""
+
+    def __init__(self) -> None:
+        self.state = IncidentState()
+        self.ended: list[Incident] = []
+
+    def round(self, now: float, *problems: Problem, least: str = "warning") -> list[str]:
+        """Advance; return the events that are announced in this round."""
+        before = set(self.state.pending)
+        self.state, ended = advance(self.state, problems, now, channels=["mail"], least=least)
+        self.state = IncidentState.parse(json.loads(json.dumps(self.state.encode())))
+        self.ended += ended
+        return [each.event for each in self.state.pending if each not in before]
+
+
+def test_critical_problem_is_announced_once_and_its_end_too() -> None:
+    watched = Watched()
+
+    assert watched.round(100.0, CRITICAL) == ["began"]
+    assert watched.round(115.0, CRITICAL) == []
+    assert watched.round(130.0) == []
+    assert watched.round(115.0 + END_AFTER_S + 1) == ["ended"]
+    [ended] = watched.ended
+    assert (ended.began_at, ended.ended_at) == (100.0, 115.0)
+    assert watched.state.incidents == {}
+
+
+def test_problem_that_comes_and_goes_is_one_incident() -> None:
+    watched = Watched()
+    watched.round(100.0, CRITICAL)
+    watched.round(115.0)
+
+    assert watched.round(130.0, CRITICAL) == []
+    assert watched.state.incidents[CRITICAL.id].began_at == 100.0
+    assert watched.ended == []
+
+
+def test_warning_is_announced_when_it_has_lasted() -> None:
+    watched = Watched()
+
+    assert watched.round(100.0, WARNING) == []
+    assert watched.round(100.0 + WARN_AFTER_S, WARNING) == ["began"]
+    assert watched.round(115.0 + WARN_AFTER_S, dataclasses.replace(WARNING, severity="critical")) == ["critical"]
+    assert watched.round(130.0 + WARN_AFTER_S, WARNING) == [], "it is less than what was announced"
+
+
+def test_warning_that_ends_before_it_is_announced_is_never_announced() -> None:
+    watched = Watched()
+    watched.round(100.0, WARNING)
+
+    assert watched.round(101.0 + END_AFTER_S) == []
+    assert [incident.code for incident in watched.ended] == ["late"], "the history has it"
+
+
+def test_less_than_the_least_severity_is_not_announced() -> None:
+    watched = Watched()
+
+    assert watched.round(100.0, WARNING, least="critical") == []
+    assert watched.round(300.0, WARNING, least="critical") == []
+
+
+def test_acknowledged_problem_alarms_nobody_until_it_becomes_critical() -> None:
+    watched = Watched()
+    watched.round(100.0, WARNING)
+    watched.state = acknowledge(watched.state, WARNING, Acknowledgment("kim", "known", "warning", 101.0))
+
+    assert watched.round(100.0 + 2 * WARN_AFTER_S, WARNING) == []
+    assert watched.state.incidents[WARNING.id].is_acknowledged(1e9)
+    assert watched.round(900.0, dataclasses.replace(WARNING, severity="critical")) == ["began"]
+    assert not watched.state.incidents[WARNING.id].is_acknowledged(900.0)
+
+
+def test_acknowledgment_ends_at_its_time() -> None:
+    watched = Watched()
+    watched.state = acknowledge(watched.state, CRITICAL, Acknowledgment("kim", "", "critical", 100.0, until=200.0))
+
+    assert watched.round(150.0, CRITICAL) == []
+    assert watched.round(201.0, CRITICAL) == ["began"]
+
+
+def test_withdrawn_acknowledgment_alarms_again() -> None:
+    watched = Watched()
+    watched.state = acknowledge(watched.state, CRITICAL, Acknowledgment("kim", "", "critical", 100.0))
+    watched.state = acknowledge(watched.state, CRITICAL, None)
+
+    assert watched.round(150.0, CRITICAL) == ["began"]
+
+
+def test_number_of_incidents_and_size_of_their_texts_are_bounded() -> None:
+    watched = Watched()
+    problems = [Problem("late", "x" * 5_000, "", queue=f"queue-{number}") for number in range(MAX_OPEN + 10)]
+
+    watched.round(100.0, *problems)
+
+    assert len(watched.state.incidents) == MAX_OPEN
+    assert len(json.dumps(watched.state.encode())) < 300_000
+
+
+def test_foreign_data_counts_as_nothing() -> None:
+    for stored in (None, 3, [], {}, {"incidents": [{}], "pending": []}, {"incidents": [], "pending": [{}]}):
+        assert IncidentState.parse(stored) == IncidentState()

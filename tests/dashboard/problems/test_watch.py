@@ -1,0 +1,333 @@
+"""The watching process: one at a time, what it stores, what it remembers, and whom it tells."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.problems import Problem, keyspace, notifications, register_check
+from django_redis_components.dashboard.problems import rounds as rounds_module
+from django_redis_components.dashboard.problems import watch as watch_module
+from django_redis_components.dashboard.problems.incidents import IncidentState
+from django_redis_components.dashboard.problems.registry import unregister_check
+from django_redis_components.dashboard.problems.storage import read_ended, read_state
+from django_redis_components.dashboard.problems.watch import Watch
+from tests.dashboard.problems.support import without_persistence
+from tests.dashboard.support import URL, client_of, write_minute, write_poller, write_queue, write_worker
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+
+class Hooks:
+    """A web server that records what it is sent, and answers with `status`."""
+
+    def __init__(self) -> None:
+        self.received: list[Any] = []
+        self.status = 204
+        hooks = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                hooks.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(hooks.status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def events(self) -> list[tuple[str, str]]:
+        return [(each["event"], each["code"]) for each in self.received]
+
+
+@pytest.fixture
+def hooks() -> Iterator[Hooks]:
+    found = Hooks()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def exit_process(*_: object) -> None:
+    raise SystemExit
+
+
+def notify(settings: Any, **options: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "NOTIFICATIONS": options}
+
+
+def state() -> IncidentState:
+    return run(connections.client("default"), read_state("default"))
+
+
+def ended_codes() -> list[str]:
+    return [each.code for each in run(connections.client("default"), read_ended("default"))]
+
+
+@pytest.fixture
+def unserved(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site with one critical problem: that the servers of tests store nothing on disk is none here."""
+    without_persistence(monkeypatch)
+    write_queue(redis_server, "mail", ready=2)
+    write_poller(redis_server)
+
+
+def serve(store: Store) -> None:
+    """Solve the problem."""
+    write_worker(store, "here:a", queues=["mail"])
+
+
+def test_one_process_watches_and_another_takes_its_place(redis_server: Store) -> None:
+    first, second = Watch("default"), Watch("default")
+
+    first.round()
+    second.round()
+    assert (first.is_active, second.is_active) == (True, False)
+    first.round()
+    assert first.is_active, "it renews its lease"
+    assert 0 < redis_server.raw.pttl(keyspace.key("lease")) <= watch_module.LEASE_S * 1_000
+
+    first.stop()
+    second.round()
+    assert second.is_active
+
+
+@pytest.mark.usefixtures("unserved")
+def test_incident_is_remembered_from_its_beginning_to_its_end(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch("default")
+    watch.round()
+    [began] = state().incidents.values()
+    watch.round()
+    [lasting] = state().incidents.values()
+
+    assert (began.id, began.severity, began.queue) == ("no_worker:mail", "critical", "mail")
+    assert began.text.startswith("Queue mail has 2 ready tasks and no live worker.")
+    assert lasting.began_at == began.began_at < lasting.seen_at
+
+    serve(redis_server)
+    monkeypatch.setattr("django_redis_components.dashboard.problems.incidents.END_AFTER_S", -1.0)
+    watch.round()
+
+    assert state().incidents == {}
+    assert ended_codes() == ["no_worker"]
+
+
+@pytest.mark.usefixtures("unserved")
+def test_webhook_is_told_once_by_whichever_process_is_active(
+    redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(
+        settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], URL="https://shop.example.com/"
+    )
+    first, second = Watch("default"), Watch("default")
+
+    for each in (first, second, first):
+        each.round()
+    first.stop()
+    second.round()
+
+    webhook, slack = hooks.received
+    assert (webhook["event"], webhook["code"], webhook["severity"]) == ("began", "no_worker", "critical")
+    assert webhook["command"] == "python manage.py runworker mail"
+    assert webhook["url"] == "https://shop.example.com/"
+    assert slack["text"].startswith("Problem: Queue mail has 2 ready tasks and no live worker.")
+    [sent] = mail.outbox
+    assert sent.subject.startswith("Problem: Queue mail has 2 ready tasks")
+    assert sent.to == ["ops@example.com"]
+
+    serve(redis_server)
+    monkeypatch.setattr("django_redis_components.dashboard.problems.incidents.END_AFTER_S", -1.0)
+    second.round()
+    second.round()
+
+    assert [each["event"] for each in hooks.received if "event" in each] == ["began", "ended"]
+    assert mail.outbox[1].subject.startswith("Solved: Queue mail has 2 ready tasks")
+
+
+@pytest.mark.usefixtures("unserved")
+@pytest.mark.parametrize("status", [500, 302])
+def test_channel_that_fails_is_tried_again_and_the_others_are_not(
+    status: int, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"])
+    monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
+    hooks.status = status
+    watch = Watch("default")
+
+    watch.round()
+    assert [each.channels for each in state().pending] == [("webhook 1",)]
+    hooks.status = 204
+    watch.round()
+    watch.round()
+
+    assert hooks.events() == [("began", "no_worker"), ("began", "no_worker")]
+    assert len(mail.outbox) == 1
+    assert state().pending == ()
+
+
+@pytest.mark.usefixtures("unserved")
+def test_announcement_of_a_process_that_died_is_made_by_another(
+    redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    dying, other = Watch("default"), Watch("default")
+    with monkeypatch.context() as patch:
+        patch.setattr(notifications, "deliver", exit_process)
+        with pytest.raises(SystemExit):
+            dying.round()
+    redis_server.raw.delete(keyspace.key("lease"))
+    other.round()
+    assert hooks.received == [], "the process may still be about to deliver it"
+    monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
+    other.round()
+
+    assert hooks.events() == [("began", "no_worker")]
+
+
+@pytest.mark.parametrize("by_standby", [False, True], ids=["by the process that watched", "by another"])
+def test_loss_of_all_data_is_told_with_what_was_lost(own_server: Store, *, by_standby: bool) -> None:
+    write_queue(own_server, "mail", ready=20, failed=3)
+    write_queue(own_server, "news", scheduled=7)
+    watch, standby = Watch("default"), Watch("default")
+    watch.round()
+    standby.round()
+
+    own_server.raw.flushall()
+    (standby if by_standby else watch).round()
+
+    viewer = client_of("staff with the permission")
+    found = {each["code"]: each for each in viewer.get(URL, {"format": "json"}).json()["problems"]}
+    lost = found["data_lost"]
+    assert lost["severity"] == "critical"
+    assert lost["text"].startswith("All data in Redis was deleted before ")
+    assert lost["text"].endswith(", without a restart. It held 30 tasks in 2 queues.")
+    watch.round()
+    assert "data_lost:" in state().incidents, "it is not forgotten with the next round"
+
+
+def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
+    write_queue(redis_server, "mail", ready=2)
+    watch = Watch("default")
+    watch.round()
+    redis_server.raw.delete(*redis_server.raw.keys(f"{redis_server.prefix}:taskqueue:*"))
+    watch.round()
+
+    assert "data_lost:" not in state().incidents
+
+
+def test_server_without_any_persistence_is_a_problem_at_once(own_server: Store) -> None:
+    own_server.raw.config_set("appendonly", "no")
+    own_server.raw.config_set("save", "")
+
+    Watch("default").round()
+
+    assert "no_persistence:" in state().incidents
+    assert state().incidents["no_persistence:"].text == (
+        "Redis stores nothing on disk: a restart of the server deletes all tasks."
+    )
+
+
+def test_outage_is_announced_by_the_process_that_was_active(
+    hooks: Hooks, own_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    monkeypatch.setattr(watch_module, "AWAY_AFTER_S", 0.0)
+    active, standby = Watch("default"), Watch("default")
+    active.round()
+    standby.round()
+    [server] = own_server.servers
+
+    server.stop()
+    for _ in range(2):
+        active.round()
+        standby.round()
+    server.start()
+    active.round()
+
+    outage = [event for event in hooks.events() if event[1].startswith("redis_")]
+    assert outage == [("began", "redis_unreachable"), ("ended", "redis_unreachable")]
+
+
+def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) -> None:
+    def broken(_facts: object) -> Iterator[Problem]:
+        yield Problem("orders", "3 orders are unpaid.", "")
+        raise KeyError("no such provider")
+
+    def fine(_facts: object) -> Iterator[Problem]:
+        yield Problem("orders", "3 orders are unpaid.", "Ask the provider.")
+
+    viewer = client_of("staff with the permission")
+    for check in (broken, fine):
+        register_check(check)
+    try:
+        Watch("default").round()
+        found = viewer.get(URL, {"format": "json"}).json()["problems"]
+    finally:
+        for check in (broken, fine):
+            unregister_check(check)
+
+    assert [each["code"] for each in found] == ["no_worker", "check_failed", "orders"]
+    assert "broken failed" in found[1]["text"]
+    assert set(state().incidents) >= {"no_worker:mail", "orders:"}
+
+
+def test_check_must_be_a_function() -> None:
+    with pytest.raises(TypeError, match=r"^register_check\(3\): expected a function that gets ProblemFacts"):
+        register_check(3)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"WEBHOOKS": ["ftp://secret.example.com"]}, "expected a list of up to ten URLs, such as 'https://hooks"),
+        ({"SLACK": "https://hooks.example.com/secret"}, "expected a list of up to ten URLs"),
+        ({"EMAILS": ["secret"]}, "expected a list of up to 50 e-mail addresses"),
+        ({"SEVERITY": "all"}, "expected one of 'critical', 'warning'"),
+    ],
+)
+def test_wrong_setting_names_what_is_accepted(options: Any, expected: str, settings: Any) -> None:
+    notify(settings, **options)
+
+    [error] = conf.validation_errors()
+
+    assert expected in error
+    assert "secret" not in error or "EMAILS" in error
+
+
+def test_failing_queue_is_one_incident_from_the_failures_to_the_recovery(redis_server: Store) -> None:
+    write_queue(redis_server, "mail", failed=40)
+    write_minute(redis_server, "mail", ago=8, failed=40, succeeded=60)
+    write_poller(redis_server)
+    watch = Watch("default")
+    watch.round()
+    assert state().incidents["failures:mail"].severity == "critical"
+
+    write_minute(redis_server, "mail", succeeded=80)
+    watch.round()
+
+    assert state().incidents["failures:mail"].severity == "warning"
+
+
+def test_page_writes_nothing(unserved: None, redis_server: Store) -> None:
+    viewer: Client = client_of("staff with the permission")
+    viewer.get(URL)
+
+    assert not redis_server.raw.keys(f"{redis_server.prefix}:problems:*")
