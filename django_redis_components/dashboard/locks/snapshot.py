@@ -116,7 +116,7 @@ def read(query: LockQuery) -> Snapshot[LockSnapshot]:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    return read_snapshot(_read(query), query.using)
+    return read_snapshot(read_locks(query), query.using)
 
 
 def read_one(resource: Resource, using: str) -> ResourceState:
@@ -125,17 +125,18 @@ def read_one(resource: Resource, using: str) -> ResourceState:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    [state] = read_snapshot(_states([resource]), using).value
+    [state] = read_snapshot(read_states([resource]), using).value
     return state
 
 
-def _read(query: LockQuery) -> Flow[LockSnapshot]:
+def read_locks(query: LockQuery) -> Flow[LockSnapshot]:
+    """Read the result of a query; see `read`."""
     if query.name:
         try:
             named = resources_named(query.name, query.group)
         except ValueError as exc:
             return LockSnapshot(query, [], None, 0, (yield from declared_flow(query.using)), str(exc))
-        states, declared = yield from gather_values([_states(named), declared_flow(query.using)])
+        states, declared = yield from gather_values([read_states(named), declared_flow(query.using)])
         return LockSnapshot(query, states, None, 0, declared, "")
     anchors = clients.client(query.using).key_per_primary()
     cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
@@ -143,7 +144,7 @@ def _read(query: LockQuery) -> Flow[LockSnapshot]:
     scanning = scan.scan_keys(pattern, resource_of_key, cursors, anchors)
     result, declared = yield from gather_values([scanning, declared_flow(query.using)])
     page = result.items[query.skip : query.skip + MAX_SHOWN]
-    states = yield from _states(list(dict.fromkeys(page + _declared_resources(declared))))
+    states = yield from read_states(list(dict.fromkeys(page + _declared_resources(declared))))
     states = [each for each in states if each.held or each.waiters or each.error]
     return LockSnapshot(query, states, result, max(0, len(result.items) - query.skip - MAX_SHOWN), declared, "")
 
@@ -155,7 +156,7 @@ def _declared_resources(declared: list[DeclaredName]) -> list[Resource]:
     ]
 
 
-def _states(resources: list[Resource]) -> Flow[list[ResourceState]]:
+def read_states(resources: list[Resource]) -> Flow[list[ResourceState]]:
     """Read all states in one round trip."""
     outcomes = yield from gather([_read_state(resource) for resource in resources])
     return [_state_or_error(resource, outcome) for resource, outcome in zip(resources, outcomes, strict=True)]

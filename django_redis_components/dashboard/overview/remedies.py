@@ -6,10 +6,25 @@ import dataclasses
 from collections.abc import Iterator
 
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.problems.problem import Problem
+
+#: The page that shows more of a problem: its link's label and its slug, by code.
+_PAGES = {
+    "schedule_late": (gettext_lazy("Show schedules"), "schedule"),
+    "lock_waiters": (gettext_lazy("Show locks"), "lock"),
+    "limit_denies": (gettext_lazy("Show limits"), "ratelimit"),
+    "chat_flood": (gettext_lazy("Show chats"), "messaging"),
+    "mailbox_full": (gettext_lazy("Show mailboxes"), "messaging"),
+    "files_behind": (gettext_lazy("Show channels"), "files"),
+    "searches_empty": (gettext_lazy("Show indexes"), "indexes"),
+    **dict.fromkeys(
+        ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"),
+        (gettext_lazy("Show workers"), "worker"),
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,10 +47,11 @@ def _pages(problem: Problem, links: Links) -> Iterator[Remedy]:
         yield Remedy(_("Show failures"), url)
     elif problem.queue:
         yield Remedy(_("Show queue"), links.queue(problem.queue, state=problem.state))
-    if problem.code in ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"):
-        yield Remedy(_("Show workers"), links.page("worker"))
-    if problem.code == "schedule_late":
-        yield Remedy(_("Show schedules"), links.page("schedule"))
+    if slug := _PAGES.get(problem.code):
+        label, page = slug
+        yield Remedy(str(label), links.page(page))
+    if problem.code == "hung":
+        yield Remedy(_("Show task"), links.task(problem.subject))
 
 
 def _changes(problem: Problem, links: Links) -> Iterator[Remedy]:

@@ -5,7 +5,25 @@ To add one, write a module with a `WatchedCheck`, and add it here.
 
 from __future__ import annotations
 
-from django_redis_components.dashboard.problems.watched import data_loss, persistence
+from django_redis_components.dashboard.problems.watched import (
+    data_loss,
+    files,
+    limits,
+    locks,
+    messages,
+    persistence,
+    searches,
+    tasks,
+)
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
 
-CHECKS: tuple[WatchedCheck, ...] = (data_loss.CHECK, persistence.CHECK)
+CHECKS: tuple[WatchedCheck, ...] = (
+    data_loss.CHECK,
+    persistence.CHECK,
+    tasks.CHECK,
+    locks.CHECK,
+    files.CHECK,
+    messages.CHECK,
+    limits.CHECK,
+    searches.CHECK,
+)

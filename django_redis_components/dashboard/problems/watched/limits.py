@@ -1,0 +1,60 @@
+"""Rate limits that deny most of their hits: one visitor hammers the site, or the limit is too low."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from django_redis_components.core.command_line import command_line
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.watched.check import WatchedCheck
+from django_redis_components.ratelimits.hit_counts import read_counts
+from django_redis_components.ratelimits.limit import limits_flow
+
+#: Most limits that are read, and the minutes whose hits are added up.
+MAX_LIMITS, MINUTES = 50, 5
+#: Fewest denied hits, and their least share, that are a problem: a limit is there to deny some.
+MIN_DENIED, DENIED_SHARE = 100, 0.5
+
+
+def read(facts: ProblemFacts) -> Flow[list[Any]]:
+    """Return the limits that deny most hits: name, hits, denied hits, and the key with most denials of the hour."""
+    limits = yield from limits_flow()
+    mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
+    ids = list(mine)[:MAX_LIMITS]
+    counts = (yield from read_counts(ids, denied=1)) if ids else {}
+    found = []
+    for limit_id, each in counts.items():
+        latest = list(each.minutes.values())[-MINUTES:]
+        allowed, denied, unchecked = map(sum, zip(*latest, strict=True))
+        hits = allowed + denied + unchecked
+        if denied >= MIN_DENIED and denied > hits * DENIED_SHARE:
+            found.append([mine[limit_id].name, hits, denied, *(each.denied_keys[0] if each.denied_keys else ("", 0))])
+    return found
+
+
+def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
+    """Yield the limits that deny most hits."""
+    for name, hits, denied, key, times in found:
+        text = _("Rate limit %(name)s denied %(share)s of %(hits)s hits in the last %(minutes)d min.") % {
+            "name": name,
+            "share": formats.percent(denied / hits),
+            "hits": number(hits),
+            "minutes": MINUTES,
+        }
+        top = _("The key with most denials, %(key)s, was denied %(count)s times this hour.") % {
+            "key": key,
+            "count": number(times),
+        }
+        advice = " ".join(filter(None, [top if key else "", _("Block who hammers it, or raise the limit. Show them:")]))
+        command = command_line("redis", "limits", "list", using=facts.using)
+        yield Problem("limit_denies", text, advice, command, subject=name)
+
+
+CHECK = WatchedCheck("limits", read, find)

@@ -1,0 +1,176 @@
+"""Checks that the watching process makes: each with the component itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.watch import Watch
+from django_redis_components.dashboard.problems.watched import files, locks, messages, searches
+from django_redis_components.files import FileChannel
+from django_redis_components.locks import Lock
+from django_redis_components.messaging import Chat, Mailbox
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.ratelimits.hit_counts import COUNTER
+from django_redis_components.search import SearchIndex
+from tests.dashboard.problems.support import without_persistence
+from tests.dashboard.support import URL, client_of, write_worker
+from tests.ratelimits.support import count_hits, send_counts_by_hand
+from tests.support import Store, eventually
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
+
+
+@pytest.fixture
+def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store) -> Client:
+    without_persistence(monkeypatch)
+    return client_of("staff with the permission")
+
+
+def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
+    """Watch, and return the problems of the page."""
+    watch = Watch("default")
+    for _ in range(rounds):
+        watch.round()
+    watch.stop()
+    found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
+    return [each for each in found if each["code"] != "poller_missing"]
+
+
+def test_task_that_runs_far_longer_than_usual_may_hang(redis_server: Store, viewer: Client) -> None:
+    for _ in range(20):
+        add.enqueue(1, 2)
+    work_off()
+    name = add.name
+    runs = [["task-1", name, "default", 61.5], ["task-2", name, "default", 59.0], ["task-3", "other", "default", 3_000]]
+    write_worker(redis_server, "here:a", busy=3, runs=runs)
+
+    [found] = watched(viewer)
+
+    assert (found["code"], found["id"], found["severity"]) == ("hung", "hung:task-1", "warning")
+    assert found["text"] == f"Task {name} (task-1, queue default) has run for 1 min 1 s on here:a."
+    assert found["advice"].startswith("95 % of its runs take less than ")
+    assert found["command"] == "python manage.py redis tasks cancel task-1"
+
+
+def test_lock_whose_holder_keeps_others_waiting(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "WAITED_S", 0.0)
+    held, released = Lock("order:17"), threading.Event()
+    held.acquire()
+    waiter = threading.Thread(target=lambda: Lock("order:17").acquire(blocking_timeout=60) and released.set())
+    waiter.start()
+    eventually(lambda: held.inspect().waiting == 1)
+    try:
+        [found] = watched(viewer, rounds=2)
+    finally:
+        held.release()
+        waiter.join()
+
+    assert (found["code"], found["id"]) == ("lock_waiters", "lock_waiters:lock::order:17")
+    assert found["text"].startswith("1 caller waits for order:17, which ")
+    assert found["command"] == "python manage.py redis locks release --kind lock order:17"
+    assert released.is_set()
+    assert watched(viewer) == []
+
+
+def test_time_of_a_waiter_begins_anew_with_each_holder(redis_server: Store, viewer: Client) -> None:
+    watch, first, second = Watch("default"), Lock("order:17"), Lock("order:17")
+    first.acquire()
+    waiter = threading.Thread(target=lambda: second.acquire(blocking_timeout=60))
+    waiter.start()
+    eventually(lambda: first.inspect().waiting == 1)
+    watch.round()
+    before = held_since(redis_server)
+    watch.round()
+    assert held_since(redis_server) == before
+
+    first.release()
+    waiter.join()
+    last = threading.Thread(target=lambda: first.acquire(blocking_timeout=60))
+    last.start()
+    eventually(lambda: second.inspect().waiting == 1)
+    watch.round()
+
+    assert held_since(redis_server) > before
+    second.release()
+    last.join()
+    first.release()
+
+
+def held_since(store: Store) -> float:
+    """Return since when the lock is known to be held with waiters."""
+    [held] = json.loads(store.raw.get(keyspace.key("facts")))["locks"][1]["held"]
+    return float(held["since"])
+
+
+def test_limit_that_denies_most_hits(viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings)
+    limit = RateLimit("login", "1/m")
+    for _ in range(150):
+        limit.hit("192.0.2.7")
+    COUNTER.flush()
+
+    [found] = watched(viewer)
+
+    assert (found["code"], found["id"]) == ("limit_denies", "limit_denies:login")
+    assert found["text"] == "Rate limit login denied 99.33 % of 150 hits in the last 5 min."
+    assert "was denied 149 times this hour." in found["advice"]
+
+
+def test_flooded_chat_and_mailbox_that_drops(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, box = Chat.create("ada", ["kim"]), Mailbox("kim", max_messages=2)
+    box.send(1)
+    chat.send("ada", "hello")
+    assert watched(viewer) == []
+    monkeypatch.setattr(messages, "FLOOD_PER_MINUTE", 20)
+
+    for number in range(30):
+        chat.send("ada", f"again {number}")
+        box.send(number)
+    found = {each["code"]: each for each in watched(viewer)}
+
+    assert found["chat_flood"]["text"].startswith(f"Chat {chat.id} receives ")
+    assert found["mailbox_full"]["text"] == "The mailbox of kim drops messages: 2 are not acknowledged."
+
+
+def test_file_channel_whose_producers_wait(viewer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WAITED_S", 0.0)
+    (tmp_path / "x").write_bytes(bytes(50))
+    channel = FileChannel("exports", ["index"], limit_bytes=60)
+    first = channel.publish(tmp_path / "x")
+    producer = threading.Thread(target=channel.publish, args=(tmp_path / "x",))
+    producer.start()
+    eventually(lambda: channel.info().waiting == 1)
+    try:
+        [found] = watched(viewer)
+    finally:
+        channel.remove(first.id)
+        producer.join()
+
+    assert found["id"] == "files_behind:exports"
+    assert found["text"].startswith("File channel exports is full (50\xa0bytes): 1 producer has waited")
+    assert found["advice"] == "Consumer index has 1 files to read. Check it, or raise the limit."
+
+
+def test_index_in_which_many_searches_find_nothing(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "MANY", 5)
+    index = SearchIndex("items")
+    index.add("1", "a cat")
+    index.search("dog")
+    assert watched(viewer) == []
+
+    for _ in range(5):
+        index.search("dog")
+
+    [found] = watched(viewer)
+    assert found["id"] == "searches_empty:items"
+    assert found["text"] == "Search index items: 5 searches of the last 10 min have found nothing."
