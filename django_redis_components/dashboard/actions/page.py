@@ -11,12 +11,15 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.utils.http import urlencode
 
+from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware
+from django_redis_components.dashboard.actions.commands import LoggedCommand, read_commands
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.panels.reading import PagePart, read_parts
 from django_redis_components.taskqueue.store.control import TRASH_TTL_MS
 
 #: Entries on a page.
@@ -69,12 +72,18 @@ class LoggedAction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActionSnapshot:
-    """The entries of a page. `address` is empty: no Redis server is read."""
+    """The entries of a page.
+
+    Attributes:
+        commands: those of `manage.py`, on the first page without a filter; None if they are not shown or Redis is away.
+        address: "": the page is shown without Redis, too.
+    """
 
     at: datetime
     query: ActionQuery
     actions: list[LoggedAction]
     has_older: bool
+    commands: list[LoggedCommand] | None = None
     address: str = ""
     cost: Cost = dataclasses.field(default_factory=Cost)
     is_cluster: bool = False
@@ -108,7 +117,12 @@ def read(request: PageRequest) -> ActionSnapshot:
     found = list(entries.order_by("-pk")[: PAGE_SIZE + 1])
     now = datetime.now(UTC)
     actions = [_action(entry, types[entry.content_type_id or 0], now) for entry in found[:PAGE_SIZE]]
-    return ActionSnapshot(now, query, actions, has_older=len(found) > PAGE_SIZE)
+    cost, commands = Cost(), None
+    if query == ActionQuery():
+        using = conf.settings().dashboard.using
+        [outcome] = read_parts([PagePart(lambda: using, lambda: read_commands(using))], cost)
+        commands = outcome.value
+    return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, cost=cost)
 
 
 def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
@@ -124,7 +138,13 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
         for action in snapshot.actions
     ]
     older = snapshot.query.older(snapshot.actions[-1].id) if snapshot.has_older else ""
-    return {"rows": rows, "query": snapshot.query, "older": older, "is_newest": snapshot.query.before == MAX_ID}
+    return {
+        "rows": rows,
+        "commands": snapshot.commands,
+        "query": snapshot.query,
+        "older": older,
+        "is_newest": snapshot.query.before == MAX_ID,
+    }
 
 
 def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
@@ -132,6 +152,7 @@ def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
     return {
         "actions": snapshot.actions,
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
+        "commands": snapshot.commands,
     }
 
 

@@ -25,6 +25,7 @@ key                                  type    content                            
 ``…facts``                           string  JSON by check: when it was made, and what it has found   1 h
 ``…incidents``                       string  JSON: the problems that last, and their notifications    90 days
 ``…ended``                           list    JSON: the last 200 incidents that ended, newest first    90 days
+``…commands``                        list    see `dashboard.actions.commands`                        90 days
 ===================================  ======  =======================================================  ========
 """
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+import socket
+import sys
+from typing import Any, cast
 
 from django.core.management.base import CommandParser
+from redis.exceptions import RedisError
 
+from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management.base import (
     EXIT_CODES,
     CommandResult,
     OperatorCommand,
     help_texts,
     suggest_names,
+    system_user,
 )
 from django_redis_components.management.redis.groups import GROUPS, GroupParser
+
+#: Commands that change nothing. Others are logged.
+READING = {"check", "errors", "export", "find", "list", "report", "show", "status"}
+#: Commands whose arguments and results are not logged: they name whose data must be erased.
+ERASING = {"forget"}
 
 
 class Command(OperatorCommand):
@@ -32,6 +43,30 @@ class Command(OperatorCommand):
         suggest_names(groups)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
-        """Execute a command of a group."""
-        result: CommandResult = options["perform"](options)
+        """Execute a command of a group, and log it if it may change something."""
+        verb = options.get("verb")
+        if verb is None or verb in READING:
+            return cast(CommandResult, options["perform"](options))
+        try:
+            result: CommandResult = options["perform"](options)
+        except Exception as exc:
+            self._log(options, f"error: {exc}")
+            raise
+        self._log(options, "done" if verb in ERASING and not result.problem else result.problem or result.text)
         return result
+
+    def _log(self, options: dict[str, Any], outcome: str) -> None:
+        from django_redis_components.dashboard.actions.commands import log_command  # imports components
+
+        author = f"{system_user() or 'unknown'} on {socket.gethostname()}"
+        try:
+            log_command(author, self._line(options), outcome, options["using"] or "default")
+        except (RedisError, RedisComponentsError) as exc:
+            self.stderr.write(f"The command is not in the dashboard's log: {exc}", self.style.WARNING)
+
+    def _line(self, options: dict[str, Any]) -> str:
+        """Return the command. That of an erasure does not name whose data is erased."""
+        group = options["perform"].__self__.__module__.removesuffix(".group").rpartition(".")[2]
+        if getattr(self, "_called_from_command_line", False) and options["verb"] not in ERASING:
+            return shlex.join(sys.argv[1:])
+        return f"redis {group} {options['verb']}"
