@@ -16,11 +16,12 @@ from django_redis_components.core.units import aware
 from django_redis_components.dashboard.actions.commands import LoggedCommand, read_commands
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
-from django_redis_components.taskqueue.store.control import TRASH_TTL_MS
+from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, existing_trash
 
 #: Entries on a page.
 PAGE_SIZE = 50
@@ -106,7 +107,10 @@ def parse(request: PageRequest) -> ActionQuery:
 
 
 def read(request: PageRequest) -> ActionSnapshot:
-    """Read one page of entries in two queries: the content types, and the entries with their users."""
+    """Read one page of entries in two queries: the content types, and the entries with their users.
+
+    What commands have changed, and what can still be restored, is read from Redis in one round trip.
+    """
     query: ActionQuery = request.query
     names = [query.model] if query.model else [*MODELS]
     found_types = ContentType.objects.filter(app_label=APP, model__in=names)
@@ -117,11 +121,14 @@ def read(request: PageRequest) -> ActionSnapshot:
     found = list(entries.order_by("-pk")[: PAGE_SIZE + 1])
     now = datetime.now(UTC)
     actions = [_action(entry, types[entry.content_type_id or 0], now) for entry in found[:PAGE_SIZE]]
-    cost, commands = Cost(), None
-    if query == ActionQuery():
-        using = conf.settings().dashboard.using
-        [outcome] = read_parts([PagePart(lambda: using, lambda: read_commands(using))], cost)
-        commands = outcome.value
+    cost, using = Cost(), conf.settings().dashboard.using
+    trash = [(action.name, action.trash) for action in actions if action.trash]
+    read_all = [PagePart(lambda: using, lambda: existing_trash(queue_shard(), trash))] if trash else []
+    read_all += [PagePart(lambda: using, lambda: read_commands(using))] if query == ActionQuery() else []
+    outcomes = read_parts(read_all, cost)
+    if trash and outcomes[0].error is None:
+        actions = [_without_undo(action, outcomes[0].value) for action in actions]
+    commands = outcomes[-1].value if query == ActionQuery() else None
     return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, cost=cost)
 
 
@@ -154,6 +161,11 @@ def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
         "commands": snapshot.commands,
     }
+
+
+def _without_undo(action: LoggedAction, existing: set[str]) -> LoggedAction:
+    """Return an entry without its undo if the tasks were restored, or deleted since."""
+    return action if action.trash in existing else dataclasses.replace(action, trash="")
 
 
 def _undo(links: Links, action: LoggedAction) -> str:

@@ -178,6 +178,13 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
 
 
+def existing_trash(shard: Shard, named: Sequence[tuple[str, str]]) -> Flow[set[str]]:
+    """Return which of these pairs of queue and trash id can still be restored: the ids."""
+    index = shard.key(Key.trash_index)
+    scores = (yield Batch([Read("ZSCORE", index, f"{queue}/{trash}") for queue, trash in named])) if named else []
+    return {trash for (_queue, trash), score in zip(named, scores, strict=True) if score is not None}
+
+
 def delete_trash(shard: Shard, keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
     """Delete the tasks of old trash, 500 in a call and at most `calls` of them. Return how many."""
     return _repeat_until_done(lambda: DELETE_TRASH(base=shard.base, keep_ms=keep_ms, limit=CHUNK), calls)
