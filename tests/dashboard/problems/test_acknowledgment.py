@@ -137,7 +137,7 @@ def test_page_lists_what_lasts_and_what_has_ended(
     Watch("default").round()
 
     ended = text_of(root.get(PAGE).content.decode())
-    assert "No problem lasts." in ended
+    assert "There are no problems now." in ended
     assert re.search(r"Queue mail has 2 .* Acknowledged by kim [\d:]+, until it ends: known", ended)
     data = root.get(PAGE, {"format": "json"}).json()
     assert data["lasting"] == []
