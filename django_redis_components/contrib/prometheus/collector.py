@@ -16,6 +16,8 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.problems.incidents import Incident
+from django_redis_components.dashboard.problems.storage import read_state
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.stats.totals import QueueTotals, read_totals
@@ -58,22 +60,28 @@ class RedisComponentsCollector:
         except ModuleNotFoundError as exc:
             raise missing_extra("RedisComponentsCollector", "prometheus-client", "prometheus") from exc
         try:
-            overview, totals = self._read()
+            overview, totals, incidents = self._read()
         except (RedisError, RedisComponentsError) as exc:
             logger.warning("The metrics cannot be read: %s", one_line(str(exc)))
             yield up_family(is_up=False)
         else:
             yield up_family(is_up=True)
-            yield from families_of(overview, totals)
+            yield from families_of(overview, totals, incidents)
 
-    def _read(self) -> tuple[TaskQueueOverview, list[QueueTotals]]:
+    def _read(self) -> tuple[TaskQueueOverview, list[QueueTotals], list[Incident]]:
         alias = self._using or conf.settings().dashboard.using
         client, shard = BoundedClient(clients.client(alias), self.cost), home(alias)
         outcomes = run(
             client,
-            gather([read_overview(shard, with_metrics=False, with_all_workers=True), read_totals(shard)]),
+            gather(
+                [
+                    read_overview(shard, with_metrics=False, with_all_workers=True),
+                    read_totals(shard),
+                    read_state(alias),
+                ]
+            ),
         )
         for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error
-        return outcomes[0].value, outcomes[1].value
+        return outcomes[0].value, outcomes[1].value, list(outcomes[2].value.incidents.values())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from django_redis_components.dashboard.problems.incidents import Incident
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
@@ -25,8 +27,10 @@ def up_family(*, is_up: bool) -> Metric:
     return _gauge(f"{PREFIX}_up", "Whether Redis could be read (1) or not (0).", (), [((), is_up)])
 
 
-def families_of(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> Iterator[Metric]:
-    """Yield the metrics of all queues and workers."""
+def families_of(
+    overview: TaskQueueOverview, totals: Sequence[QueueTotals], incidents: Sequence[Incident]
+) -> Iterator[Metric]:
+    """Yield the metrics of all queues and workers, and the current problems."""
     yield from _depth_families(overview.queues)
     yield from _total_families(totals)
     yield from _worker_families(overview)
@@ -34,6 +38,14 @@ def families_of(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> I
     if overview.eviction_policy is not None:
         text = "Whether the server may evict tasks when its memory is full."
         yield _gauge(f"{PREFIX}_redis_evicts_keys", text, (), [((), overview.evicts)])
+    yield _problems(incidents, overview.at.timestamp())
+
+
+def _problems(incidents: Sequence[Incident], now: float) -> Metric:
+    """Return how many problems of a code there are; without the subjects, whose number has no bound."""
+    counts = Counter((each.code, each.severity, "true" if each.is_acknowledged(now) else "false") for each in incidents)
+    text = "Problems that the watching process has found in its last round."
+    return _gauge(f"{PREFIX}_problems", text, ("code", "severity", "acknowledged"), counts.items())
 
 
 def _depth_families(queues: Sequence[QueueInfo]) -> Iterator[Metric]:

@@ -39,9 +39,9 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return the context of the templates."""
     at = read.at
     return {
-        "lasting": _table(at, _lasting_columns(request, at), _("There are no problems now.")).context(read.value.lasting)[
-            "table"
-        ],
+        "lasting": _table(at, _lasting_columns(request, at), _("There are no problems now.")).context(
+            read.value.lasting
+        )["table"],
         "ended": _table(at, _ended_columns(at), _("No problem has ended yet.")).context(read.value.ended)["table"],
         "is_watched": conf.settings().dashboard.watch,
     }

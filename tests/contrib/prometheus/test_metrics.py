@@ -12,6 +12,10 @@ from django.test import Client
 
 from django_redis_components.contrib import prometheus
 from django_redis_components.contrib.prometheus import RedisComponentsCollector
+from django_redis_components.dashboard.problems import Problem
+from django_redis_components.dashboard.problems.incidents import Acknowledgment, acknowledge
+from django_redis_components.dashboard.problems.storage import change_state
+from django_redis_components.dashboard.problems.watch import Watch
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.support import write_poller, write_worker
 from tests.support import Store, skip_missing
@@ -89,6 +93,22 @@ def test_a_scrape_reports_queues_outcomes_durations_and_workers(redis_server: St
     assert value(registry, "taskqueue_poller_active") == 1
 
 
+def test_current_problems_are_counted_by_code(redis_server: Store, registry: Any) -> None:
+    for queue in ("mail", "news"):
+        add.using(queue_name=queue).enqueue(1, 2)
+    Watch("default").round()
+    critical = {"code": "no_worker", "severity": "critical"}
+
+    assert value(registry, "problems", **critical, acknowledged="false") == 2
+
+    problem = Problem("no_worker", "", "", severity="critical", queue="mail")
+    held = Acknowledgment("kim", "", "critical", 0.0)
+    change_state(lambda state: (acknowledge(state, problem, held), []), "default")
+
+    assert value(registry, "problems", **critical, acknowledged="false") == 1
+    assert value(registry, "problems", **critical, acknowledged="true") == 1
+
+
 def test_counters_do_not_fall_when_minutes_are_rolled_up_and_expire(redis_server: Store, registry: Any) -> None:
     def succeeded() -> float | None:
         return value(registry, "taskqueue_outcomes_total", queue="default", outcome="succeeded")
@@ -156,7 +176,7 @@ def test_a_scrape_costs_two_round_trips_whatever_the_number_of_queues(redis_serv
 
     families = list(collector.collect())
 
-    assert (collector.cost.round_trips, collector.cost.commands) == (2, 6)
+    assert (collector.cost.round_trips, collector.cost.commands) == (2, 7)
     assert {len(each.samples) for each in families if each.name.endswith("_tasks")} == {40 * 6, 40}
 
 
