@@ -24,6 +24,7 @@ PAGES: tuple[Page, ...] = tuple(
         "panels.IndexesPage",
         "panels.MessagingPage",
         "panels.FilesPage",
+        "memory.MemoryPage",
         "actions.ActionsPage",
         "flows.FlowPage",
     )

@@ -18,6 +18,8 @@ _PAGES = {
     "limit_denies": (gettext_lazy("Show limits"), "ratelimit"),
     "chat_flood": (gettext_lazy("Show chats"), "messaging"),
     "mailbox_full": (gettext_lazy("Show mailboxes"), "messaging"),
+    "memory": (gettext_lazy("Show memory"), "memory"),
+    "memory_growth": (gettext_lazy("Show memory"), "memory"),
     "files_behind": (gettext_lazy("Show channels"), "files"),
     "searches_empty": (gettext_lazy("Show indexes"), "indexes"),
     **dict.fromkeys(

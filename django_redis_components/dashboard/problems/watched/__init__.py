@@ -10,6 +10,7 @@ from django_redis_components.dashboard.problems.watched import (
     files,
     limits,
     locks,
+    memory,
     messages,
     persistence,
     searches,
@@ -26,4 +27,5 @@ CHECKS: tuple[WatchedCheck, ...] = (
     messages.CHECK,
     limits.CHECK,
     searches.CHECK,
+    memory.CHECK,
 )

@@ -1,0 +1,114 @@
+"""What uses the memory: measured by the watching process, shown on the page of memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.watch import Watch
+from django_redis_components.dashboard.problems.watched import memory
+from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
+from tests.dashboard.support import URL, client_of, text_of, write_queue
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+MEMORY = "/admin/django_redis_components/memory/"
+
+
+@pytest.fixture
+def root() -> Client:
+    return client_of("superuser")
+
+
+def data(client: Client) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(MEMORY, {"format": "json"}).json()
+    return found
+
+
+def test_memory_is_shown_by_component_and_queue_with_the_largest_keys(own_server: Store, root: Client) -> None:
+    write_queue(own_server, "mail", ready=20, failed=3)
+    own_server.raw.set("session:abc", "x" * 50_000)
+    own_server.raw.set(f"{own_server.prefix}:locks:{{order}}:holder", "x" * 3_000)
+    assert "Nothing is measured" in text_of(root.get(MEMORY).content.decode())
+
+    Watch("default").round()
+
+    found = data(root)
+    components = {each["name"]: each for each in found["components"]}
+    assert found["components"][0]["name"] == "session:…"
+    assert components["locks"]["keys"] == 1
+    assert components["locks"]["bytes"] > 3_000
+    assert [each["name"] for each in found["queues"]] == ["mail"]
+    assert found["largest_keys"][0]["key"] == "session:abc"
+    assert found["measured_keys"] == sum(each["keys"] for each in components.values())
+    text = text_of(root.get(MEMORY).content.decode())
+    assert "Measured key by key; the last pass over all" in text
+    assert "session:abc" in text
+
+
+def test_many_keys_are_measured_in_several_rounds(
+    own_server: Store, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "COUNT", 100)
+    own_server.raw.mset({f"session:{number}": "x" for number in range(1_000)})
+    watch = Watch("default")
+
+    watch.round()
+    first = data(root)["measured_keys"]
+    assert 0 < first < 1_000
+    assert "Measured so far:" in text_of(root.get(MEMORY).content.decode())
+    for _ in range(40):
+        watch.round()
+
+    assert data(root)["measured_keys"] >= 1_000
+    assert len(own_server.raw.get(keyspace.key("facts"))) < 20_000
+
+
+def test_number_of_groups_is_bounded(own_server: Store, root: Client) -> None:
+    own_server.raw.mset({f"program{number}:x": "x" for number in range(200)})
+
+    Watch("default").round()
+
+    assert len(data(root)["components"]) <= memory.MAX_GROUPS + 1
+    assert "…" in {each["name"] for each in data(root)["components"]}
+
+
+def test_memory_that_is_full_soon_is_a_problem(own_server: Store, root: Client) -> None:
+    own_server.raw.config_set("maxmemory", 500_000_000)
+    watch = Watch("default")
+    watch.round()
+    stored = json.loads(own_server.raw.get(keyspace.key("facts")))
+    at, used = stored["memory"][1]["used"][0]
+    stored["memory"][1]["used"] = [[at - 3_600, used - 50_000_000], [at - 70, used]]
+    own_server.raw.set(keyspace.key("facts"), json.dumps(stored))
+
+    found = {each["code"]: each for each in root.get(URL, {"format": "json"}).json()["problems"]}
+
+    text = found["memory_growth"]["text"]
+    assert text.startswith("Redis grows by ")
+    assert "is full in about " in text
+
+
+@pytest.mark.parametrize(
+    ("used", "growth", "full_s"),
+    [
+        ([], 0.0, None),
+        ([[0.0, 100]], 0.0, None),
+        ([[0.0, 100], [60.0, 200]], 0.0, None),
+        ([[0.0, 100], [1_000.0, 50]], -0.05, None),
+        ([[0.0, 100], [1_000.0, 200]], 0.1, 8_000.0),
+        ([[0.0, 100], [1_000.0, 2_000]], 1.9, 0.0),
+    ],
+)
+def test_growth_needs_some_time(used: list[list[float]], growth: float, full_s: float | None) -> None:
+    assert growth_per_s(used) == pytest.approx(growth)
+    assert full_in(used, 1_000) == (None if full_s is None else pytest.approx(full_s))
+
+
+def test_page_needs_its_permission() -> None:
+    assert client_of("staff").get(MEMORY).status_code == 403
