@@ -43,12 +43,13 @@ from django_redis_components.ratelimits.decorator import rate_limit
 from django_redis_components.ratelimits.denials import clear_denial_cache
 from django_redis_components.ratelimits.exceptions import RateLimited, RateLimitError
 from django_redis_components.ratelimits.limit import RateLimit
-from django_redis_components.ratelimits.limiter import RateLimitPolicy
+from django_redis_components.ratelimits.limiter import HashedKey, RateLimitPolicy
 from django_redis_components.ratelimits.middleware import RateLimitMiddleware
 from django_redis_components.ratelimits.signals import rate_limited
 
 __all__ = [
     "Decision",
+    "HashedKey",
     "ParsedRate",
     "RateLimit",
     "RateLimitError",

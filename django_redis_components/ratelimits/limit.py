@@ -23,7 +23,7 @@ from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.hit_counts import COUNTER, HitTally
-from django_redis_components.ratelimits.limiter import Limiter, LimitKey, Penalty, RateLimitPolicy
+from django_redis_components.ratelimits.limiter import HashedKey, Limiter, LimitKey, Penalty, RateLimitPolicy
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -155,7 +155,7 @@ class RateLimit(Component):
         """See `refund`."""
         await self._arun(self._limiter.refund(key, cost))
 
-    def reset(self, key: LimitKey) -> None:
+    def reset(self, key: LimitKey | HashedKey) -> None:
         """Delete all counts and the block of a key.
 
         Raises:
@@ -163,7 +163,7 @@ class RateLimit(Component):
         """
         self._run(self._limiter.reset(key))
 
-    async def areset(self, key: LimitKey) -> None:
+    async def areset(self, key: LimitKey | HashedKey) -> None:
         """See `reset`."""
         await self._arun(self._limiter.reset(key))
 
@@ -200,12 +200,12 @@ class RateLimit(Component):
         }
 
 
-def read_flow(limit: RateLimit, key: LimitKey) -> Flow[Decision]:
+def read_flow(limit: RateLimit, key: LimitKey | HashedKey) -> Flow[Decision]:
     """Return the flow of a `peek` that always asks the server and raises its errors."""
     return limit._limiter.read(key)
 
 
-def reset_flow(limit: RateLimit, key: LimitKey) -> Flow[None]:
+def reset_flow(limit: RateLimit, key: LimitKey | HashedKey) -> Flow[None]:
     """Return the flow of `reset`."""
     return limit._limiter.reset(key)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import re
 import time
 from typing import Any
 
@@ -34,8 +35,37 @@ WAIT_JITTER_S = (0.001, 0.005)
 #: Seconds that a hit waits for a migrating Cluster slot before `on_error` decides: an HTTP request is waiting for it.
 SLOT_MIGRATION_WAIT_S = 2.0
 
+#: What operators write before the hash of a key.
+HASH_PREFIX = "hash:"
 #: The type of a key; keys are hashed, so any text is accepted.
 LimitKey = str | bytes | int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HashedKey:
+    """A key that is known by its hash only, as the dashboard lists the keys that were denied most.
+
+    Raises:
+        ValueError: it is not the hash of a key.
+    """
+
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{32}", self.digest):
+            raise ValueError(f"digest={short_repr(self.digest)}: expected 32 hexadecimal digits.")
+
+    def __str__(self) -> str:
+        return f"{HASH_PREFIX}{self.digest}"
+
+
+def key_of_text(text: str) -> str | HashedKey:
+    """Return the key that an operator names: itself, or ``hash:`` and its hash."""
+    if re.fullmatch(rf"{HASH_PREFIX}[0-9a-f]{{32}}", text):
+        return HashedKey(text.removeprefix(HASH_PREFIX))
+    return text
+
+
 #: (denials, seconds): this many denials within this time block the key for the same time.
 Penalty = tuple[int, Seconds]
 
@@ -116,13 +146,13 @@ class Limiter:
         """Return what a hit would return."""
         return self._decide(self._base_key(key), self.check_cost(cost), b"", self._denials)
 
-    def read(self, key: LimitKey) -> Flow[Decision]:
+    def read(self, key: LimitKey | HashedKey) -> Flow[Decision]:
         """Return what a hit of cost 1 would return, without the cache of denials and the circuit breaker.
 
         Raises:
             redis.exceptions.RedisError: the server does not answer.
         """
-        base_key = self._base_key(key)
+        base_key = self._base_key_of(key)
         request = self._cost_1_requests[self._denials]
         reply = yield request.read_call(f"{base_key}:penalty", self._rate_keys(base_key))
         return self._parse(reply, 1)
@@ -147,9 +177,9 @@ class Limiter:
         finally:
             DENIALS.remove(base_key)
 
-    def reset(self, key: LimitKey) -> Flow[None]:
+    def reset(self, key: LimitKey | HashedKey) -> Flow[None]:
         """Delete all counts and the block of a key."""
-        base_key = self._base_key(key)
+        base_key = self._base_key_of(key)
         try:
             yield Command("UNLINK", *self._rate_keys(base_key), f"{base_key}:penalty", retry=True)
         finally:
@@ -224,6 +254,12 @@ class Limiter:
         elif not isinstance(key, str | bytes):
             raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
+
+    def _base_key_of(self, key: LimitKey | HashedKey) -> str:
+        """See `_base_key`; also of a key that is known by its hash only."""
+        if isinstance(key, HashedKey):
+            return keys.key("ratelimits", f"{self.name}:{key.digest}")
+        return self._base_key(key)
 
     def _rate_keys(self, base_key: str) -> list[str]:
         return [*map(base_key.__add__, self._key_suffixes)]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.core import keys
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.observability import catalog
-from django_redis_components.ratelimits import RateLimit, hit_counts, rate_limit
+from django_redis_components.ratelimits import HashedKey, RateLimit, hit_counts, rate_limit
 from tests.dashboard.addresses import LIMITS
 from tests.dashboard.support import HOSTILE, Page, browser, connect, dump, text_of
 from tests.ratelimits.support import count_hits, send_counts_by_hand
@@ -270,3 +273,30 @@ def test_every_page_returns_503_during_an_outage(settings, operator: Client) -> 
     assert [answer.status_code for answer in answers] == [503] * 3
     assert all("Cannot connect to Redis." in answer.content.decode() for answer in answers)
     assert operator.get(LIMITS).status_code == 503
+
+
+def test_denied_key_is_found_and_reset_by_its_hash(redis_server: Store, settings, monkeypatch) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings)
+    root = browser("view_ratelimit", "reset_ratelimit")
+    limit = RateLimit("login", "2/h")
+    for _ in range(4):
+        limit.hit("ip:203.0.113.7")
+    hit_counts.COUNTER.flush()
+    hashed = f"hash:{keys.digest('ip:203.0.113.7')}"
+
+    html = root.get(LIMITS, {"limit": limit.policy.id, "key": "ip:203.0.113.7"}).content.decode()
+    assert "the key that you looked up" in html
+    [link] = re.findall(rf'href="(\?[^"]*{quote(hashed)})"', html)
+    state = text_of(root.get(f"{LIMITS}{unescape(link)}").content.decode())
+    assert f"login : {hashed}" in state
+    assert "The next hit is denied." in state
+
+    root.post(RESET, {"limit": limit.policy.id, "key": hashed})
+
+    assert limit.peek("ip:203.0.113.7").is_allowed
+
+
+def test_hash_must_be_one() -> None:
+    with pytest.raises(ValueError, match=r"^digest='ada': expected 32 hexadecimal digits\.$"):
+        HashedKey("ada")

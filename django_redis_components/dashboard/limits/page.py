@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext, pgettext, pgettext_lazy
+from django.utils.translation import ngettext, pgettext
 
+from django_redis_components.core import keys
 from django_redis_components.core.circuit_breaker import breaker_for
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.elements import Cell, Tile
@@ -22,9 +24,12 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
+from django_redis_components.ratelimits.limiter import HASH_PREFIX, HashedKey, key_of_text
 
 #: Longest key that a form accepts, in characters.
 MAX_KEY = 1_000
+#: Digits of the hash of a key.
+HASH_DIGITS = 32
 #: Minutes between two labels of the chart.
 LABEL_EVERY = 15
 
@@ -58,7 +63,7 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
         "reset": urlencode(query) if decision is not None else "",
         "chart": _chart(counts) if counts else None,
-        "denied_keys": _DENIED.context(counts.denied_keys if counts else [])["table"],
+        "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
         "is_uncounted": not snapshot.has_all_counts,
         "outages": [*_outages(snapshot.policies)],
     }
@@ -127,13 +132,34 @@ def _table(counts: Mapping[str, LimitCounts]) -> Table[RateLimitPolicy]:
     )
 
 
-#: The rows are pairs of a key and the number of its denied hits.
-_DENIED: Table[tuple[str, int]] = Table(
-    [
-        Column("key", gettext_lazy("Key"), lambda row: row[0], "name"),
-        Column("denied", pgettext_lazy("hits", "Denied"), lambda row: row[1]),
-    ]
-)
+def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[str, int]]:
+    """Return the table of the keys that were denied most: pairs of a key, or its hash, and the number of its denials.
+
+    The key that is looked up is marked, also where only its hash is stored.
+    """
+    reset_url, limit_id = request.links.verb("reset"), snapshot.selected.id if snapshot.selected else ""
+    looked_up = key_of_text(snapshot.key)
+    digest = looked_up.digest if isinstance(looked_up, HashedKey) else keys.digest(looked_up)
+
+    def key(row: tuple[str, int]) -> Cell:
+        is_looked_up = bool(snapshot.key) and row[0] in (snapshot.key, digest)
+        query = urlencode({"limit": limit_id, "key": _key_text(row[0])})
+        links = [(_("Reset…"), f"{reset_url}?{query}")] if reset_url else []
+        note = _("the key that you looked up") if is_looked_up else ""
+        return Cell(row[0], url=f"?{query}", title=row[0], note=note, links=links)
+
+    return Table(
+        [
+            Column("key", _("Key"), key, "name"),
+            Column("denied", pgettext("hits", "Denied"), lambda row: row[1]),
+        ]
+    )
+
+
+def _key_text(stored: str) -> str:
+    """Return how a key that is stored as text, or as its hash, is named in a query."""
+    is_hash = conf.settings().ratelimits.denied_keys == "hash"
+    return f"{HASH_PREFIX}{stored}" if is_hash and len(stored) == HASH_DIGITS else stored
 
 
 def _chart(counts: LimitCounts) -> ChartPanel | None:

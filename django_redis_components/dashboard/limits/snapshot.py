@@ -20,6 +20,7 @@ from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import LimitCounts, read_counts
 from django_redis_components.ratelimits.limit import limits_flow, read_flow, reset_flow
+from django_redis_components.ratelimits.limiter import key_of_text
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ def reset(limit: RateLimit, key: str) -> None:
     Raises:
         redis.exceptions.RedisError: Redis is unavailable.
     """
-    run(clients.client(limit.using), reset_flow(limit, key))
+    run(clients.client(limit.using), reset_flow(limit, key_of_text(key)))
 
 
 def _read_counts(
@@ -138,7 +139,7 @@ def _read_counts(
 
 
 def _peek(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:
-    decision = _read(limit.using, read_flow(limit, key), cost)
+    decision = _read(limit.using, read_flow(limit, key_of_text(key)), cost)
     endpoint = connections.endpoint(limit.using)
     return decision, str(endpoint), endpoint.kind == "cluster"
 

@@ -18,6 +18,7 @@ from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limit import limits_flow, read_flow
+from django_redis_components.ratelimits.limiter import key_of_text
 
 #: Commands and their descriptions.
 VERBS = {
@@ -25,6 +26,8 @@ VERBS = {
     "show": "show what the next hit of a key would get; nothing is counted",
     "reset": "delete the counts and the penalty block of a key (asks for confirmation)",
 }
+#: Help of the argument.
+KEY_HELP = "the key, such as an address or a user's id; or hash: and its hash, as the dashboard lists it"
 
 
 class Group(groups.CommandGroup):
@@ -37,7 +40,7 @@ class Group(groups.CommandGroup):
         )
         for verb in ("show", "reset"):
             made[verb].add_argument("name", metavar="NAME", help="name or id of the limit, as listed")
-            made[verb].add_argument("key", metavar="KEY", help="the key, such as an address or a user's id")
+            made[verb].add_argument("key", metavar="KEY", help=KEY_HELP)
         add_yes(made["reset"])
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
@@ -72,7 +75,7 @@ def list_limits(using: str | None = None) -> CommandResult:
 
 def show_key(limit: RateLimit, key: str) -> CommandResult:
     """Return the state of a key. Nothing is counted."""
-    decision = run(connections.client(limit.using), read_flow(limit, key))
+    decision = run(connections.client(limit.using), read_flow(limit, key_of_text(key)))
     rows = [
         (str(state.rate), f"{state.remaining:,}", short(state.retry_after) or "now", short(state.reset_after))
         for state in decision.states
@@ -85,7 +88,7 @@ def show_key(limit: RateLimit, key: str) -> CommandResult:
 
 def reset_key(limit: RateLimit, key: str) -> CommandResult:
     """Delete the counts and the penalty block of a key."""
-    limit.reset(key)
+    limit.reset(key_of_text(key))
     text = f"Reset key {key!r} of limit {limit.name!r}. Processes that have cached a denial repeat it until it expires."
     return CommandResult({"limit": limit.policy.id, "key": key, "reset": True}, text)
 
