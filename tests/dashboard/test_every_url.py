@@ -31,6 +31,8 @@ VIEWS = (
     "view_messaging",
     "view_files",
     "view_liveevent",
+    "view_incident",
+    "view_memory",
 )
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))
 #: Most round trips of a page, and of a confirmation.

@@ -65,9 +65,10 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(2_600)])
     fail.using(queue_name="mail", max_attempts=1).enqueue_many([((LOST_ERROR,), {})] * 400)
     eventually(lambda: get_queue("mail").info().failed == 400)
-    failures = row_with(operator, r"Queue mail: 13\.33 % of tasks failed in the last hour \(400 of 3,000\)\.")
+    failures = row_with(operator, r"Queue mail: 13\.33 % of tasks failed in the last \d min \(400 of 3,000\)\.")
     assert re.search(
-        rf"400 failures in the last hour with the same error, first seen [\d:]+: LookupError: {LOST_ERROR}\. "
+        r"400 failed tasks are left\. 400 failures in the last hour with the same error, first seen [\d:]+: "
+        rf"LookupError: {LOST_ERROR}\. "
         r"Correct the cause, then retry the tasks\. List the errors: python manage\.py redis queues errors mail",
         failures.text,
     )
@@ -128,6 +129,8 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     assert "What it held before is lost. The append-only file is off. Turn it on:" in restarted.text
     assert re.search(r"redis-cli -h \S+ -p \d+ CONFIG SET appendonly yes", restarted.text)
     assert restarted.text.startswith("■ Critical")
+    lost_data = row_with(operator, r"Redis lost all data in a restart before [\d:]+\. It held .+ tasks in \d queues\.")
+    assert lost_data.text.startswith("■ Critical")
 
 
 def test_without_poller_the_overview_promises_no_recovery(

@@ -48,6 +48,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "worker/": ("",),
     "lock/": ("", "?name=stock"),
     "ratelimit/": ("", "?limit={limit}&key=ada"),
+    "incident/": ("",),
+    "memory/": ("",),
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
 }
@@ -77,6 +79,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "worker/resume/": ("quiet_worker", "?id=here:1:abc"),
     "worker/restart/": ("restart_worker", "?id=here:1:abc"),
     "worker/stop/": ("stop_worker", "?id=here:1:abc"),
+    "incident/acknowledge/": ("acknowledge_problem", "?problem=paused:mail"),
+    "incident/withdraw/": ("acknowledge_problem", "?problem=paused:mail"),
     "lock/release/": ("release_lock", "?kind=lock&name=stock&token={token}"),
     "ratelimit/reset/": ("reset_ratelimit", "?limit={limit}&key=ada"),
 }
