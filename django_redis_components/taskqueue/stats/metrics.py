@@ -140,6 +140,14 @@ class CounterSet:
         return Histogram(tuple(self._numbers[OUTCOMES + BUCKETS :]))
 
 
+def run_time_of(minutes: Iterable[bytes]) -> Histogram:
+    """Return the sum of run times, each the last part of a counter set."""
+    counters = CounterSet()
+    for data in minutes:
+        counters.add(bytes(4 * (SIZE - BUCKETS)) + data)
+    return counters.run_time()
+
+
 def _integers_of(data: bytes, number: int = 0) -> tuple[int, ...]:
     """Return the integers of the set of this number, as many as the string has."""
     part = data[number * SIZE * 4 : (number + 1) * SIZE * 4]

@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
     "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
+    "deploys, versions": (r"deploys|versions", 365 * 86_400),
     "last_fetch:<worker>:<thread>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
     "contact": (r"contact", None),
