@@ -65,6 +65,7 @@ q:<queue>:unregistered        zset    ids of unregistered names, by time in ms  
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
 wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
+stack:<op>                    string  stack of a running task, which an operator asked for     60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
 deploys, versions             zset    versions of the code, supervisors; by the first report     a year

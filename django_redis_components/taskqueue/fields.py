@@ -174,6 +174,8 @@ class Key:
     deploys = "deploys"
     #: Zset of supervisors by that time of their version.
     versions = "versions"
+    #: String by operation: the stack of a task that an operator has asked for.
+    stack = "stack"
     #: String: id of the active poller.
     poller = "poller"
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
