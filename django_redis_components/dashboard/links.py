@@ -45,6 +45,13 @@ class Links:
         except NoReverseMatch:
             return ""
 
+    def task_class(self, name: str) -> str:
+        """Return the URL of the page of a task class; "" if no URL can have the name."""
+        try:
+            return self._object("taskclass", name, "change") if name else ""
+        except NoReverseMatch:
+            return ""
+
     def queue(self, name: str, verb: str = "change", **query: str) -> str:
         """Return the URL of a queue's page, or of a verb."""
         return self._object("queues", name, verb, **query)

@@ -50,6 +50,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "ratelimit/": ("", "?limit={limit}&key=ada"),
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
+    f"taskclass/{_ID}": ("",),
 }
 #: Verbs by route: the permission, and a query or form for an example.
 VERBS: dict[str, tuple[str, str]] = {
@@ -107,14 +108,14 @@ def routes() -> list[Route]:
 
 def _is_generic(pattern: URLPattern) -> bool:
     name = pattern.name or ""
-    is_object = any(f"_{model}_" in name for model in ("queues", "task", "taskflow"))
+    is_object = any(f"_{model}_" in name for model in ("queues", "task", "taskflow", "taskclass"))
     return str(pattern.pattern) in (GENERIC_OF_OBJECTS if is_object else GENERIC)
 
 
 def address_of(route: str, query: str, known: dict[str, Any]) -> str:
     """Return the URL of a route with the example's data."""
     model = route.partition("/")[0]
-    object_id = {"queues": "mail", "taskflow": known.get("flow")}.get(model, known.get("ready"))
+    object_id = {"queues": "mail", "taskflow": known.get("flow"), "taskclass": note.name}.get(model, known.get("ready"))
     for state in ("failed", "scheduled"):
         if query == f"?of={{{state}}}":
             object_id, query = known[state], ""

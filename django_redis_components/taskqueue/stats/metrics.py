@@ -119,6 +119,10 @@ class CounterSet:
         integers = _integers_of(data, number)
         self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
+    def merge(self, other: CounterSet) -> None:
+        """Add another set."""
+        self._numbers = list(map(operator.add, self._numbers, other._numbers))
+
     def subtract(self, others: Iterable[CounterSet]) -> None:
         """Subtract other sets."""
         for other in others:

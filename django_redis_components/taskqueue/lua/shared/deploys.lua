@@ -44,8 +44,3 @@ local function versions_of(ctx, workers)
   end
   return found
 end
-
--- Return the latest versions, each with its time in ms behind it.
-local function latest_deploys(ctx, limit)
-  return redis.call("ZREVRANGE", base_key(ctx, K.deploys), 0, limit - 1, "WITHSCORES")
-end

@@ -243,7 +243,7 @@ local workers = reports_of(ctx, redis.call("EXISTS", own) == 1 and own or base_k
 
 local lease, name = unpack(redis.call("HMGET", record, F.lease, F.task_name))
 local versions = versions_of(ctx, (worker_ids or "") .. "," .. string.match(lease or "", "^[^/]*"))
-local run_times = minutes_of(ctx, queue, name or "", RUN_TIMES)
+local run_times = minutes_of(ctx, queue, numbers_of(ctx, queue, name or ""), RUN_TIMES)
 return {
   string.format("%.0f", ctx.now_us), fields, sizes, redis.call("LRANGE", record .. ":errors", -errors, -1), facts,
   members, workers, versions, run_times,
