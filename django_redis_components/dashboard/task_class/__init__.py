@@ -7,10 +7,8 @@ from typing import Any
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from django_redis_components.dashboard.links import MAX_TASK_NAME
 from django_redis_components.dashboard.page import Page, PageRequest, hook
-
-#: Longest name, in characters: that of a module and a function.
-MAX_NAME = 500
 
 
 class TaskClassPage(Page):
@@ -29,8 +27,8 @@ class TaskClassPage(Page):
 
     def parse_id(self, object_id: str) -> str:
         """Return the name of a task."""
-        if not 0 < len(object_id) <= MAX_NAME:
-            raise ValueError(f"task name: expected at most {MAX_NAME} characters.")
+        if not 0 < len(object_id) <= MAX_TASK_NAME:
+            raise ValueError(f"task name: expected at most {MAX_TASK_NAME} characters.")
         return object_id
 
     def heading(self, request: PageRequest) -> Any:
