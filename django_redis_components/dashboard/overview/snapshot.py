@@ -33,6 +33,7 @@ from django_redis_components.dashboard.panels.reading import (
     read_parts,
 )
 from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.history import History, read_history
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 
@@ -55,6 +56,7 @@ class OverviewSnapshot:
         is_cluster: whether each round trip goes to several nodes.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
             above 0 if the server's is ahead, None if unknown.
+        deploys: of the site's code, oldest first.
     """
 
     at: datetime
@@ -70,6 +72,7 @@ class OverviewSnapshot:
     redis_cli: str
     is_cluster: bool
     clock_offset_s: float | None = None
+    deploys: list[Deploy] | None = None
 
 
 def read_overview_snapshot(
@@ -108,6 +111,7 @@ def read_overview_snapshot(
         redis_cli=endpoint.redis_cli(),
         is_cluster=endpoint.kind == "cluster",
         clock_offset_s=_clock_offset(queues.at.timestamp(), started, time.time()) if queues else None,
+        deploys=outcomes["deploys"].value,
     )
 
 
@@ -143,6 +147,7 @@ def _analytics_alias() -> str:
 #: The parts of the page but the history.
 PARTS: dict[str, PagePart] = {
     "queues": PagePart(_dashboard_alias, lambda: read_overview(queue_shard())),
+    "deploys": PagePart(_dashboard_alias, lambda: read_deploys(queue_shard())),
     "schedules": PagePart(_dashboard_alias, lambda: status.read_registered(queue_shard())),
     "visitors": PagePart(_analytics_alias, _visitors),
     "sign_ins": PagePart(_analytics_alias, _sign_ins),

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
+from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
@@ -78,7 +79,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
-        "charts": [*_charts(snapshot)],
+        "charts": marked(_charts(snapshot), snapshot.deploys),
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
         "errors": [(group, group_line(group)) for group in snapshot.errors],
     }

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.throughput import finding
 from django_redis_components.taskqueue import Counts, Histogram, Interval
@@ -23,18 +24,22 @@ def panels(task: TaskClass, deploys: Sequence[Deploy]) -> list[charts.ChartPanel
     """Return the panels of the charts."""
     run_time, wait_time = _("Run time"), pgettext("tasks", "Wait")
     return [
-        charts.ChartPanel(
-            id="class-throughput",
-            title=_("Throughput per 3 minutes, last 3 hours"),
-            header=_("Minute"),
-            value_label=_("Finished"),
-            bad_label=pgettext("tasks", "Failed"),
-            note=_("Failed tasks are marked at the foot of each bar."),
-            chart=_throughput(task),
-        ),
+        *marked([_throughput_panel(task)], deploys),
         _histogram("class-run", _("Histogram of run times"), run_time, task.counts.run_time),
         _histogram("class-wait", _("Histogram of wait times"), wait_time, task.counts.wait_time),
     ]
+
+
+def _throughput_panel(task: TaskClass) -> charts.ChartPanel:
+    return charts.ChartPanel(
+        id="class-throughput",
+        title=_("Throughput per 3 minutes, last 3 hours"),
+        header=_("Minute"),
+        value_label=_("Finished"),
+        bad_label=pgettext("tasks", "Failed"),
+        note=_("Failed tasks are marked at the foot of each bar."),
+        chart=_throughput(task),
+    )
 
 
 def _throughput(task: TaskClass) -> charts.Chart | None:
