@@ -179,7 +179,7 @@ def drc_class(path: str) -> str:
 
 
 @register.filter
-def drc_task_class(links: Links, name: str) -> str:
+def drc_task_class(links: Links | None, name: str) -> str:
     """The URL of the page of a task class, or "": ``{{ links|drc_task_class:task.name }}``."""
     return links.task_class(name) if links else ""
 

@@ -87,7 +87,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
 
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
     minutes, hours = minutes_chart(snapshot.minutes), hours_chart(snapshot.hours)
-    labels = {
+    labels: dict[str, Any] = {
         "value_label": _("Finished"),
         "bad_label": pgettext("tasks", "Failed"),
         "note": _("Failed tasks are marked at the foot of each bar."),
