@@ -126,6 +126,14 @@ class LineChart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical line in a chart: its position in percent of the axis of time, and its text."""
+
+    x: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ChartPanel:
     """A chart with its data as a table.
 
@@ -134,6 +142,7 @@ class ChartPanel:
             values are highlighted, and have one column.
         note: what the highlighted parts are.
         chart: None without data.
+        marks: what happened in the time of the chart.
     """
 
     id: str
@@ -143,6 +152,7 @@ class ChartPanel:
     bad_label: str
     note: str
     chart: Chart | None
+    marks: Sequence[Mark] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 APP = "django_redis_components"
+#: Longest name of a task whose class has a page, in characters: that of a module and a function.
+MAX_TASK_NAME = 500
 
 
 class Links:
@@ -42,6 +44,13 @@ class Links:
         """Return the URL of a task's page, or of a verb; "" if no URL can have the id."""
         try:
             return self._object("task", task_id, verb)
+        except NoReverseMatch:
+            return ""
+
+    def task_class(self, name: str) -> str:
+        """Return the URL of the page of a task class; "" if it can have none."""
+        try:
+            return self._object("taskclass", name, "change") if 0 < len(name) <= MAX_TASK_NAME else ""
         except NoReverseMatch:
             return ""
 

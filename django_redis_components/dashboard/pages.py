@@ -27,6 +27,7 @@ PAGES: tuple[Page, ...] = tuple(
         "memory.MemoryPage",
         "actions.ActionsPage",
         "flows.FlowPage",
+        "task_class.TaskClassPage",
     )
 )
 _BY_SLUG = {page.slug: page for page in PAGES}

@@ -66,6 +66,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
     context = {
         **shared,
+        "links": request.links,
         "page_url": request.links.here,
         "address": snapshot.address,
         "at": snapshot.at,

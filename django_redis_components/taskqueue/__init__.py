@@ -22,6 +22,7 @@ retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `un
 registry                    tasks by name; a name from Redis is looked up here and never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 enqueue                     a call becomes a message, which is sent at once or on commit
+origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
 context                     what a task knows and reports while it runs
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
@@ -64,8 +65,10 @@ q:<queue>:unregistered        zset    ids of unregistered names, by time in ms  
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
 wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
+stack:<op>                    string  stack of a running task, which an operator asked for     60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
+deploys, versions             zset    versions of the code, supervisors; by the first report     a year
 last_fetch:<worker>:<thread>  string  the last batch, for a repeated request                   one lease
 poller                        string  id of the active poller                                  6 s
 contact                       hash    when supervisors and pollers last reached the server     the poller
@@ -144,7 +147,8 @@ from django_redis_components.taskqueue.flows.signature import Signature, chain, 
 from django_redis_components.taskqueue.limits import Concurrency, Rate
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, RunOutcome, WorkerDescription
 from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
-from django_redis_components.taskqueue.record import Progress, TaskResultStatus, TaskRun
+from django_redis_components.taskqueue.record import Progress, TaskOrigin, TaskResultStatus, TaskRun
+from django_redis_components.taskqueue.request_middleware import TaskOriginMiddleware
 from django_redis_components.taskqueue.result import TaskResult, aget_result, get_result
 from django_redis_components.taskqueue.retry import exponential
 from django_redis_components.taskqueue.schedules.changes import Schedules
@@ -198,6 +202,8 @@ __all__ = [
     "TaskIdConflict",
     "TaskMetrics",
     "TaskNotFinished",
+    "TaskOrigin",
+    "TaskOriginMiddleware",
     "TaskQueueError",
     "TaskResult",
     "TaskResultDoesNotExist",

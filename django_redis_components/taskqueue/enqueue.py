@@ -14,7 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 from django_redis_components.core import serialization
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import limits, signals
+from django_redis_components.taskqueue import limits, origin, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
@@ -75,7 +75,7 @@ def prepare(
         check_size(task.name, body)
     if options.id is not None and not accepts_id:
         raise _id_not_accepted(options.id)
-    message = TaskMessage(message_id, task.name, options.queue_name, body)
+    message = TaskMessage(message_id, task.name, options.queue_name, body, origin.current(settings))
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])

@@ -47,6 +47,8 @@ class Field:
     rate = "R"
     #: int: deliveries that may be lost with a worker before the task fails.
     max_deliveries = "D"
+    #: "kind name" of what enqueued the task, and a tab and the request's user (`taskqueue.origin`).
+    origin = "O"
     #: JSON: what the task saved about itself.
     metadata = "m"
     #: "flow/number" of a task in a flow.
@@ -168,6 +170,12 @@ class Key:
     worker = "worker"
     #: List by supervisor: "until_ms at_ms op verb target author" of each command that it has not executed.
     commands = "commands"
+    #: Zset of versions of the site's code by when a worker first reported them.
+    deploys = "deploys"
+    #: Zset of supervisors by that time of their version.
+    versions = "versions"
+    #: String by operation: the stack of a task that an operator has asked for.
+    stack = "stack"
     #: String: id of the active poller.
     poller = "poller"
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
@@ -258,6 +266,8 @@ class Ttl:
     worker_ms = 600_000
     #: A command to a supervisor that has not executed it: longer than its heartbeats are apart.
     command_ms = 60_000
+    #: The versions of the site's code, from the latest start of a supervisor: a year.
+    deploys_ms = 31_536_000_000
     #: What refuses the slots of a removed schedule: longer than a poller takes to read that it was removed.
     removed_schedule_ms = 60_000
 

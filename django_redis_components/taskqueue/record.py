@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from django_redis_components.core import serialization
 from django_redis_components.core.arguments import check_number, check_string
+from django_redis_components.core.leasing.holder import clean
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
@@ -43,6 +44,8 @@ class TaskResultStatus(StrEnum):
     FAILED = "FAILED"
 
 
+#: What may enqueue a task, and characters of its name that are read.
+ORIGINS, MAX_ORIGIN = ("task", "schedule", "request", "command"), 300
 #: For the error message of a task that finished without running.
 _FINISHED_UNRUN: dict[str, str] = {State.cancelled: "was cancelled", State.expired: "expired before it started"}
 
@@ -62,6 +65,29 @@ class TaskRun:
     started_at: datetime
     finished_at: datetime | None
     outcome: str
+
+
+class TaskOrigin(NamedTuple):
+    """Who enqueued a task.
+
+    Attributes:
+        kind: task, schedule, request or command.
+        name: id of the task, name of the schedule, method and path of the request, or name of the command.
+        user: primary key of the request's user, with ``TASKQUEUE["RECORD_USER"]``; "" if unknown.
+    """
+
+    kind: str
+    name: str
+    user: str = ""
+
+    @classmethod
+    def parse(cls, stored: bytes | None) -> TaskOrigin | None:
+        """Return the origin from a record; None without one, and for one that another client wrote."""
+        kind, _, rest = (stored or b"").decode(errors="replace").partition(" ")
+        if kind not in ORIGINS:
+            return None
+        name, _, user = rest.partition("\t")
+        return cls(kind, clean(name, MAX_ORIGIN), clean(user, MAX_ORIGIN))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,6 +164,11 @@ class TaskRecord(Generic[R_co]):
         """Keyword arguments, decoded from JSON."""
         named: dict[str, Any] = self._decoded_message()[1]
         return named
+
+    @property
+    def origin(self) -> TaskOrigin | None:
+        """Who enqueued it: a task, a schedule, a request or a command; None if that is unknown."""
+        return TaskOrigin.parse(self._fields.get(Field.origin))
 
     @property
     def enqueued_at(self) -> datetime | None:

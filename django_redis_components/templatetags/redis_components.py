@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from django import forms
 
     from django_redis_components.analytics.estimate import Estimate
+    from django_redis_components.dashboard.links import Links
     from django_redis_components.search import SearchPage, TextPart
 
 register = template.Library()
@@ -175,6 +176,12 @@ def drc_duration(seconds: float) -> str:
 def drc_class(path: str) -> str:
     """The path of a class, without the module of built-in ones: ``{{ exception_class_path|drc_class }}``."""
     return path.removeprefix("builtins.")
+
+
+@register.filter
+def drc_task_class(links: Links | None, name: str) -> str:
+    """The URL of the page of a task class, or "": ``{{ links|drc_task_class:task.name }}``."""
+    return links.task_class(name) if links else ""
 
 
 @register.filter

@@ -48,8 +48,9 @@ def parse_tasks(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
 def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
     tasks = arguments["tasks"]
-    for task_id, body in zip(tasks[::2], tasks[1::2], strict=True):
-        message = TaskMessage(task_id, arguments["name"], arguments["queue"], body)
+    origin = tasks[-1] if len(tasks) % 2 else ""
+    for task_id, body in zip(tasks[::2], tasks[1::2], strict=False):
+        message = TaskMessage(task_id, arguments["name"], arguments["queue"], body, origin)
         yield _named(ENQUEUE.args, message.arguments)
 
 

@@ -46,7 +46,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("options", "record", "registry", "shards"),
     ("store",),
-    ("context", "enqueue", "log_handler", "logs", "middleware", "result", "signals"),
+    ("context", "enqueue", "log_handler", "logs", "middleware", "origin", "request_middleware", "result", "signals"),
     ("flows",),
     ("task",),
     ("stats",),

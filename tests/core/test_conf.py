@@ -51,6 +51,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
     ("TASKQUEUE.RESTART_INTERRUPTED", False, False, 1, BOOLEAN),
+    ("TASKQUEUE.RECORD_ORIGIN", True, True, "yes", BOOLEAN),
+    ("TASKQUEUE.RECORD_USER", True, True, 1, BOOLEAN),
     ("TASKQUEUE.MIDDLEWARE", ["shop.Tenant"], ("shop.Tenant",), "shop.Tenant", "a list of strings"),
     ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "an integer from 1024 to 536870912"),

@@ -52,6 +52,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "memory/": ("",),
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
+    f"taskclass/{_ID}": ("",),
 }
 #: Verbs by route: the permission, and a query or form for an example.
 VERBS: dict[str, tuple[str, str]] = {
@@ -67,6 +68,7 @@ VERBS: dict[str, tuple[str, str]] = {
     f"task/_verb/cancel/{_ID}": ("cancel_task", ""),
     f"task/_verb/delete/{_ID}": ("delete_task", ""),
     f"task/_verb/arguments/{_ID}": ("view_task_arguments", ""),
+    f"task/_verb/stack/{_ID}": ("view_task_stack", ""),
     f"taskflow/_verb/cancel/{_ID}": ("cancel_flow", ""),
     "failure/retry_error/": ("retry_task", "?group={group}"),
     "failure/delete_error/": ("delete_task", "?group={group}"),
@@ -110,14 +112,14 @@ def routes() -> list[Route]:
 
 def _is_generic(pattern: URLPattern) -> bool:
     name = pattern.name or ""
-    is_object = any(f"_{model}_" in name for model in ("queues", "task", "taskflow"))
+    is_object = any(f"_{model}_" in name for model in ("queues", "task", "taskflow", "taskclass"))
     return str(pattern.pattern) in (GENERIC_OF_OBJECTS if is_object else GENERIC)
 
 
 def address_of(route: str, query: str, known: dict[str, Any]) -> str:
     """Return the URL of a route with the example's data."""
     model = route.partition("/")[0]
-    object_id = {"queues": "mail", "taskflow": known.get("flow")}.get(model, known.get("ready"))
+    object_id = {"queues": "mail", "taskflow": known.get("flow"), "taskclass": note.name}.get(model, known.get("ready"))
     for state in ("failed", "scheduled"):
         if query == f"?of={{{state}}}":
             object_id, query = known[state], ""

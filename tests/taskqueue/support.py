@@ -230,6 +230,6 @@ def is_running(pid: int) -> bool:
 def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[str]:
     """The supervisor's renewal; the value is what is lost."""
     pairs = [part for pair in leases.items() for part in pair]
-    info = json.dumps({"pid": 1})
+    info = json.dumps({"pid": 1, "version": "1.0"})
     call = renewal(worker, pairs, lease_ms=lease_ms, info=info)
     return [task_id.decode() for task_id in connections.client().execute(call)[0]]

@@ -35,6 +35,10 @@ MAX_READ = 1_000
 current_work: ContextVar[Callable[[], str] | None] = ContextVar("django_redis_components.work", default=None)
 
 
+#: The request that the current code works for: set by the middlewares.
+current_request: ContextVar[HttpRequest | None] = ContextVar("django_redis_components.request", default=None)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseHolder:
     """The process, thread, and task or request that acquired a lease. `adopt` does not change it.
@@ -122,11 +126,13 @@ def describe_request(method: str | None, path: str) -> str:
 
 @contextmanager
 def working_for(request: HttpRequest) -> Iterator[None]:
-    """Name the request in the descriptions of what the block acquires."""
+    """Name the request in the descriptions of what the block acquires, and as the origin of tasks that it enqueues."""
     outer = current_work.set(partial(describe_request, request.method, request.path))
+    outer_request = current_request.set(request)
     try:
         yield
     finally:
+        current_request.reset(outer_request)
         current_work.reset(outer)
 
 

@@ -14,6 +14,7 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
@@ -93,6 +94,7 @@ class FailureSnapshot:
         total, shown: groups that the queues keep, and those of them in `failures`.
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
         tasks: the newest failed tasks of the selected failure by queue; empty in a fragment.
+        deploys: of the site's code, oldest first.
     """
 
     at: datetime
@@ -103,6 +105,7 @@ class FailureSnapshot:
     shown: int
     selected: FailureGroup | None
     tasks: dict[str, TaskScan]
+    deploys: list[Deploy]
 
 
 def query_of(form: Mapping[str, str]) -> FailureQuery:
@@ -127,14 +130,14 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     """
     queues = [query.queue] if query.queue else []
     selected = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
-    depths, listing, *details = yield from gather_values(
-        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected]
+    depths, listing, *details, deploys = yield from gather_values(
+        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected, read_deploys(queue_shard())]
     )
     failures = _by_fingerprint(listing.groups)
     snapshot_of = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
     groups = details[0].groups if details else listing.groups
     if not groups:
-        return snapshot_of(None, {})
+        return snapshot_of(None, {}, deploys)
     newest = groups[0].fingerprint
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
@@ -144,7 +147,7 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     values = yield from gather_values([*scans, *whole])
     if whole:
         parts = values.pop().groups or parts
-    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)))
+    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)), deploys)
 
 
 def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:

@@ -29,6 +29,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "problems": [problem_data(problem, snapshot.facts) for problem in page_problems(snapshot)],
         **_task_queue(snapshot.queues),
         "history": history_data(snapshot.history) if snapshot.history else None,
+        "deploys": snapshot.deploys,
         "schedules": snapshot.schedules.schedules if snapshot.schedules else None,
         "visitors": _today(snapshot.visitors, visitors_counter),
         "sign_ins": _today(snapshot.sign_ins, sign_ins_counter),

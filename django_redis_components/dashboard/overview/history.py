@@ -11,9 +11,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.charts import Mark
+from django_redis_components.dashboard.deploy_marks import marks_of
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.throughput import quantile_text
+from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.stats.history import RANGES, History, HistoryInterval
 
 #: Intervals between two labels on the axis of time: 15 minutes, 4 hours, 2 days, 30 days.
@@ -58,6 +61,7 @@ class HistoryPanel:
     Attributes:
         columns: of the table, after that of the times.
         rows: newest first.
+        marks: the deploys in the time of the charts.
     """
 
     id: str
@@ -66,6 +70,7 @@ class HistoryPanel:
     finding: str
     columns: list[str]
     rows: list[HistoryRow]
+    marks: Sequence[Mark] = ()
 
 
 def history_page(history: History) -> dict[str, Any]:
@@ -75,6 +80,13 @@ def history_page(history: History) -> dict[str, Any]:
         "panels": [_throughput(history), _durations(history)] if history.totals.finished else [],
         "notes": _notes(history),
     }
+
+
+def with_deploys(page: dict[str, Any], deploys: Sequence[Deploy]) -> dict[str, Any]:
+    """Return the charts of a range with the deploys in it. All charts have the intervals of the first one."""
+    panels: list[HistoryPanel] = page["panels"]
+    marks = marks_of(panels[0].charts[0].bars, deploys) if panels else []
+    return page | {"panels": [dataclasses.replace(panel, marks=marks) for panel in panels]}
 
 
 def range_links(current: str) -> list[Link]:

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.cards import cards
-from django_redis_components.dashboard.overview.history import history_page
+from django_redis_components.dashboard.overview.history import history_page, with_deploys
 from django_redis_components.dashboard.overview.problems import page_problems, problem_row
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.server import server_facts
@@ -44,6 +44,8 @@ def context(request: PageRequest, snapshot: OverviewSnapshot) -> dict[str, Any]:
     """Return the context of the templates."""
     query, _range = request.query
     page = build_page(snapshot, request=request.http, query=query, links=request.links)
+    if page["history"]:
+        page["history"] = with_deploys(page["history"], snapshot.deploys or [])
     return {"page": page, "parameters": _parameters(request.http.GET)}
 
 

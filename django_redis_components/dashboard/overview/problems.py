@@ -38,7 +38,7 @@ class ProblemRow:
 
 def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
     """Return the problems, critical ones first, in the active language."""
-    parts = {"history": _("history"), "visitors": _("visitors"), "sign_ins": _("sign-ins")}
+    parts = {"history": _("history"), "visitors": _("visitors"), "sign_ins": _("sign-ins"), "deploys": _("deploys")}
     unread = [
         unread_part(parts[name], error, snapshot.address, subject=name) for name, error in snapshot.errors.items()
     ]

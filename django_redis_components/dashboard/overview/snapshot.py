@@ -30,6 +30,7 @@ from django_redis_components.dashboard.panels.reading import (
 )
 from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of, fact_parts, facts_of
 from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.history import History, read_history
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
@@ -46,7 +47,8 @@ class OverviewSnapshot:
         visitors, sign_ins: of today.
         panels: the registered panels that the user may view.
         history: of all queues, in the range of the request.
-        errors: by part, beside those of the facts: "history", "visitors", "sign_ins".
+        errors: by part, beside those of the facts: "history", "visitors", "sign_ins", "deploys".
+        deploys: of the site's code, oldest first.
     """
 
     facts: ProblemFacts
@@ -56,6 +58,7 @@ class OverviewSnapshot:
     panels: list[PanelResult]
     errors: dict[str, Exception]
     cost: Cost
+    deploys: list[Deploy] | None = None
 
     @property
     def at(self) -> datetime:
@@ -116,6 +119,7 @@ def read_overview_snapshot(
         panels=panel_results(panels, all_outcomes[len(parts) :]),
         errors={name: error for name in (*PARTS, "history") if (error := outcomes[name].error) is not None},
         cost=cost,
+        deploys=outcomes["deploys"].value,
     )
 
 
@@ -137,6 +141,7 @@ def _analytics_alias() -> str:
 
 #: The parts of the page but the history, and what problems are found in.
 PARTS: dict[str, PagePart] = {
+    "deploys": PagePart(_dashboard_alias, lambda: read_deploys(queue_shard())),
     "visitors": PagePart(_analytics_alias, _visitors),
     "sign_ins": PagePart(_analytics_alias, _sign_ins),
 }

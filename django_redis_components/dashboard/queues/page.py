@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
+from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
@@ -80,7 +81,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
-        "charts": [*_charts(snapshot)],
+        "charts": marked(_charts(snapshot), snapshot.deploys),
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
         "errors": [(group, group_line(group)) for group in snapshot.errors],
     }
@@ -88,7 +89,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
 
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
     minutes, hours = minutes_chart(snapshot.minutes), hours_chart(snapshot.hours)
-    labels = {
+    labels: dict[str, Any] = {
         "value_label": _("Finished"),
         "bad_label": pgettext("tasks", "Failed"),
         "note": _("Failed tasks are marked at the foot of each bar."),

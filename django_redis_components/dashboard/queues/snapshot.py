@@ -14,6 +14,7 @@ from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
@@ -66,6 +67,7 @@ class QueueSnapshot:
     hours: Metrics
     errors: list[ErrorGroup]
     is_known: bool
+    deploys: list[Deploy]
 
 
 def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[QueueSnapshot]:
@@ -77,6 +79,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         errors.read_errors(queue_shard(), name, ERRORS),
         control.read_trash(queue_shard(), name, TRASH),
         _read_index(queue_shard(), name),
+        read_deploys(queue_shard()),
     ]
     if with_list:
         cursor, direction = query.cursor, query.direction
@@ -84,7 +87,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
             queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
         )
         flows.append(page)
-    [depth], minutes, hours, groups, trash, is_indexed, *scans = yield from gather_values(flows)
+    [depth], minutes, hours, groups, trash, is_indexed, deploys, *scans = yield from gather_values(flows)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
@@ -95,6 +98,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         hours=hours,
         errors=groups,
         is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
+        deploys=deploys,
     )
 
 

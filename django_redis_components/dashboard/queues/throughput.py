@@ -32,9 +32,10 @@ MAX_DRAIN_S = 30 * 86_400
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskMetricsRow:
-    """The metrics of one task name in the last hour."""
+    """The metrics of one task name in the last hour. `task_name` is "" for the other tasks."""
 
     name: str
+    task_name: str
     cells: list[Cell]
 
 
@@ -43,7 +44,7 @@ def task_row(task: TaskMetrics) -> TaskMetricsRow:
     totals = task.totals
     counts = [count_cell(totals.finished), count_cell(totals.failed, alarming=totals.failed > 0)]
     quantiles = [*quantile_cells(task.wait_time), *quantile_cells(task.run_time)]
-    return TaskMetricsRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
+    return TaskMetricsRow(task.name or _("Other tasks"), task.name, [*counts, count_cell(totals.retried), *quantiles])
 
 
 def sparkline(intervals: Sequence[Interval]) -> charts.Sparkline:

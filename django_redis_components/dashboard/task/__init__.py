@@ -24,6 +24,7 @@ class TaskPage(Page):
         ("reschedule_task", "Can reschedule tasks"),
         ("cancel_task", "Can cancel tasks"),
         ("view_task_arguments", "Can view masked arguments of tasks"),
+        ("view_task_stack", "Can view the stack of running tasks"),
     )
     templates = "task"
     is_object = True

@@ -20,7 +20,7 @@ from django_redis_components.dashboard.forms import RescheduleForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.change_views import undo_links
 from django_redis_components.dashboard.queues.changes import client, undo_until
-from django_redis_components.dashboard.task import changes, page
+from django_redis_components.dashboard.task import changes, page, stack_view
 from django_redis_components.dashboard.task.reasons import answer
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
@@ -172,6 +172,27 @@ def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     return responses.page_response(request, "task/arguments.html", context)
 
 
+@_loaded
+def show_stack(request: PageRequest, task: Explanation) -> HttpResponse:
+    """Ask for confirmation (GET), or ask the worker for the stack (POST)."""
+    impossible = _impossible(changes.SHOW_STACK, task)
+    if request.is_post and not impossible:
+        return stack_view.show(request, task)
+    confirmation = Confirmation(
+        title=_("Stack of task %(id)s") % {"id": task.record.id},
+        button=_("Show the stack"),
+        back=request.links.task(task.record.id),
+        facts=_facts(task),
+        checks=[
+            Check(_("The worker is asked what the task does now. The task goes on.")),
+            Check(_("It is recorded in the admin’s log that you have seen it."), "caution"),
+        ],
+        impossible=impossible,
+        is_danger=False,
+    )
+    return verbs.confirm(request, confirmation)
+
+
 def _stop_checks() -> list[Check]:
     text = _("The task is asked to stop by an exception. If it does not stop within %(age)s, its process is killed.")
     grace = formats.age(conf.settings().taskqueue.cancel_grace_s)
@@ -276,4 +297,5 @@ VIEWS = (
     (changes.CANCEL, cancel),
     (changes.DELETE, delete),
     (changes.SHOW_ARGUMENTS, show_arguments),
+    (changes.SHOW_STACK, show_stack),
 )

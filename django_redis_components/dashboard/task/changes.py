@@ -20,6 +20,7 @@ RESCHEDULE = Verb("reschedule", "reschedule_task", MODELS["task"])
 CANCEL = Verb("cancel", "cancel_task", MODELS["task"])
 DELETE = Verb("delete", "delete_task", MODELS["task"])
 SHOW_ARGUMENTS = Verb("arguments", "view_task_arguments", MODELS["task"])
+SHOW_STACK = Verb("stack", "view_task_stack", MODELS["task"])
 
 
 def applies(verb: Verb, task: Explanation) -> bool:
@@ -71,4 +72,5 @@ _APPLIES: dict[Verb, Callable[[Explanation], bool]] = {
     CANCEL: lambda task: not task.is_finished,
     DELETE: lambda task: task.place in ("failed", "unregistered"),
     SHOW_ARGUMENTS: lambda task: True,
+    SHOW_STACK: lambda task: task.state == "running",
 }

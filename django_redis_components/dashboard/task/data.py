@@ -10,7 +10,8 @@ from django_redis_components.dashboard.queues.task_list import attempts_of, time
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task.page import errors_of, guarded, metadata_of, result_of
 from django_redis_components.dashboard.task.reasons import answer
-from django_redis_components.dashboard.task.timeline import runs_of
+from django_redis_components.dashboard.task.timeline import host_of, runs_of
+from django_redis_components.dashboard.task.usual import is_hanging
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.stats.explain import Explanation, limit_key, number_of
 
@@ -26,6 +27,8 @@ def task_data(snapshot: Snapshot[Explanation]) -> dict[str, Any]:
             {
                 "outcome": run.outcome,
                 "worker": run.worker_id,
+                "host": host_of(run.worker_id),
+                "version": task.versions.get(run.worker_id, ""),
                 "started_at": run.started_at,
                 "finished_at": run.finished_at,
             }
@@ -50,6 +53,9 @@ def _task(task: Explanation) -> dict[str, Any]:
         "attempts": attempts_of(record),
         **{name: time_of(record, name) for name in names},
         "arguments": guarded(lambda: argument_lines(record), None) if Field.body not in task.sizes else None,
+        "enqueued_by": record.origin._asdict() if record.origin else None,
+        "run_time": {name: getattr(task.run_time, name) for name in ("count", "p50", "p95", "p99")},
+        "is_overlong": is_hanging(task),
         "metadata": metadata_of(task) or None,
         "result": result_of(task) or None,
         "progress": progress,

@@ -24,7 +24,9 @@ from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task import reasons
 from django_redis_components.dashboard.task.changes import applies
+from django_redis_components.dashboard.task.origin import origin_of
 from django_redis_components.dashboard.task.timeline import timeline
+from django_redis_components.dashboard.task.usual import is_hanging, overlong_text, usual_text
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
@@ -136,12 +138,14 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[s
         "verbs": verbs,
         "answer": reasons.answer(task),
         "conditions": reasons.conditions(task),
-        "timeline": guarded(lambda: timeline(task), None),
+        "usual": usual_text(task.run_time),
+        "overlong": overlong_text(task),
+        "timeline": guarded(lambda: timeline(task, links), None),
         "errors": errors[::-1],
         "more_errors": more % {"count": number(rest)} if rest > 0 else "",
         "arguments": lines,
         "arguments_note": note,
-        "facts": [fact for fact in _facts(task, links.queue) if fact.value],
+        "facts": [fact for fact in _facts(task, links) if fact.value],
         "progress": _progress(task),
         "limits": limits,
         "flow": _flow(task, links.task, links.flow),
@@ -196,6 +200,8 @@ def metadata_of(task: Explanation) -> str:
 def _kind(task: Explanation) -> str:
     if task.state == "failed" or any(each.code in ("unknown", "no_worker", "unregistered") for each in task.reasons):
         return "bad"
+    if is_hanging(task):
+        return "caution"
     return "ok" if task.state in ("successful", "running") else ""
 
 
@@ -208,14 +214,15 @@ def _arguments(task: Explanation) -> tuple[list[str], str]:
     return lines, "" if lines else _("The task has no arguments.")
 
 
-def _facts(task: Explanation, queue_url: TaskUrl) -> Iterator[Fact]:
+def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     record = task.record
     attempts, priority = attempts_of(record), number_of(task.text(Field.priority))
     yield Fact(_("ID"), record.id, is_code=True)
-    yield Fact(_("Name"), record.name)
-    yield Fact(_("Queue"), task.queue, guarded(lambda: queue_url(task.queue), ""))
+    yield Fact(_("Name"), record.name, links.task_class(record.name))
+    yield Fact(_("Queue"), task.queue, guarded(lambda: links.queue(task.queue), ""))
     yield Fact(_("Priority"), number(priority) if priority else "")
     yield Fact(_("Enqueued"), _ago(time_of(record, "enqueued_at"), task.at))
+    yield Fact(_("Enqueued by"), *origin_of(task, links))
     yield Fact(_("Due"), _in(task.due_at, task.at))
     yield Fact(_("Started"), _ago(time_of(record, "started_at"), task.at))
     yield Fact(_("Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else "")

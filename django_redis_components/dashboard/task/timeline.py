@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.queues.task_list import time_of
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.states import Outcome
@@ -29,6 +31,8 @@ class RunRow:
     Attributes:
         kind: CSS class of the outcome: ok, bad, lost or open.
         label: text alternative of the bar.
+        worker_url: of the page of workers, where a worker that reports is the first one; "" for others.
+        version: of the site's code; "" if unknown.
         wait_x, wait_width: the time before the run, since the task was enqueued or the run before ended.
     """
 
@@ -36,6 +40,9 @@ class RunRow:
     outcome: str
     kind: str
     worker: str
+    worker_url: str
+    host: str
+    version: str
     started: Timestamp
     finished: Timestamp | None
     duration: str
@@ -71,7 +78,12 @@ def _run_count(task: Explanation) -> int:
         return 0
 
 
-def timeline(task: Explanation) -> Timeline | None:
+def host_of(worker_id: str) -> str:
+    """Return the host of a worker: its id begins with it."""
+    return worker_id.rpartition(":")[0]
+
+
+def timeline(task: Explanation, links: Links) -> Timeline | None:
     """Return the timeline of a task; None if it has not run."""
     runs = runs_of(task)
     listed, hidden = runs[-MAX_RUNS:], len(runs[:-MAX_RUNS])
@@ -83,14 +95,23 @@ def timeline(task: Explanation) -> Timeline | None:
     last = max((run.finished_at or task.at for run in listed), default=task.at)
     axis = _Axis(first, max((last - first).total_seconds(), 0.001))
     total = max(_run_count(task), len(runs))
+    urls = {worker.id: _worker_url(worker.supervisor, links) for worker in task.workers}
     rows = []
     for at, run in enumerate(listed):
         count = total - len(listed) + at + 1
-        rows.append(_row(run, count, before or run.started_at, task.at, axis))
+        row = _row(run, count, before or run.started_at, task.at, axis)
+        version = task.versions.get(run.worker_id, "")
+        rows.append(dataclasses.replace(row, worker_url=urls.get(run.worker_id, ""), version=version))
         before = run.finished_at
     clocks = [formats.timestamp(each, task.at).text for each in (first, last)]
     note = _("%(count)s earlier runs are not shown.") % {"count": number(hidden)} if hidden else ""
     return Timeline(rows, first=clocks[0], last=clocks[1], hidden=note)
+
+
+def _worker_url(supervisor: str, links: Links) -> str:
+    """Return the URL of the page of workers that begins with those of a supervisor."""
+    page = links.page("worker")
+    return f"{page}?{urlencode({'after': supervisor})}" if page else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,6 +137,9 @@ def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis)
         outcome=outcome,
         kind=kind,
         worker=run.worker_id or NO_VALUE,
+        worker_url="",
+        host=host_of(run.worker_id),
+        version="",
         started=started,
         finished=formats.timestamp(run.finished_at, now) if run.finished_at else None,
         duration=duration,

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 from django_redis_components.core import keys, serialization
 from django_redis_components.core.arguments import check_choice, check_flag, check_sequence
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.taskqueue import origin
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
@@ -88,6 +89,7 @@ class Schedule:
     def message(self, due_ms: int) -> TaskMessage:
         """Return the message of a due time's task; its id is derived from the due time."""
         message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(due_ms))[1]
+        message.origin = origin.of_schedule(self.name)
         if self.jitter_ms:
             message.due = str(due_ms + self._jitter_ms(due_ms))
         return message

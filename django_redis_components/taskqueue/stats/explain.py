@@ -15,6 +15,8 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import is_final
+from django_redis_components.taskqueue.stats.histogram import Histogram
+from django_redis_components.taskqueue.stats.metrics import run_time_of
 from django_redis_components.taskqueue.stats.queue_stats import QueuePause, pause_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
@@ -76,6 +78,8 @@ class Explanation:
         holders: tasks that hold its concurrency limit, at most 5.
         unique_holder: the task that has its unique key, or None.
         facts: the other numbers, as text: see explain.lua.
+        versions: of the site's code, by the id of the worker that ran the task; those that are known.
+        run_time: of the tasks of its name in its queue, in the last 3 hours.
     """
 
     at: datetime
@@ -95,6 +99,8 @@ class Explanation:
     unique_holder: OtherTask | None
     sizes: Mapping[str, int]
     facts: Mapping[str, str]
+    versions: Mapping[str, str]
+    run_time: Histogram
 
     @property
     def queue(self) -> str:
@@ -161,8 +167,9 @@ def explain(shard: Shard, task_id: str) -> Flow[Explanation]:
         reply = yield EXPLAIN(base=shard.base, id=task_id, max_bytes=MAX_BYTES, errors=MAX_ERRORS)
     if not reply:
         raise TaskResultDoesNotExist(task_id)
-    now_us, values, sizes, errors, facts, members, workers = reply
-    return _explanation(task_id, int(now_us), fields_of(values), sizes, errors, _facts(facts), members, workers)
+    now_us, values, sizes, errors, facts, members, workers, versions, minutes = reply
+    found = _explanation(task_id, int(now_us), fields_of(values), sizes, errors, _facts(facts), members, workers)
+    return dataclasses.replace(found, versions=_versions(versions), run_time=run_time_of(minutes[1::2]))
 
 
 def number_of(value: str | bytes) -> int:
@@ -205,6 +212,8 @@ def _explanation(
         unique_holder=next(iter(others["unique"]), None),
         sizes={name.decode(): size for name, size in zip(sizes[::2], sizes[1::2], strict=True)},
         facts=facts,
+        versions={},
+        run_time=Histogram(()),
     )
 
 
@@ -227,6 +236,11 @@ def _facts(pairs: list[Any]) -> dict[str, str]:
         name.decode(): value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         for name, value in zip(pairs[::2], pairs[1::2], strict=True)
     }
+
+
+def _versions(values: list[bytes]) -> dict[str, str]:
+    texts = [value.decode(errors="replace") for value in values]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _members(values: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:

@@ -119,6 +119,10 @@ class CounterSet:
         integers = _integers_of(data, number)
         self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
+    def merge(self, other: CounterSet) -> None:
+        """Add another set."""
+        self._numbers = list(map(operator.add, self._numbers, other._numbers))
+
     def subtract(self, others: Iterable[CounterSet]) -> None:
         """Subtract other sets."""
         for other in others:
@@ -138,6 +142,14 @@ class CounterSet:
     def run_time(self) -> Histogram:
         """Return the histogram of run times."""
         return Histogram(tuple(self._numbers[OUTCOMES + BUCKETS :]))
+
+
+def run_time_of(minutes: Iterable[bytes]) -> Histogram:
+    """Return the sum of run times, each the last part of a counter set."""
+    counters = CounterSet()
+    for data in minutes:
+        counters.add(bytes(4 * (SIZE - BUCKETS)) + data)
+    return counters.run_time()
 
 
 def _integers_of(data: bytes, number: int = 0) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ class TaskMessage:
     Attributes:
         name: of the task.
         body: the arguments, and the options that travel with them, as JSON.
+        origin: who enqueued it, see `taskqueue.origin`; empty if unknown.
         due, expires: as `TaskOptions.due` and `TaskOptions.expiry` say them.
         unique: as `unique.claim_of` says it.
         extra: fields and values for the record.
@@ -39,6 +40,7 @@ class TaskMessage:
     name: str
     queue: str
     body: bytes
+    origin: str = ""
     due: str = ""
     priority: int = 0
     unique: str = ""
@@ -62,6 +64,8 @@ class TaskMessage:
     def arguments(self) -> tuple[Any, ...]:
         """Those of enqueue.lua, in order."""
         fields = (Field.task_name, self.name, Field.body, self.body, *self.extra)
+        if self.origin:
+            fields += (Field.origin, self.origin)
         if self.priority:
             fields += (Field.priority, self.priority)
         return (self.id, self.queue, self.due, self.priority, self.unique, self.expires, *fields)
@@ -95,7 +99,7 @@ def _without_headers(body: bytes) -> list[Any]:
 def call_for(shard: Shard, message: TaskMessage) -> Call:
     """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
     if message.is_plain:
-        return Call(ENQUEUE_PLAIN, (shard.base,), (message.queue, message.name, message.id, message.body))
+        return Call(ENQUEUE_PLAIN, (shard.base,), _plain_arguments(message))
     return Call(ENQUEUE, (shard.base,), message.arguments)
 
 
@@ -103,7 +107,7 @@ def calls_for(shard: Shard, messages: Sequence[TaskMessage]) -> Iterator[Call]:
     """What sends many tasks, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
     for some in chunks(messages):
         first = some[0]
-        if all(each.is_plain and each.name == first.name and each.queue == first.queue for each in some):
+        if all(each.is_plain and _shared(each) == _shared(first) for each in some):
             yield _plain(shard, some)
         else:
             yield ENQUEUE_MANY(base=shard.base, tasks=_counted(some))
@@ -117,7 +121,19 @@ def first_part(messages: Sequence[TaskMessage]) -> int:
 def _plain(shard: Shard, messages: Sequence[TaskMessage]) -> Call:
     first = messages[0]
     tasks = [part for message in messages for part in (message.id, message.body)]
+    if first.origin:
+        tasks.append(first.origin)
     return ENQUEUE_PLAIN(base=shard.base, queue=first.queue, name=first.name, tasks=tasks)
+
+
+def _plain_arguments(message: TaskMessage) -> tuple[Any, ...]:
+    arguments = message.queue, message.name, message.id, message.body
+    return (*arguments, message.origin) if message.origin else arguments
+
+
+def _shared(message: TaskMessage) -> tuple[str, str, str]:
+    """Return what all tasks of one `ENQUEUE_PLAIN` share."""
+    return message.name, message.queue, message.origin
 
 
 def _counted(messages: Sequence[TaskMessage]) -> list[Any]:

@@ -60,6 +60,7 @@ READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "q
 READ_TOTALS = _script("stats/read_totals", args=("first", "queues*"), reads_only=True)
 READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"), reads_only=True)
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"), reads_only=True)
+TASK_CLASS = _script("stats/task_class", args=("name", "first", "limit"), reads_only=True)
 ERROR_GROUPS = _script(
     "stats/error_groups", args=("limit", "fingerprint", "order", "first", "queues*"), reads_only=True
 )

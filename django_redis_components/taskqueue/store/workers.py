@@ -10,11 +10,14 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 
 #: What a command may request.
 VERBS = ("quiet", "resume", "restart", "stop")
+#: The request for the stack of a task that runs, which changes nothing.
+STACK = "stack"
 #: Longest id of a worker, and longest name of an author.
 MAX_ID, MAX_AUTHOR = 300, 150
 #: Running tasks that a worker reports, those that have run longest: about 140 bytes each. Longest name of a task there.
@@ -30,6 +33,7 @@ class RemoteCommand:
         target: id of a worker process, or of the supervisor for all of its processes.
         author: who requested it.
         at: when, by the server's clock.
+        task_id: of the task whose stack is requested; "" for other commands.
     """
 
     op: str
@@ -37,6 +41,7 @@ class RemoteCommand:
     target: str
     author: str
     at: datetime
+    task_id: str = ""
 
     @classmethod
     def parse(cls, entry: bytes) -> RemoteCommand:
@@ -46,8 +51,9 @@ class RemoteCommand:
             ValueError: another client has written it.
         """
         _until_ms, at_ms, op, verb, target, author = entry.decode(errors="replace").split(" ", 5)
+        verb, _, task_id = verb.partition("/")
         try:
-            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000))
+            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000), task_id)
         except (OverflowError, OSError) as exc:
             raise ValueError(f"at_ms={at_ms}: expected milliseconds since the epoch.") from exc
 
@@ -68,6 +74,24 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
     check_choice(verb, "verb", VERBS)
     if not 0 < len(target) <= MAX_ID:
         raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
+    yield from _send(shard, target, verb, author, op)
+
+
+def request_stack(shard: Shard, worker: str, task_id: str, author: str, op: str) -> Flow[None]:
+    """Ask a worker process for the stack of a task that it runs. It answers in `stack_key`, if it can.
+
+    Raises:
+        WorkerDoesNotExist: it does not exist, is lost, or does not read its commands.
+    """
+    yield from _send(shard, worker, f"{STACK}/{task_id}", author, op)
+
+
+def stack_key(shard: Shard, op: str) -> str:
+    """Return the key of the answer to `request_stack`: empty if the task does not run there."""
+    return shard.key(Key.stack, op)
+
+
+def _send(shard: Shard, target: str, verb: str, author: str, op: str) -> Flow[None]:
     (stored,) = yield COMMAND_WORKER(
         base=shard.base,
         target=target,

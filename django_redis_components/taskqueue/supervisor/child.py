@@ -172,6 +172,10 @@ class Child:
         """Request a heartbeat now."""
         send_command(self._command_fd, "heartbeat")
 
+    def request_stack(self, task_id: str, op: str) -> None:
+        """Let the process send the stack of a running task to the operator who has asked for it."""
+        send_command(self._command_fd, "stack", task_id, op)
+
     def quiet(self) -> None:
         """Let the process fetch nothing more, and stay."""
         self.is_quiet = True

@@ -15,7 +15,7 @@ from typing import Any
 
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand
-from django_redis_components.taskqueue.store.workers import RemoteCommand
+from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
 from django_redis_components.taskqueue.supervisor.measurements import code_version
 
 #: Ids of commands that are remembered: more than can wait at once.
@@ -75,6 +75,8 @@ class RemoteControl:
         author = command.author
         logger.warning("Remote command of %s: %s %s: %s.", author, command.verb, command.target, outcome)
         self._executed.append(command.op)
+        if command.verb == STACK:  # it changes nothing: the page of workers shows the command before
+            return
         self._latest.pop(command.target, None)
         self._latest[command.target] = WorkerCommand(command.verb, author, command.at, outcome, command.target)
         while len(self._latest) > MAX_REMEMBERED:

@@ -29,7 +29,7 @@ from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
-from django_redis_components.taskqueue.store.workers import RemoteCommand
+from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
@@ -218,6 +218,10 @@ class Supervisor:
 
     def _execute(self, command: RemoteCommand) -> str:
         """Execute a command; return its outcome: done, or why it could not be."""
+        if command.verb == STACK:
+            for child in [child for child in self._children if child.worker_id == command.target]:
+                child.request_stack(command.task_id, command.op)
+            return "done"
         if self._stops:
             return "stopping"
         reason = f"{command.verb} requested by {command.author}"

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from functools import partial
+from types import CodeType, FrameType
 from typing import Any
 
 from django_redis_components.core.leasing.holder import current_work, describe_task
@@ -80,6 +81,13 @@ class Run:
 
     def cancel(self) -> None:
         """Interrupt the function, from any thread. No effect if it does not run or was interrupted before."""
+        raise NotImplementedError
+
+    def frames(self) -> list[FrameType]:
+        """Return the frames of the function, from any thread, the innermost last; none if it does not run.
+
+        The function goes on meanwhile: the frames may be of different moments.
+        """
         raise NotImplementedError
 
     def _describe(self) -> str:
@@ -155,6 +163,10 @@ class ThreadRun(Run):
         """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""
         self.cancel_asked = True
         self.interrupt(TaskCancelled)
+
+    def frames(self) -> list[FrameType]:
+        """See `Run.frames`."""
+        return _frames_until(sys._current_frames().get(self._thread), ThreadRun._call.__code__)
 
     def interrupt(self, kind: type[BaseException]) -> None:
         """Raise the exception in the function, at its start if it has not started.
@@ -278,11 +290,47 @@ class CoroutineRun(Run):
         if self._task is not None:
             self._task.get_loop().call_soon_threadsafe(self._interrupt, self._task)
 
+    def frames(self) -> list[FrameType]:
+        """See `Run.frames`. While the coroutine waits, these are the frames of what it awaits."""
+        awaited: Any = self._task and self._task.get_coro()
+        frames: list[FrameType] = []
+        while awaited is not None and (frame := _frame_of(awaited)) is not None:
+            frames.append(frame)
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        own = next((at for at, frame in enumerate(frames) if frame.f_code is CoroutineRun._call.__code__), None)
+        if own is not None:
+            return frames[own + 1 :]
+        current = (_frames_until(each, CoroutineRun._call.__code__) for each in sys._current_frames().values())
+        return next((found for found in current if frames and _is_below(found, frames[0])), [])
+
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
         """Cancel the task on its loop, where the run cannot end concurrently."""
         if self.is_open and not self.interrupted:
             self.interrupted = True
             task.cancel()
+
+
+def _frames_until(frame: FrameType | None, code: CodeType) -> list[FrameType]:
+    """Return the frames that this code has called, the innermost last; none if it has called none of them."""
+    frames: list[FrameType] = []
+    while frame is not None and frame.f_code is not code:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames[::-1] if frame is not None else []
+
+
+def _frame_of(awaited: Any) -> FrameType | None:
+    """Return the frame of a coroutine or a generator; None for others, such as a future."""
+    frame: FrameType | None = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+    return frame
+
+
+def _is_below(frames: list[FrameType], outer: FrameType) -> bool:
+    """Return whether a frame has called the first of these, directly or not."""
+    frame = frames[0].f_back if frames else None
+    while frame is not None and frame is not outer:
+        frame = frame.f_back
+    return frame is outer
 
 
 class TimeLimitTimer:

@@ -91,9 +91,9 @@ class ProcessCommand(NamedTuple):
     """A command to a worker process. A list in JSON.
 
     Attributes:
-        verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
-            "restart" (fetch nothing more, exit after the running tasks).
-        task_id, token: the run to cancel, or because of which to exit.
+        verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now),
+            "restart" (fetch nothing more, exit after the running tasks) or "stack" (send that of a task).
+        task_id, token: the run to cancel, or because of which to exit; of a stack the task, and an id of the request.
         reason: of a restart.
     """
 

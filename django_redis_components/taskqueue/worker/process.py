@@ -239,6 +239,8 @@ class _StopRequests:
                 fatal.add(command.task_id)
             elif command.verb == "restart":
                 self.restart(command.reason)
+            elif command.verb == "stack":
+                worker.send_stack(command.task_id, command.token)
         return fatal
 
 

@@ -27,11 +27,12 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import describe_error
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
+from django_redis_components.taskqueue.worker import stack
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from django_redis_components.taskqueue.worker.execution import (
     Execution,
@@ -221,6 +222,11 @@ class Worker:
         run = self._running.get((task_id, token))
         if run is not None:
             run.cancel()
+
+    def send_stack(self, task_id: str, op: str) -> None:
+        """Send the stack of a task to the operator who has asked for it by this operation."""
+        run = next((run for (running, _), run in list(self._running.items()) if running == task_id), None)
+        stack.send(home(self._using), run, op)
 
     def return_jobs(self, keep: Collection[str] = ()) -> None:
         """Send the pending acks, and return the running tasks to their queue without using an attempt.

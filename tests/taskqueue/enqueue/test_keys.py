@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
-from django_redis_components.taskqueue.store.workers import command_worker
+from django_redis_components.taskqueue.store.workers import command_worker, stack_key
 from tests.support import Store, eventually
 from tests.taskqueue.support import (
     Ack,
@@ -51,8 +51,10 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
     "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
+    "stack:<op>": (r"stack:\w+", 60),
     "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
+    "deploys, versions": (r"deploys|versions", 365 * 86_400),
     "last_fetch:<worker>:<thread>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
     "contact": (r"contact", None),
@@ -129,6 +131,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         note.using(queue_name=queue, priority=5, unique=True).enqueue("urgent")
         note.using(queue_name=queue).enqueue("not at all").cancel()
     run(connections.client(), command_worker(home(), "runs:mail", "quiet", "ada", new_op()))
+    store.raw.set(stack_key(home(), "op"), "", ex=60)
     note.using(queue_name="old").enqueue("never")
     get_queue("old").purge()
     chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()

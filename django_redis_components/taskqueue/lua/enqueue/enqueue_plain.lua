@@ -3,7 +3,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] name  of the task
--- ARGV[3..] tasks  for each task: id and body
+-- ARGV[3..] tasks  for each task: id and body; then who enqueued them, as `Field.origin` states, if that is known
 -- DERIVED base:t:<id> hash, base:q:<queue>:ready list, base:queues, :wakeup:* zsets, base:paused hash
 -- Returns for each task what enqueue.lua returns: above 0
 -- Cost: O(tasks)
@@ -13,13 +13,20 @@ local name = ARGV[2]
 -- @include placement
 
 local ctx = new_context(base)
+local count = math.floor(#ARGV / 2) - 1
+local origin = ARGV[2 * count + 3]
 
 local function write(record, at_us, body)
-  redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, F.task_name, name, F.body, body)
+  if origin then
+    redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, F.task_name, name, F.body, body,
+      F.origin, origin)
+  else
+    redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, F.task_name, name, F.body, body)
+  end
 end
 
 -- One task, the usual call, needs no tables: that saves a third of the server's time.
-if #ARGV == 4 then
+if count == 1 then
   local record = task_key(ctx, ARGV[3])
   local accepted_before = redis.call("HGET", record, F.enqueued_at_us)
   if not accepted_before then
@@ -31,7 +38,7 @@ end
 
 -- Tasks of a repeated call have their records; one command shows that none exists.
 local ids, records = {}, {}
-for index = 3, #ARGV, 2 do
+for index = 3, 2 * count + 1, 2 do
   ids[#ids + 1] = ARGV[index]
   records[#records + 1] = task_key(ctx, ARGV[index])
 end

@@ -7,7 +7,7 @@
 -- ARGV[4] supervisor  id; empty: no commands are read
 -- ARGV[5] executed  ids of the commands that it has executed, between spaces; they are removed
 -- ARGV[6..] leases  pairs of task id and lease token
--- DERIVED base:contact hash, base:workers zset, base:worker:<worker> string, base:t:<id> hash,
+-- DERIVED base:contact hash, base:deploys, :versions zsets, base:workers zset, base:worker:<worker> string, base:t:<id> hash,
 --         base:q:<queue>:running, :workers zsets, base:commands:<supervisor> list
 -- Returns {ids of expired leases, cancellations, commands}: of each task whose cancellation was requested the id, and
 --         the milliseconds until its run is ended by force; commands that were not executed, as `Key.commands` states
@@ -20,12 +20,15 @@ local supervisor = ARGV[4]
 local executed = ARGV[5]
 -- @include contact
 -- @include commands
+-- @include deploys
 
 local ctx = new_context(base)
 record_contact(ctx, lease_ms, #ARGV == 5)
 redis.call("ZADD", base_key(ctx, K.workers), ctx.now_ms, worker)
 redis.call("SET", base_key(ctx, K.worker, worker), info, "PX", lease_ms * 40)
-for _, queue in ipairs(cjson.decode(info).queues or {}) do
+local report = cjson.decode(info)
+record_version(ctx, worker, report.version)
+for _, queue in ipairs(report.queues or {}) do
   local serving = queue_key(ctx, queue, P.workers)
   redis.call("ZADD", serving, ctx.now_ms, worker)
   redis.call("PEXPIRE", serving, T.worker_ms)

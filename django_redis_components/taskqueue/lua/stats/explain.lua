@@ -1,18 +1,18 @@
 -- Read a task and the facts that decide whether it runs: its place in the queue, the pause, limits, unique key, flow and
--- workers. Writes nothing.
+-- workers; the versions of the code that have run it, and the run times of its name. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] id  of the task
 -- ARGV[2] max_bytes  longer values of the record are not returned, only their sizes
 -- ARGV[3] errors  most errors that are returned, the latest
 -- DERIVED base:t:<id> hash, :errors list, base:q:<queue>:* lists and zsets, base:paused, :flow:<flow>, :reserved hashes,
---         base:limit:*, :rate:*, :u:* strings, base:holders:*, :workers, :trash_index,
+--         base:limit:*, :rate:*, :u:* strings, base:holders:*, :workers, :deploys, :versions, :trash_index,
 --         :trash:<trash>:<state> zsets, base:worker:<worker> strings
 -- Returns {}: the task does not exist
--- Returns {now_us, fields, sizes, errors, facts, members, workers}: fields and facts are names and values in turn, sizes
+-- Returns {now_us, fields, sizes, errors, facts, members, workers, versions, run_times}: fields and facts are names and values in turn, sizes
 --         the names and sizes of the values that are too long; members {relation, id, name, state, …} of other tasks:
 --         "parent" that has not succeeded, "follower", "holder" of its concurrency limit, or of the unique key; workers {id, heartbeat_ms,
---         report, …}
+--         report, …}; versions {worker, version, …}; run_times the last 48 counters of the name in each of 180 minutes
 -- Cost: O(log n), and a search of 4,000 entries of lists, 500 tasks of the flow, 200 workers and 200 entries of the trash
 local base = KEYS[1]
 local id = ARGV[1]
@@ -21,6 +21,9 @@ local errors = tonumber(ARGV[3])
 -- @include entry_time
 -- @include placement
 -- @include times
+-- @include deploys
+-- @include name_counters
+-- @include worker_reports
 -- @lazy limit_queue: limits_of
 -- @lazy unique: was_purged
 -- @lazy flow: parse_ref, node
@@ -34,7 +37,7 @@ local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
   F.expiry, F.concurrency, F.rate, F.max_deliveries, F.metadata, F.flow_ref, F.lease, F.leased_at_us,
   F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history, F.return_value,
-  F.cancel_request,
+  F.cancel_request, F.origin,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
@@ -187,8 +190,7 @@ local function add_flow(flow_ref)
       listed = listed + 1
     end
   end
-  local _, followers = flows.node(key, number)
-  local count = 0
+  local count, _, followers = 0, flows.node(key, number)
   for follower in string.gmatch(followers or "", "%d+") do
     local other = count < MAX_MEMBERS and flows.node(key, follower)
     if other then
@@ -236,14 +238,13 @@ if flow_ref then
 end
 
 -- Those of the queue; all if none has registered for it: workers of earlier versions do not.
-local own, all = part_key(P.workers), base_key(ctx, K.workers)
-local index = redis.call("EXISTS", own) == 1 and own or all
-local workers, heartbeats = {}, redis.call("ZREVRANGE", index, 0, MAX_WORKERS - 1, "WITHSCORES")
-for position = 1, #heartbeats, 2 do
-  workers[#workers + 1], workers[#workers + 2] = heartbeats[position], heartbeats[position + 1]
-  workers[#workers + 1] = redis.call("GET", base_key(ctx, K.worker, heartbeats[position])) or ""
-end
+local own = part_key(P.workers)
+local workers = reports_of(ctx, redis.call("EXISTS", own) == 1 and own or base_key(ctx, K.workers), MAX_WORKERS)
+
+local lease, name = unpack(redis.call("HMGET", record, F.lease, F.task_name))
+local versions = versions_of(ctx, (worker_ids or "") .. "," .. string.match(lease or "", "^[^/]*"))
+local run_times = minutes_of(ctx, queue, numbers_of(ctx, queue, name or ""), RUN_TIMES)
 return {
   string.format("%.0f", ctx.now_us), fields, sizes, redis.call("LRANGE", record .. ":errors", -errors, -1), facts,
-  members, workers,
+  members, workers, versions, run_times,
 }

@@ -1,0 +1,50 @@
+"""The page of a task class as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.queues.data import task_data
+from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.dashboard.task_class.options import option_lines
+from django_redis_components.dashboard.task_class.snapshot import TaskClassSnapshot
+from django_redis_components.taskqueue import Histogram
+from django_redis_components.taskqueue.stats.task_class import RunCounts, split_by_deploy
+
+
+def task_class_data(read: Snapshot[TaskClassSnapshot]) -> dict[str, Any]:
+    """Return a snapshot. Durations are in seconds."""
+    snapshot = read.value
+    task = snapshot.task
+    return {
+        "name": task.name,
+        **_counts(task.counts),
+        "queues": [{"queue": queue, **_counts(counts)} for queue, counts in task.by_queue],
+        "more_queues": task.more_queues,
+        "uncounted_queues": task.uncounted_queues,
+        "deploys": [
+            {"version": deploy and deploy.version, "at": deploy and deploy.at, **_counts(counts)}
+            for deploy, counts in split_by_deploy(task, snapshot.deploys)
+        ],
+        "minutes": [
+            {"at": each.at, "succeeded": each.counts.succeeded, "failed": each.counts.failed}
+            for each in task.intervals
+            if each.counts.finished
+        ],
+        "failed_tasks": [task_data(each) for part in snapshot.failed for each in part.tasks],
+        "options": option_lines(task.name),
+        "schedules": [each.name for each in snapshot.schedules],
+    }
+
+
+def _counts(counts: RunCounts) -> dict[str, Any]:
+    return {
+        **fields_of(counts.totals),
+        "wait_time": _quantiles(counts.wait_time),
+        "run_time": _quantiles(counts.run_time),
+    }
+
+
+def _quantiles(histogram: Histogram) -> dict[str, float | None]:
+    return {"p50": histogram.p50, "p95": histogram.p95, "p99": histogram.p99}

@@ -1,0 +1,76 @@
+"""The data of the page of a task class, read in two round trips, and one more for each further 1,000 queues."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
+from django_redis_components.taskqueue import ScheduleInfo
+from django_redis_components.taskqueue.registry import find
+from django_redis_components.taskqueue.schedules.status import read_schedules
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
+from django_redis_components.taskqueue.stats.task_class import TaskClass, read_task_class
+from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, scan_tasks
+
+#: Queues whose failed tasks are looked at, tasks that are read of each, and tasks that are shown.
+SCANNED_QUEUES, READ_TASKS, SHOWN_TASKS = 5, 30, 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailedTasks:
+    """The newest failed tasks of a class in one queue: of how many it was looked, and of how many there are."""
+
+    queue: str
+    scanned: int
+    total: int
+    tasks: list[ScannedTask]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskClassSnapshot:
+    """A task class.
+
+    Attributes:
+        at: the server's time.
+        deploys: all that are kept, oldest first.
+        schedules: those of the task.
+        failed: by queue; empty in a fragment.
+    """
+
+    at: datetime
+    task: TaskClass
+    deploys: list[Deploy]
+    schedules: list[ScheduleInfo]
+    failed: list[FailedTasks]
+
+
+def read(request: PageRequest) -> Snapshot[TaskClassSnapshot]:
+    """Read the task class. A fragment has no list of failed tasks."""
+    return read_snapshot(read_class(request.object_id, with_tasks=not request.is_fragment))
+
+
+def read_class(name: str, *, with_tasks: bool = True) -> Flow[TaskClassSnapshot]:
+    """Read a task class, then its failed tasks in the queues that ran it, and in that of its decorator."""
+    shard, using = queue_shard(), conf.settings().dashboard.using
+    task, deploys, schedules = yield from gather_values(
+        [read_task_class(shard, name), read_deploys(shard), read_schedules(using)]
+    )
+    own = [each for each in schedules.schedules if each.task == name]
+    queues = [queue for queue, _ in task.by_queue]
+    registered = find(name)
+    if registered is not None and registered.options.queue_name not in queues:
+        queues.append(registered.options.queue_name)
+    scanned = queues[:SCANNED_QUEUES] if with_tasks else []
+    scans = [scan_tasks(shard, queue, "failed", Filters(name=name), limit=READ_TASKS) for queue in scanned]
+    values = yield from gather_values(scans)
+    failed = [
+        FailedTasks(queue, scan.scanned, scan.total, [each for each in scan.tasks if each.record.name == name])
+        for queue, scan in zip(scanned, values, strict=True)
+    ]
+    return TaskClassSnapshot(task.at, task, deploys, own, failed)

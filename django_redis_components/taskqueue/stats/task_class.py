@@ -1,0 +1,111 @@
+"""The counters of one task name in all queues, in the last 3 hours: by minute, by queue and by deploy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import moment_of
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.stats.deploys import Deploy
+from django_redis_components.taskqueue.stats.histogram import Histogram
+from django_redis_components.taskqueue.stats.metrics import MAX_MINUTES, CounterSet, Counts, Interval
+from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
+from django_redis_components.taskqueue.store.scripts import TASK_CLASS
+
+#: Queues whose counters are read: about 75 KiB of each that runs the task in each minute.
+MAX_ROWS = 20
+#: Longest name that is counted; longer ones are cut.
+MAX_NAME = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What was counted: outcomes, wait and run times."""
+
+    totals: Counts
+    wait_time: Histogram
+    run_time: Histogram
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskClass:
+    """The runs of one task name in the last 3 hours, by the server's clock.
+
+    Attributes:
+        at: when they were read.
+        counts: of all queues that were read.
+        intervals: minutes, oldest first, including empty ones; the last one is incomplete.
+        by_queue: most finished first; at most 20 queues.
+        more_queues: how many other queues ran it.
+        uncounted_queues: queues with more than 30 task names in an hour, where it may have run without being counted.
+        minutes: the minutes that have any counters, by their distance from the latest.
+    """
+
+    name: str
+    at: datetime
+    counts: RunCounts
+    intervals: list[Interval]
+    by_queue: list[tuple[str, RunCounts]]
+    more_queues: int
+    uncounted_queues: int
+    minutes: dict[int, CounterSet]
+
+
+def read_task_class(shard: Shard, name: str) -> Flow[TaskClass]:
+    """Read the runs of a task name, in one round trip for each 1,000 queues, at most 5,000."""
+    now_us, following, others, uncounted, rows = yield _request(shard, name, 0, MAX_ROWS)
+    while following and following < MAX_QUEUES:
+        _, following, more, others_uncounted, some = yield _request(shard, name, following, MAX_ROWS - len(rows))
+        others, uncounted, rows = others + more, uncounted + others_uncounted, rows + some
+    return _task_class(name, now_us, others, uncounted, rows)
+
+
+def split_by_deploy(task: TaskClass, deploys: Sequence[Deploy]) -> list[tuple[Deploy | None, RunCounts]]:
+    """Return what was counted from each deploy to the next one, newest first; None: before all that are known.
+
+    The minute of a deploy counts for it. While a deploy replaces the workers one by one, both versions run.
+    """
+    latest = int(task.at.timestamp()) // 60
+    starts = [(int(deploy.at.timestamp()) // 60, deploy) for deploy in deploys]
+    sums: dict[Deploy | None, CounterSet] = {}
+    for ago, counters in task.minutes.items():
+        deploy = next((each for minute, each in reversed(starts) if minute <= latest - ago), None)
+        sums.setdefault(deploy, CounterSet()).merge(counters)
+    return [(deploy, _counts(sums[deploy])) for deploy in [*reversed(deploys), None] if deploy in sums]
+
+
+def _request(shard: Shard, name: str, first: int, limit: int) -> Any:
+    return TASK_CLASS(base=shard.base, name=name, first=first, limit=limit)
+
+
+def _task_class(name: str, now_us: int, others: int, uncounted: int, rows: Sequence[Any]) -> TaskClass:
+    latest = now_us // 60_000_000
+    total, minutes, queues = CounterSet(), dict[int, CounterSet](), list[tuple[str, RunCounts]]()
+    for queue, row in rows:
+        own = CounterSet()
+        for ago, data in zip(row[::2], row[1::2], strict=True):
+            own.add(data)
+            minutes.setdefault(ago, CounterSet()).add(data)
+        total.merge(own)
+        queues.append((queue.decode(errors="replace"), _counts(own)))
+    return TaskClass(
+        name=name,
+        at=moment_of(now_us),
+        counts=_counts(total),
+        intervals=[
+            Interval(moment_of((latest - ago) * 60_000_000), minutes[ago].counts() if ago in minutes else Counts())
+            for ago in range(MAX_MINUTES - 1, -1, -1)
+        ],
+        by_queue=sorted(queues, key=lambda each: (-each[1].totals.finished, each[0])),
+        more_queues=others,
+        uncounted_queues=uncounted,
+        minutes=minutes,
+    )
+
+
+def _counts(counters: CounterSet) -> RunCounts:
+    return RunCounts(counters.counts(), counters.wait_time(), counters.run_time())

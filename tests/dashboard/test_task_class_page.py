@@ -1,0 +1,202 @@
+"""The page of a task class: its runs in all queues, failed tasks, options, limits, schedules and deploys."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.links import APP
+from django_redis_components.taskqueue import Schedules
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.metrics import SIZE
+from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, read_task_class
+from django_redis_components.taskqueue.store.job import Ack
+from tests.dashboard.support import browser, client_of, fail_with, now_ms
+from tests.dashboard.task_pages import text
+from tests.dashboard.task_pages import url_of as task_url
+from tests.support import Store
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now
+from tests.taskqueue.tasks import add, crowd, note
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def url_of(name: str) -> str:
+    from django.contrib.admin.utils import quote
+
+    return f"/admin/{APP}/taskclass/{quote(name)}/"
+
+
+def data(viewer: Client, name: str = note.name) -> dict[str, Any]:
+    response = viewer.get(url_of(name), {"format": "json"})
+    assert response.status_code == 200, response.content
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def settle_all(queue: str, ran_us: int, outcome: str = "succeeded") -> None:
+    """Run all ready tasks of a queue, each as if it had taken this long."""
+    fetcher = new_fetcher(queue, worker=f"here:{queue}.{outcome}")
+    jobs = fetcher.fetch("0", 200)
+    settle_now(fetcher, *[Ack(job.id, job.token, outcome, b"null", ttl_ms=60_000, ran_us=ran_us) for job in jobs])
+
+
+def write_counters(store: Store, queue: str, name: str, minutes_ago: int, succeeded: int) -> None:
+    """Write the counters of a name as the scripts do, in a minute of the past."""
+    minute = now_ms(store) // 60_000 - minutes_ago
+    names = queue_key(store, f"task_names:{minute // 60}", queue)
+    store.raw.hset(names, name, 1)
+    numbers = [0] * SIZE + [succeeded] + [0] * (SIZE - 1)
+    store.raw.set(queue_key(store, f"minute:{minute}", queue), struct.pack(f">{2 * SIZE}I", *numbers), ex=600)
+    store.raw.zadd(base_key(store, "queues"), {queue: 1})
+
+
+def test_runs_of_all_queues_are_counted_and_told_apart(redis_server: Store, viewer: Client) -> None:
+    for queue, count, ran_us in (("mail", 30, 40_000), ("slow", 10, 2_000_000)):
+        note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(count)])
+        settle_all(queue, ran_us)
+    add.using(queue_name="mail").enqueue(1, 2)
+    settle_all("mail", 5_000, "failed")
+    note.using(queue_name="slow").enqueue("fails")
+    settle_all("slow", 5_000, "failed")
+
+    page = text(viewer.get(url_of(note.name)))
+    found = data(viewer)
+
+    assert (found["succeeded"], found["failed"]) == (40, 1)
+    assert [(each["queue"], each["succeeded"], each["failed"]) for each in found["queues"]] == [
+        ("mail", 30, 0),
+        ("slow", 10, 1),
+    ]
+    assert found["queues"][0]["run_time"]["p99"] < 0.1 < found["queues"][1]["run_time"]["p50"]
+    assert f"Task class {note.name}" in page
+    assert "Histogram of run times" in page
+    assert "Most: 30 of 41" in page
+    assert sum(each["succeeded"] for each in found["minutes"]) == 40
+
+
+def test_page_takes_two_round_trips(redis_server: Store, viewer: Client) -> None:
+    for number in range(30):
+        write_counters(redis_server, f"q{number}", note.name, 5, 1)
+
+    assert (data(viewer)["cost"]["round_trips"], data(viewer)["cost"]["commands"]) == (2, 3 + 5)
+    fragment = viewer.get(url_of(note.name), {"format": "fragment"})
+    assert "1 round trip" in text(fragment)
+
+
+def test_further_queues_are_counted_and_said(redis_server: Store, viewer: Client) -> None:
+    for number in range(MAX_ROWS + 3):
+        write_counters(redis_server, f"q{number:02}", note.name, 5, 2)
+
+    found = data(viewer)
+
+    assert (len(found["queues"]), found["more_queues"], found["succeeded"]) == (MAX_ROWS, 3, 2 * MAX_ROWS)
+    assert "Read: 20 queues. 3 more queues ran it." in text(viewer.get(url_of(note.name)))
+
+
+def test_more_than_a_thousand_queues_are_read_in_parts(redis_server: Store) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"a{number:04}": 0 for number in range(1_000)})
+    write_counters(redis_server, "zz", note.name, 5, 7)
+
+    task = run(connections.client(), read_task_class(home(), note.name))
+
+    assert [(queue, counts.totals.succeeded) for queue, counts in task.by_queue] == [("zz", 7)]
+
+
+def test_queue_with_too_many_names_is_said(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {"crowded": 0})
+    hour = now_ms(redis_server) // 3_600_000
+    names = {f"other.{number}": number for number in range(1, 31)}
+    redis_server.raw.hset(queue_key(redis_server, f"task_names:{hour}", "crowded"), mapping=names)
+
+    assert data(viewer)["uncounted_queues"] == 1
+    assert "1 queue has more than 30 task names an hour." in text(viewer.get(url_of(note.name)))
+
+
+def test_runs_are_split_by_deploys(redis_server: Store, viewer: Client) -> None:
+    write_counters(redis_server, "mail", note.name, 40, 5)
+    write_counters(redis_server, "mail", note.name, 10, 7)
+    now = now_ms(redis_server)
+    deploys = {"1.0": now - 90 * 86_400_000, "1.1": now - 20 * 60_000, "1.2": now - 5 * 60_000}
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), deploys)
+
+    found = [(each["version"], each["succeeded"]) for each in data(viewer)["deploys"]]
+
+    assert found == [("1.1", 7), ("1.0", 5)]
+    assert "By version" in text(viewer.get(url_of(note.name)))
+
+
+def test_runs_before_the_first_known_version_are_apart(redis_server: Store, viewer: Client) -> None:
+    write_counters(redis_server, "mail", note.name, 40, 5)
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), {"1.1": now_ms(redis_server) - 20 * 60_000})
+
+    assert [each["version"] for each in data(viewer)["deploys"]] == [None]
+    assert "before the first known version" in text(viewer.get(url_of(note.name)))
+
+
+def test_page_without_deploys_has_no_table_of_versions(redis_server: Store, viewer: Client) -> None:
+    write_counters(redis_server, "mail", note.name, 40, 5)
+
+    assert "By version" not in text(viewer.get(url_of(note.name)))
+
+
+def test_last_failed_tasks_are_listed_with_a_link_to_all(redis_server: Store, viewer: Client) -> None:
+    ids = [
+        task_id for text_of_error in ("no stock", "out of order") for task_id in fail_with(text_of_error, queue="mail")
+    ]
+    add.using(queue_name="mail").enqueue(1, 2)
+    settle_all("mail", 5_000, "failed")
+    write_counters(redis_server, "mail", note.name, 3, 1)
+
+    page = viewer.get(url_of(note.name))
+
+    assert [each["id"] for each in data(viewer)["failed_tasks"]] == ids[::-1]
+    assert "out of order" in text(page)
+    assert f'href="/admin/{APP}/queues/mail/?state=failed&amp;name={note.name}"' in page.content.decode()
+    assert all(f'href="{task_url(task_id)}"' in page.content.decode() for task_id in ids)
+
+
+def test_options_say_where_they_come_from(redis_server: Store, viewer: Client) -> None:
+    options = {each["name"]: (each["value"], each["is_declared"]) for each in data(viewer, crowd.name)["options"]}
+
+    assert options["queue_name"] == ("'default'", False)
+    assert options["concurrency"][1] is True
+    assert "3" in options["concurrency"][0]
+    page = text(viewer.get(url_of(crowd.name)))
+    assert "decorator" in page
+    assert "default" in page
+
+
+def test_schedules_of_the_class_are_listed(redis_server: Store, viewer: Client) -> None:
+    Schedules().add("hourly notes", note, every=3_600, args=["x"])
+    Schedules().add("sums", add, every=3_600, args=[1, 2])
+
+    assert data(viewer)["schedules"] == ["hourly notes"]
+    assert "hourly notes" in text(viewer.get(url_of(note.name)))
+
+
+@pytest.mark.parametrize("name", ["unknown.task", "<b>bold</b>", "a/b%20c?d#e", "x" * 300])
+def test_unknown_name_has_an_empty_page(redis_server: Store, viewer: Client, name: str) -> None:
+    response = viewer.get(url_of(name))
+
+    assert "No run in the last 3 hours." in text(response)
+    assert "This process has not registered a task of this name." in text(response)
+    assert "<b>bold</b>" not in response.content.decode()
+
+
+def test_name_that_is_too_long_is_not_found(redis_server: Store, viewer: Client) -> None:
+    assert viewer.get(url_of("x" * 501)).status_code == 404
+
+
+def test_page_requires_the_permission_of_the_overview(redis_server: Store) -> None:
+    assert browser("view_lock").get(url_of(note.name)).status_code == 403
