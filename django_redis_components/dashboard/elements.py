@@ -68,6 +68,20 @@ class Tile:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Meter:
+    """A value with a bar.
+
+    Attributes:
+        width: of the bar, its share of the whole in percent; "" without a bar.
+        kind: "late" for a highlighted bar, or "".
+    """
+
+    text: str
+    width: str = ""
+    kind: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Link:
     """A link to the same page with another query string."""
 

@@ -68,7 +68,9 @@ def test_bars_and_labels_fit_the_plot_and_no_bar_covers_another(count: int) -> N
     chart = daily_chart(days(*range(1, count + 1)))
 
     edges = [(share(bar.x), share(bar.x) + share(bar.width)) for bar in chart.bars]
-    assert all(0 <= start < end <= 100.01 and share(bar.y) >= 0 for (start, end), bar in zip(edges, chart.bars))
+    assert all(
+        0 <= start < end <= 100.01 and share(bar.y) >= 0 for (start, end), bar in zip(edges, chart.bars, strict=True)
+    )
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(edges))
     assert all(0 <= share(day.at) <= 100 for day in chart.days)
 

@@ -151,7 +151,7 @@ def _throughput(history: History, failed_url: FailedUrl) -> HistoryPanel:
 
 
 def _failed_chart(history: History, every: str, urls: Sequence[str]) -> HistoryChart:
-    """Return the chart of failures. Without any it is a line of text: an axis from 0 to 1 would be drawn for nothing."""
+    """Return the chart of failures. Without any it is a line of text, not an axis from 0 to 1."""
     title = pgettext("tasks", "Failed")
     if not any(each.counts.failed for each in history.intervals):
         return HistoryChart("history-failed", title, every, is_bad=True, empty=_("No task failed."))
