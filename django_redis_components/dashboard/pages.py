@@ -16,6 +16,7 @@ PAGES: tuple[Page, ...] = tuple(
         "failures.FailuresPage",
         "live.LivePage",
         "schedules.SchedulesPage",
+        "flows.FlowPage",
         "workers.WorkersPage",
         "locks.LocksPage",
         "limits.LimitsPage",
@@ -24,7 +25,6 @@ PAGES: tuple[Page, ...] = tuple(
         "panels.MessagingPage",
         "panels.FilesPage",
         "actions.ActionsPage",
-        "flows.FlowPage",
     )
 )
 _BY_SLUG = {page.slug: page for page in PAGES}

@@ -46,7 +46,8 @@ def context(request: PageRequest, snapshot: OverviewSnapshot) -> dict[str, Any]:
     """Return the context of the templates."""
     query, _range = request.query
     page = build_page(snapshot, request=request.http, query=query, links=request.links)
-    return {"page": page, "parameters": _parameters(request.http.GET)}
+    problems = sum(problem.count for problem, _remedies in page["problems"])
+    return {"page": page, "parameters": _parameters(request.http.GET), "problems_count": problems}
 
 
 def _parameters(query: QueryDict) -> QueryDict:

@@ -33,6 +33,7 @@ from django_redis_components.dashboard.panels.reading import (
     read_parts,
 )
 from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 from django_redis_components.taskqueue.stats.history import History, read_history
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 
@@ -70,6 +71,14 @@ class OverviewSnapshot:
     redis_cli: str
     is_cluster: bool
     clock_offset_s: float | None = None
+
+    @property
+    def failure_counts(self) -> FailureCounts | None:
+        """What the tabs show beside their labels; None if the queues could not be read."""
+        found = self.queues
+        if found is None:
+            return None
+        return FailureCounts(sum(queue.failed for queue in found.queues), found.worker_count - found.live_count)
 
 
 def read_overview_snapshot(

@@ -36,10 +36,10 @@ MAX_DRAIN_S = 30 * 86_400
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskMetricsRow:
-    """The metrics of one task name in the last hour."""
+    """The metrics of one task name in the last hour: labels and cells."""
 
     name: str
-    cells: list[Cell]
+    cells: list[tuple[str, Cell]]
 
 
 def task_row(task: TaskMetrics) -> TaskMetricsRow:
@@ -47,7 +47,14 @@ def task_row(task: TaskMetrics) -> TaskMetricsRow:
     totals = task.totals
     counts = [count_cell(totals.finished), count_cell(totals.failed, alarming=totals.failed > 0)]
     quantiles = [*quantile_cells(task.wait_time), *quantile_cells(task.run_time)]
-    return TaskMetricsRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
+    cells = [*counts, count_cell(totals.retried), *quantiles]
+    return TaskMetricsRow(task.name or _("Other tasks"), [*zip(_labels(), cells, strict=True)])
+
+
+def _labels() -> tuple[str, ...]:
+    """Return the labels of the cells of a task name, for narrow pages."""
+    counts = (_("Finished"), pgettext("tasks", "Failed"), _("Retries"))
+    return (*counts, _("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95"))
 
 
 def sparkline(intervals: Sequence[Interval]) -> charts.Sparkline:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, Meter
+from django_redis_components.dashboard.elements import NO_VALUE, MeteredValue
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.workers import labels
@@ -95,7 +95,7 @@ class RowBuilder:
             "note": self._command_note(worker.id, [worker]) or self._command_note(worker.supervisor, siblings),
             "fate": self._fate(siblings) if not worker.is_alive else "",
             "queues": ", ".join(worker.queues),
-            "busy": Meter(_("%(busy)s of %(threads)s") % busy, _share(worker.busy, worker.threads)),
+            "busy": MeteredValue(_("%(busy)s of %(threads)s") % busy, _share(worker.busy, worker.threads)),
             "rate": NO_VALUE if worker.per_minute is None else formats.rate(worker.per_minute),
             "memory": self._memory(worker),
             "heartbeat": _("%(age)s ago") % {"age": formats.age(worker.heartbeat_age)},
@@ -117,21 +117,23 @@ class RowBuilder:
         yield _("Round trip"), "" if worker.round_trip is None else labels.milliseconds(worker.round_trip)
         yield _("Finished"), number(worker.finished)
 
-    def _memory(self, worker: WorkerInfo) -> Meter | None:
+    def _memory(self, worker: WorkerInfo) -> MeteredValue | None:
         """Return the memory of a process, beside that of the largest one."""
         if worker.memory is None:
             return None
-        return Meter(labels.mebibytes(worker.memory), _share(worker.memory, self._largest))
+        return MeteredValue(labels.mebibytes(worker.memory), _share(worker.memory, self._largest))
 
     def _run(self, run: WorkerRun, worker: WorkerInfo) -> dict[str, Any]:
         """Return a running task, or one that a lost worker ran, and what becomes of it."""
         held = None if worker.is_alive else self.listed.held.get(run.id)
         elapsed_s = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
         text = formats.duration(elapsed_s)
-        meter = Meter(text)
+        meter = MeteredValue(text)
         if run.limit:
             text = _("%(elapsed)s of %(limit)s") % {"elapsed": text, "limit": formats.duration(run.limit)}
-            meter = Meter(text, _share(elapsed_s, run.limit), "late" if elapsed_s >= run.limit * LATE_SHARE else "")
+            meter = MeteredValue(
+                text, _share(elapsed_s, run.limit), "late" if elapsed_s >= run.limit * LATE_SHARE else ""
+            )
         task = {"id": run.id, "name": run.name, "url": self.url_of(run.id)}
         return {**task, "queue": run.queue, "elapsed": meter, "fate": labels.fate_of_task(held) if held else ""}
 
