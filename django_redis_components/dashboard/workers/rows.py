@@ -39,8 +39,12 @@ class Action:
 
 def newest_version(workers: Iterable[WorkerInfo]) -> str:
     """Return the version of the process that was started last; "" if none is known."""
-    started = [worker for worker in workers if worker.is_alive and worker.version and worker.started_at]
-    return max(started, key=lambda worker: worker.started_at or 0, default=None).version if started else ""
+    started = [
+        (worker.started_at, worker.version)
+        for worker in workers
+        if worker.is_alive and worker.version and worker.started_at
+    ]
+    return max(started)[1] if started else ""
 
 
 class RowBuilder:

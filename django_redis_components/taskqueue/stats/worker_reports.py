@@ -171,8 +171,8 @@ def _parse(report: dict[str, Any]) -> WorkerReport:
 
 
 def _run(task: Any, name: Any, queue: Any, elapsed: Any, limit: Any = 0.0) -> WorkerRun:
-    texts = (str(text)[:MAX_TEXT] for text in (task, name, queue))
-    return WorkerRun(*texts, _figure(elapsed) or 0.0, _figure(limit) or 0.0)
+    task, name, queue = (str(text)[:MAX_TEXT] for text in (task, name, queue))
+    return WorkerRun(task, name, queue, _figure(elapsed) or 0.0, _figure(limit) or 0.0)
 
 
 def _command(reported: Any) -> WorkerCommand | None:
