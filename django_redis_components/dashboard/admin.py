@@ -152,13 +152,24 @@ class ObjectAdmin(UnmanagedAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
         return [
-            self._path("", self.page.index, "changelist"),
+            self._path("", self.index, "changelist"),
             self._path("_add/", self.deny, "add"),
             self._path("_history/<path:object_id>/", self.redirect, "history"),
             self._path("_delete/<path:object_id>/", self.deny, "delete"),
             *self._verb_paths("_verb/{}/<path:object_id>/"),
             self._path("<path:object_id>/", self._with_id(self.show), "change"),
         ]
+
+    def index(self, request: PageRequest) -> HttpResponse:
+        """Show the page of all objects, or what the page responds instead."""
+        response = self.page.index(request)
+        if response is None and self.page.listing is not None:
+            from django_redis_components.dashboard import responses
+
+            response = responses.show(self.page.listing, request)
+        if response is None:
+            raise Http404
+        return response
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return False: no entry in the index."""

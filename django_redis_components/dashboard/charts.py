@@ -1,4 +1,8 @@
-"""Geometry of bar and line charts: coordinates of bars, lines and labels, without colors."""
+"""Geometry of bar and line charts: where bars, lines and labels are, without colors.
+
+Positions are percentages of the plot, whose height is fixed by the style sheet and whose width is that of its panel.
+So labels keep their size, and beside the plot they have the room that their language needs.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +17,31 @@ from django_redis_components.dashboard import formats
 
 #: Formats the start of an interval.
 Clock = Callable[[datetime], str]
-#: Size in SVG units; the page scales it.
-WIDTH, HEIGHT = 600, 200
-#: Margins for the value labels, the time labels, and half a line of text.
-LEFT, BOTTOM, TOP = 52, 28, 12
+#: Width and height of the drawing of lines, which is stretched to the plot.
+DRAWING = 1_000
 #: Distances of the grid lines of durations, in seconds.
 DURATION_TICKS = (
     *(factor * power for power in (0.001, 0.01, 0.1) for factor in (1, 2, 5)),
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200),
 )
-#: Width of a bar relative to its interval.
-BAR_SHARE = 0.72
+#: Width of a bar relative to its interval, and to the distance of its nearest neighbor if it is widened.
+BAR_SHARE, WIDE_SHARE = 0.72, 0.9
+#: Least and largest width of a bar in percent: 2 % are 6 px of the plot on a phone. Neighbors limit it.
+MIN_BAR, MAX_BAR = 2.0, 8.0
+#: Least height of a bar in percent, so that a small value is visible.
+MIN_HEIGHT = 1.0
+#: Labels of the time axis from which on they are thinned out.
+MAX_LABELS = 6
 #: Days between two labels on the axis, counted back from the last day.
 LABEL_EVERY = 7
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plot:
-    """Height of a chart in SVG units, and of the labels of the time axis below; 0: without them."""
+    """The size of a chart: "tall", "upper" or "lower", and whether the labels of the time axis are below it."""
 
-    height: int = HEIGHT
-    bottom: int = BOTTOM
-
-    def y(self, value: float, top: float) -> float:
-        """Return the coordinate of a value; `top` is the highest on the axis."""
-        return TOP + (self.height - TOP - max(self.bottom, 1)) * (1 - value / top)
+    size: str = "tall"
+    has_days: bool = True
 
 
 #: The size of a chart that has a panel for itself.
@@ -46,7 +50,12 @@ TALL = Plot()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar. Coordinates are strings, because a localized number could contain a comma."""
+    """A bar. Positions are strings, because a localized number could contain a comma.
+
+    Attributes:
+        cell_x, cell_width: of its interval.
+        url: of what failed in the interval, or "".
+    """
 
     x: str
     y: str
@@ -54,6 +63,9 @@ class Bar:
     height: str
     title: str
     open: bool
+    cell_x: str = ""
+    cell_width: str = ""
+    url: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,13 +80,14 @@ class AxisLabel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChartRow:
-    """A row of the chart's table."""
+    """A row of the chart's table. `url` is that of what failed in the interval, or ""."""
 
     iso: str
     day: str
     value: str
     open: bool
     bad: str
+    url: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,24 +95,26 @@ class Chart:
     """A bar chart, as the template draws it.
 
     Attributes:
+        size: of the plot, a class of the style sheet.
+        count: how many intervals it has.
         finding: the text alternative.
-        lines: labels of the value axis; days: labels of the time axis.
+        since: start of the first interval with a value if the chart begins with it, else "".
+        lines: labels of the value axis, from the top; days: labels of the time axis.
         rows: the data as a table, newest first.
         bad_bars: the highlighted parts of the bars.
+        has_links: whether bars are links.
     """
 
-    view_box: str
-    left: str
-    right: str
-    base: str
-    label_x: str
-    label_y: str
+    size: str
+    count: int
     finding: str
+    since: str
     bars: list[Bar]
     lines: list[AxisLabel]
     days: list[AxisLabel]
     rows: list[ChartRow]
     bad_bars: list[Bar]
+    has_links: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,21 +122,20 @@ class LineChart:
     """A chart of lines on one scale of durations, as the template draws it.
 
     Attributes:
-        finding: the text alternative.
-        lines: labels of the value axis; days: labels of the time axis.
+        size, count, finding: see `Chart`.
+        lines: labels of the value axis, from the top; days: labels of the time axis.
         paths: SVG paths in the order of the series, interrupted where there is no value.
+        points: values without a neighbor: the number of the series, x and y.
         open_points: the values of the last interval, which is incomplete: x and y.
     """
 
-    view_box: str
-    left: str
-    right: str
-    label_x: str
-    label_y: str
+    size: str
+    count: int
     finding: str
     lines: list[AxisLabel]
     days: list[AxisLabel]
     paths: list[str]
+    points: list[tuple[int, str, str]]
     open_points: list[tuple[str, str]]
 
 
@@ -167,13 +181,19 @@ class Sparkline:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """A value and its time: in ISO 8601, in full, and short for the axis. `bad` is the highlighted part."""
+    """A value and its time: in ISO 8601, in full, and short for the axis.
+
+    Attributes:
+        bad: the highlighted part.
+        url: of what failed in the interval, or "".
+    """
 
     iso: str
     day: str
     short: str
     value: int
     bad: int = 0
+    url: str = ""
 
 
 def daily_chart(values: Mapping[date, int]) -> Chart:
@@ -185,36 +205,41 @@ def daily_chart(values: Mapping[date, int]) -> Chart:
 
 
 def bar_chart(
-    points: Sequence[Point], finding: str, label_every: int, plot: Plot = TALL, *, is_last_open: bool = True
+    points: Sequence[Point],
+    finding: str,
+    label_every: int,
+    plot: Plot = TALL,
+    *,
+    is_last_open: bool = True,
+    is_cut: bool = True,
 ) -> Chart:
     """Return the chart of points in order, with a label at every `label_every`-th point, counted back from the last.
 
     An open point is still counted: it is drawn dashed, and the newest is first in the table.
+
+    Args:
+        is_cut: whether the chart begins with the first point that has a value.
     """
+    first = first_index([point.value for point in points]) if is_cut else 0
+    points = points[first:]
     highest = max(1, *(point.value for point in points))
     every = tick(highest)
     top = -(-highest // every) * every
-    step = (WIDTH - LEFT) / len(points)
     last = len(points) - 1
-    rows = [
-        ChartRow(
-            point.iso, point.day, formats.number(point.value), is_last_open and at == last, formats.number(point.bad)
-        )
-        for at, point in enumerate(points)
-    ]
+    rows = [_row(point, is_open=is_last_open and at == last) for at, point in enumerate(points)]
+    bars = _bars([point.value for point in points], top, rows)
+    bad_bars = _bars([point.bad for point in points], top, rows)
     return Chart(
-        view_box=f"0 0 {WIDTH} {plot.height}",
-        left=str(LEFT),
-        right=str(WIDTH),
-        base=_at(plot.y(0, top)),
-        label_x=str(LEFT - 8),
-        label_y=str(plot.height - 8),
+        size=plot.size,
+        count=len(points),
         finding=finding,
-        bars=[_bar(at, point.value, step, top, rows[at], plot) for at, point in enumerate(points) if point.value],
-        lines=[AxisLabel(_at(plot.y(value, top)), formats.short_number(value)) for value in range(0, top + 1, every)],
+        since=points[0].day if first else "",
+        bars=bars,
+        lines=[AxisLabel(_y(value, top), formats.short_number(value)) for value in range(top, -1, -every)],
         days=_days([point.short for point in points], label_every, plot),
         rows=rows[::-1] if is_last_open else rows,
-        bad_bars=[_bar(at, point.bad, step, top, rows[at], plot) for at, point in enumerate(points) if point.bad],
+        bad_bars=bad_bars,
+        has_links=any(bar.url for bar in (*bars, *bad_bars)),
     )
 
 
@@ -230,23 +255,29 @@ def line_chart(
     highest = max((value for values in series for value in values if value is not None), default=0.0)
     every = duration_tick(highest)
     ticks = max(1, math.ceil(highest / every))
-    step, top = (WIDTH - LEFT) / len(shorts), ticks * every
-    points = [[_point(at, value, step, top, plot) for at, value in enumerate(values)] for values in series]
+    top, last = ticks * every, len(shorts) - 1
     return LineChart(
-        view_box=f"0 0 {WIDTH} {plot.height}",
-        left=str(LEFT),
-        right=str(WIDTH),
-        label_x=str(LEFT - 8),
-        label_y=str(plot.height - 8),
+        size=plot.size,
+        count=len(shorts),
         finding=finding,
         lines=[
-            AxisLabel(_at(plot.y(number * every, top)), formats.axis_duration(number * every))
-            for number in range(ticks + 1)
+            AxisLabel(_y(number * every, top), formats.axis_duration(number * every)) for number in range(ticks, -1, -1)
         ],
         days=_days(shorts, label_every, plot),
-        paths=[_path(each) for each in points],
-        open_points=[each[-1] for each in points if each[-1] is not None],
+        paths=[_path(values, top) for values in series],
+        points=[
+            (number, _x(at + 0.5, len(values)), _y(values[at] or 0.0, top))
+            for number, values in enumerate(series)
+            for at in _lone_indexes(values)
+            if at != last
+        ],
+        open_points=[(_x(last + 0.5, len(values)), _y(values[-1], top)) for values in series if values[-1] is not None],
     )
+
+
+def first_index(values: Sequence[float]) -> int:
+    """Return the index of the first value above zero; that of the last value if there is none."""
+    return next((at for at, value in enumerate(values) if value), max(len(values) - 1, 0))
 
 
 def daily_finding(values: Mapping[date, int]) -> str:
@@ -273,45 +304,83 @@ def duration_tick(highest_s: float) -> float:
     return next((each for each in DURATION_TICKS if each * 4 >= highest_s), math.ceil(highest_s / 4))
 
 
-def _point(at: int, value: float | None, step: float, top: float, plot: Plot) -> tuple[str, str] | None:
-    return None if value is None else (_at(LEFT + step * (at + 0.5)), _at(plot.y(value, top)))
+def _row(point: Point, *, is_open: bool) -> ChartRow:
+    value, bad = formats.number(point.value), formats.number(point.bad)
+    return ChartRow(point.iso, point.day, value, is_open, bad, point.url)
 
 
-def _path(points: Sequence[tuple[str, str] | None]) -> str:
-    """Return the path of points; one without neighbors is a line without length, which a round end makes visible."""
+def _path(values: Sequence[float | None], top: float) -> str:
+    """Return the path of values that have a neighbor, in units of the drawing."""
     parts = []
-    for before, point in zip([None, *points], points, strict=False):
-        if point is not None:
-            x, y = point
-            parts.append(f"L{x} {y}" if before else f"M{x} {y}h0")
+    for at, value in enumerate(values):
+        if value is not None:
+            is_connected = at > 0 and values[at - 1] is not None
+            x, y = DRAWING * (at + 0.5) / len(values), DRAWING * (1 - value / top)
+            parts.append(f"{'L' if is_connected else 'M'}{x:.1f} {y:.1f}")
     return "".join(parts)
 
 
-def _bar(at: int, value: int, step: float, top: int, row: ChartRow, plot: Plot) -> Bar:
-    y = min(plot.y(value, top), plot.y(0, top) - 1)  # at least one unit, so that a small value is visible
+def _lone_indexes(values: Sequence[float | None]) -> list[int]:
+    padded = [None, *values, None]
+    return [
+        at for at, value in enumerate(values) if value is not None and padded[at] is None and padded[at + 2] is None
+    ]
+
+
+def _bars(values: Sequence[int], top: int, rows: Sequence[ChartRow]) -> list[Bar]:
+    """Return the bars of the values above zero."""
+    indexes = [at for at, value in enumerate(values) if value]
+    step = 100 / len(values)
+    found = []
+    for number, at in enumerate(indexes):
+        room = min((abs(at - other) for other in indexes[max(number - 1, 0) : number + 2] if other != at), default=100)
+        width = min(max(step * BAR_SHARE, MIN_BAR), step * room * WIDE_SHARE, MAX_BAR)
+        x = min(max(step * (at + 0.5) - width / 2, 0.0), 100 - width)
+        found.append(_bar(x, width, max(100 * values[at] / top, MIN_HEIGHT), step * at, step, rows[at]))
+    return found
+
+
+def _bar(x: float, width: float, height: float, cell_x: float, step: float, row: ChartRow) -> Bar:
     return Bar(
-        x=_at(LEFT + step * at + step * (1 - BAR_SHARE) / 2),
-        y=_at(y),
-        width=_at(step * BAR_SHARE),
-        height=_at(plot.y(0, top) - y),
+        x=_percent(x),
+        y=_percent(100 - height),
+        width=_percent(width),
+        height=_percent(height),
         title=f"{row.day}: {row.value}",
         open=row.open,
+        cell_x=_percent(cell_x),
+        cell_width=_percent(step),
+        url=row.url,
     )
 
 
 def _days(shorts: Sequence[str], label_every: int, plot: Plot) -> list[AxisLabel]:
-    """Return the labels of the time axis."""
-    last, step = len(shorts) - 1, (WIDTH - LEFT) / len(shorts)
-    labeled = range(last % label_every, last + 1, label_every) if plot.bottom else ()
-    return [_day(at, shorts[at], step, last, label_every) for at in labeled]
+    """Return the labels of the time axis. A short axis has a label at more of its points."""
+    if not plot.has_days:
+        return []
+    last = len(shorts) - 1
+    every = next(
+        number
+        for number in range(1, label_every + 1)
+        if label_every % number == 0 and (len(shorts) / number <= MAX_LABELS or number == label_every)
+    )
+    return [_day(at, shorts[at], last, every) for at in range(last % every, last + 1, every)]
 
 
-def _day(at: int, text: str, step: float, last: int, label_every: int) -> AxisLabel:
-    """Return a label of the time axis. The last one is right-aligned; centered, it would be clipped."""
-    if at == last:
-        return AxisLabel(str(WIDTH), text, last=True)
-    return AxisLabel(_at(LEFT + step * (at + 0.5)), text, minor=(last - at) % (label_every * 2) != 0)
+def _day(at: int, text: str, last: int, every: int) -> AxisLabel:
+    """Return a label of the time axis. The last one of many is right-aligned; centered, it would be clipped."""
+    if at == last and last >= MAX_LABELS:
+        return AxisLabel("100%", text, last=True)
+    return AxisLabel(_x(at + 0.5, last + 1), text, minor=(last - at) % (every * 2) != 0)
 
 
-def _at(value: float) -> str:
-    return f"{value:.1f}"
+def _x(at: float, count: int) -> str:
+    return _percent(100 * at / count)
+
+
+def _y(value: float, top: float) -> str:
+    return _percent(100 * (1 - value / top))
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}%"

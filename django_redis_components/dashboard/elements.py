@@ -56,6 +56,7 @@ class Tile:
         url: of the page about it, or "".
         unit: shown behind the value, or "".
         spark: its last hour, or None.
+        meter: width of a bar, its share of the whole in percent; "" without a bar.
     """
 
     label: str
@@ -65,6 +66,21 @@ class Tile:
     url: str = ""
     unit: str = ""
     spark: charts.Sparkline | None = None
+    meter: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeteredValue:
+    """A value with a bar.
+
+    Attributes:
+        width: of the bar, its share of the whole in percent; "" without a bar.
+        kind: "late" for a highlighted bar, or "".
+    """
+
+    text: str
+    width: str = ""
+    kind: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
@@ -13,6 +15,9 @@ from django_redis_components.taskqueue import ErrorGroup
 
 logger = guarded_logger("django_redis_components.dashboard")
 
+#: A line of a traceback that names a frame, and one whose frame is that of a library or of Python.
+_FRAME = re.compile(r'\s*File ".*", line \d+')
+_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python[\d.]*)[/\\]|<frozen ")
 #: Characters of the text of an error in a list.
 LIST_LENGTH = 160
 
@@ -48,3 +53,15 @@ def error_line(message: str) -> str:
 def group_line(group: ErrorGroup) -> str:
     """Return the message of a group's sample in one line; without a sample the message without its variable parts."""
     return error_line(group.sample.message if group.sample else group.message)
+
+
+def traceback_lines(text: str) -> list[tuple[str, bool]]:
+    """Return the lines of a traceback, and whether each is where it failed.
+
+    These are the line of code of the site's last frame (of the last one if all are of libraries), and the exception.
+    """
+    lines = text.rstrip("\n").split("\n")
+    frames = [at for at, line in enumerate(lines[:-1]) if _FRAME.match(line)]
+    own = [at for at in frames if not _LIBRARY.search(lines[at])]
+    failed = {len(lines) - 1, *(at + 1 for at in (own or frames)[-1:])}
+    return [(line, at in failed) for at, line in enumerate(lines)]

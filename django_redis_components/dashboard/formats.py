@@ -112,6 +112,11 @@ def clock_short(at: datetime) -> str:
     return date_format(local(at), "H:i")
 
 
+def input_time(at: datetime) -> str:
+    """Format a time as the value of a field of a form."""
+    return f"{local(at):%Y-%m-%dT%H:%M}"
+
+
 def timestamp(at: datetime, now: datetime) -> Timestamp:
     """Format a time relative to the page's: without the date if it is today."""
     here, today = local(at), local(now)

@@ -12,6 +12,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.taskqueue import Metrics, TaskMetrics
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 
 
 class JSONEncoder(DjangoJSONEncoder):
@@ -78,3 +79,9 @@ def quantiles_data(metrics: Metrics | TaskMetrics) -> dict[str, Any]:
         name: {"p50": histogram.p50, "p95": histogram.p95, "p99": histogram.p99}
         for name, histogram in (("wait_time", metrics.wait_time), ("run_time", metrics.run_time))
     }
+
+
+def queue_data(queue: QueueInfo, overview: TaskQueueOverview) -> dict[str, Any]:
+    """Return a queue of an overview with its last hour, which is null if it was not read."""
+    metrics = overview.metrics.get(queue.name)
+    return {**fields_of(queue), "last_hour": metrics_data(metrics) if metrics else None}

@@ -88,7 +88,9 @@ class Page:
         permission: codename that a user needs to view it; by default its own, ``view_<slug>``.
         permissions: codenames and names of the permissions of its verbs.
         templates: the folder with ``page.html`` and ``fragment.html``.
-        is_object: whether it shows one object, ``<slug>/<id>/``. Such a page has no tab.
+        is_object: whether it shows one object, ``<slug>/<id>/``. Such a page has a tab only if it has a `listing`.
+        listing: the page of all objects, ``<slug>/``; without one that URL redirects to the overview.
+        section: slug of the page whose tab is marked on this one; by default its own.
         shows_panels: whether `Panel.page` may name it.
         refresh_s: seconds between two refreshes of an open page.
         verbs: pairs of a `Verb` and its view, which gets a `PageRequest`.
@@ -102,6 +104,8 @@ class Page:
     permissions: ClassVar[Sequence[tuple[str, str]]] = ()
     templates: ClassVar[str]
     is_object: ClassVar[bool] = False
+    listing: ClassVar[Page | None] = None
+    section: ClassVar[str] = ""
     shows_panels: ClassVar[bool] = False
     refresh_s: ClassVar[int] = 5
     verbs: ClassVar[Any] = ()
@@ -137,13 +141,18 @@ class Page:
         """Return the response if there is no such object; None for the site's page 404."""
         return None
 
-    def index(self, request: PageRequest) -> HttpResponse:
-        """Respond to ``<slug>/`` of a page of objects: redirect to the overview."""
-        return HttpResponseRedirect(request.links.reverse("overview"))
+    def index(self, request: PageRequest) -> HttpResponse | None:
+        """Return the response to ``<slug>/`` of a page of objects: a redirect to the overview; None for `listing`."""
+        return None if self.listing is not None else HttpResponseRedirect(request.links.reverse("overview"))
 
     def url_of(self, request: PageRequest) -> str:
         """Return the URL to which the admin's links to an object redirect, such as those of "Recent actions"."""
-        return request.links.reverse("overview" if self.is_object else self.slug)
+        return request.links.reverse("overview" if self.is_object and self.listing is None else self.slug)
+
+    @property
+    def has_tab(self) -> bool:
+        """Whether it has a tab."""
+        return not self.is_object or self.listing is not None
 
     @property
     def view_permission(self) -> str:

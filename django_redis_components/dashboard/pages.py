@@ -17,6 +17,7 @@ PAGES: tuple[Page, ...] = tuple(
         "live.LivePage",
         "schedules.SchedulesPage",
         "incidents.IncidentsPage",
+        "flows.FlowPage",
         "workers.WorkersPage",
         "locks.LocksPage",
         "limits.LimitsPage",
@@ -26,7 +27,6 @@ PAGES: tuple[Page, ...] = tuple(
         "panels.FilesPage",
         "memory.MemoryPage",
         "actions.ActionsPage",
-        "flows.FlowPage",
         "task_class.TaskClassPage",
     )
 )

@@ -9,6 +9,7 @@ import django
 from django.http import Http404, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -18,6 +19,7 @@ from django_redis_components.dashboard import formats, json_data, outages
 from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.page import Page, PageRequest
 from django_redis_components.dashboard.pages import PAGES
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -36,11 +38,17 @@ class PageResponse(TemplateResponse):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tab:
-    """A link to one of the pages."""
+    """A link to one of the pages.
+
+    Attributes:
+        current: ``aria-current``: "page" on the page itself, "true" on those of its objects, else "".
+        badge: how many there are of what needs attention, or "".
+    """
 
     label: str
     url: str
-    is_current: bool
+    current: str
+    badge: str = ""
 
 
 def show(page: Page, request: PageRequest) -> HttpResponse:
@@ -64,6 +72,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         return missing
     if wanted == "json":
         return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+    context = page.context(request, snapshot)
     context = {
         **shared,
         "links": request.links,
@@ -71,7 +80,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         "address": snapshot.address,
         "at": snapshot.at,
         "footer": _footer(snapshot),
-        **page.context(request, snapshot),
+        "tabs": _tabs(request, getattr(snapshot, "failure_counts", None), context.get("problems_count", 0)),
+        **context,
     }
     return _format_response(request, page.templates, wanted, context)
 
@@ -116,7 +126,7 @@ def fragment_response(request: PageRequest, template: str, context: dict[str, An
 def _format_response(request: PageRequest, folder: str, wanted: str, context: dict[str, Any]) -> TemplateResponse:
     if wanted == "html":
         return page_response(request, f"{folder}/page.html", context)
-    return fragment_response(request, f"{folder}/fragment.html", context)
+    return fragment_response(request, "refresh.html", {**context, "fragment": f"{_TEMPLATES}/{folder}/fragment.html"})
 
 
 def _footer(snapshot: Any) -> dict[str, Any]:
@@ -142,14 +152,26 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
     }
 
 
-def _tabs(request: PageRequest) -> list[Tab]:
-    """Return the tabs of the pages that the user may view."""
-    current = str(request.model_admin.opts.model_name)
+def _tabs(request: PageRequest, counts: FailureCounts | None = None, problems: int = 0) -> list[Tab]:
+    """Return the tabs of the pages that the user may view, with counts that were read with the page."""
+    section, badges = request.page.section or request.page.slug, _badges(counts, problems)
+    here = "true" if request.object_id or section != request.page.slug else "page"
     return [
-        Tab(str(page.tab or page.title), url, page.slug == current)
+        Tab(str(page.tab or page.title), url, here if page.slug == section else "", badges.get(page.slug, ""))
         for page in PAGES
-        if not page.is_object and (url := request.links.page(page.slug))
+        if page.has_tab and (url := request.links.page(page.slug))
     ]
+
+
+def _badges(counts: FailureCounts | None, problems: int) -> dict[str, str]:
+    """Return the counts beside the tabs, by slug."""
+    found = {"overview": formats.number(problems)} if problems else {}
+    if counts is not None and counts.failed:
+        found["failure"] = formats.number(counts.failed) + ("+" if counts.is_partial else "")
+    if counts is not None and counts.lost_workers:
+        lost = ngettext("%(count)s lost", "%(count)s lost", counts.lost_workers)
+        found["worker"] = lost % {"count": formats.number(counts.lost_workers)}
+    return found
 
 
 def _environment() -> str | None:

@@ -17,7 +17,9 @@ from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -32,6 +34,7 @@ class Snapshot(Generic[T]):
         at: the server's time if the value has it, as `taskqueue` has; else the local time.
         address: of the server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
+        failure_counts: what the tabs show beside their labels; None if it was not read.
     """
 
     value: T
@@ -39,6 +42,7 @@ class Snapshot(Generic[T]):
     cost: Cost
     address: str
     is_cluster: bool
+    failure_counts: FailureCounts | None = None
 
 
 def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
@@ -52,7 +56,7 @@ def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
     try:
         endpoint = connections.endpoint(using)
         address = str(endpoint)
-        value = run(BoundedClient(clients.client(using), cost), flow)
+        value, counts = run(BoundedClient(clients.client(using), cost), _with_counts(flow, using))
     except Http404:
         raise
     except Exception as exc:
@@ -60,4 +64,12 @@ def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
             logger.log_exception(exc, "A page of the dashboard cannot be read.")
         raise SnapshotFailed(exc, address) from exc
     at = getattr(value, "at", None) or timezone.now()
-    return Snapshot(value, at, cost, address, endpoint.kind == "cluster")
+    return Snapshot(value, at, cost, address, endpoint.kind == "cluster", counts)
+
+
+def _with_counts(flow: Flow[T], using: str) -> Flow[tuple[T, FailureCounts | None]]:
+    """Read the counts of the tabs in the first round trip of a flow, if the tasks are on the same connection."""
+    if using != conf.settings().dashboard.using:
+        return (yield from flow), None
+    outcome, counts = yield from gather([flow, read_failure_counts(clients.queue_shard())])
+    return outcome.unwrap(), counts.value

@@ -185,6 +185,18 @@ def drc_task_class(links: Links | None, name: str) -> str:
 
 
 @register.filter
+def drc_traceback(text: str) -> SafeString:
+    """A traceback with the lines where it failed marked: ``{{ traceback|drc_traceback }}``."""
+    from django_redis_components.dashboard.error_text import traceback_lines
+
+    marked = [
+        format_html('<span class="drc-raised">{}</span>', line) if is_failed else line
+        for line, is_failed in traceback_lines(text)
+    ]
+    return format_html_join("\n", "{}", ((line,) for line in marked))
+
+
+@register.filter
 def drc_moment(at: datetime | None, now: datetime) -> SafeString | str:
     """A time as ``<time>``, without the date if it is today: ``{{ started_at|drc_moment:at }}``. None is a dash."""
     from django_redis_components.dashboard import formats

@@ -258,7 +258,9 @@ def test_tab_order_follows_the_page(site: str, redis_server: Store, page: Page) 
     sign_in(page, site)
     page.get_by_role("button", name="Pause updates").click()
 
-    problems = page.locator(".drc-problems a").evaluate_all("(links) => links.map((link) => link.className)")
+    problems = page.locator(".drc-problems :is(a, button)").evaluate_all(
+        "(links) => links.map((link) => link.className)"
+    )
     reached = []
     tiles = ["A"] * 3  # failure rate, visitors, sign-ins
     ranges = ["A"] * 4

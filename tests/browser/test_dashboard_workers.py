@@ -39,9 +39,14 @@ def test_a_worker_is_stopped_on_an_accessible_page(
     sign_in(page, site)
 
     page.goto(site + WORKERS)
+    page.locator("[data-drc-pause]").click()
+    details = page.locator(".drc-row-details")
+    expect(details.first).to_be_hidden()
+    page.locator(".drc-more summary").first.press("Enter")
+    expect(details.first).to_be_visible()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.locator(f"a[href='{WORKERS}stop/?id=app-1%3Aaa']").press("Enter")
+    page.locator(f"a[href='{WORKERS}stop/?id=app-1%3Aaa']").first.press("Enter")
     page.wait_for_selector("form.drc-form[method=post]")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -49,3 +54,26 @@ def test_a_worker_is_stopped_on_an_accessible_page(
 
     expect(page.locator(".messagelist")).to_be_visible()
     assert waiting() == {"app-1:aa": "stop"}
+
+
+def test_fifty_processes_are_a_line_each_and_details_stay_open(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    for number in range(50):
+        runs = [["task-1", "shop.tasks.send_receipt", "mail", 50, 60]] if number % 2 else []
+        report = {**REPORT, "runs": runs, "host": f"app-{number % 4}", "pid": 100 + number, "version": str(number % 2)}
+        write_worker(redis_server, f"app-{number % 4}:{number}.a", busy=number % 8, **report)
+    page = open_page("light", 1280)
+    sign_in(page, site)
+    page.goto(site + WORKERS)
+
+    assert page.evaluate("document.documentElement.scrollHeight") < 3_000
+    lines = page.locator("tr:has(details)").evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")
+    assert len(lines) == 50
+    assert max(lines) < 45
+    page.locator(".drc-more summary").nth(1).click()
+    with page.expect_response(lambda response: "format=fragment" in response.url):
+        write_worker(redis_server, "app-9:9.a", **REPORT)
+    expect(page.locator("h2", has_text="app-9")).to_be_visible()
+    expect(page.locator("details[open]")).to_have_count(1)
+    expect(page.locator(".drc-row-details:visible")).to_have_count(1)

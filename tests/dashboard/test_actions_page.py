@@ -32,7 +32,7 @@ def test_purge_is_listed_and_undone_from_the_page(redis_server: Store, operator:
     operator.post(verb_url("purge"), {**fields_of(asked), "typed": "default"})
     queue_page = operator.get(url_of("default")).content.decode()
 
-    [link] = re.findall(rf'<a href="({ACTIONS}[^"]+)">Actions</a>', queue_page)
+    [link] = re.findall(rf'<a href="({ACTIONS}[^"]+)">History</a>', queue_page)
     html = operator.get(link.replace("&amp;", "&")).content.decode()
 
     assert re.search(r"Purge queue &#x27;default&#x27;, tasks until [-\d:. ]+ UTC: 3 tasks purged, trash", html)

@@ -69,7 +69,7 @@ def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
     assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
     assert re.search(r"contacts 500 [\d,]+ [\d.]+ (KB|MB)", text(viewer)), text(viewer)
-    assert re.search(r"13 commands · 1 round trip", text(viewer))
+    assert re.search(r"14 commands · 1 round trip", text(viewer))
     assert dump(store) == before, "the page writes nothing"
 
 
@@ -104,7 +104,7 @@ def test_indexes_that_are_not_measured_say_why(redis_server: Store, viewer: Clie
     assert found["a31"]["note"] == "only the first 30 are measured"
     assert found["guilds"]["note"] == "one index for each scope; scopes are not listed"
     assert found["remote"]["note"] == "on the connection “other”"
-    assert "181 commands · 1 round trip" in text(viewer)
+    assert "182 commands · 1 round trip" in text(viewer)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -13,7 +13,7 @@ from django_redis_components.dashboard.charts import ChartPanel, Point, bar_char
 from django_redis_components.dashboard.deploy_marks import MAX_MARKS, began_after, marked, marks_of
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from tests.dashboard.queue_pages import url_of as queue_url
-from tests.dashboard.support import URL, browser, client_of, fail_with, now_ms, settle_tasks, text_of
+from tests.dashboard.support import URL, browser, client_of, fail_with, now_ms, settle_tasks, text_of, write_minute
 from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import note
@@ -84,7 +84,9 @@ def test_error_began_after_the_latest_deploy_of_the_hour_before(seconds: float, 
 def test_overview_and_queue_mark_the_deploys_of_the_last_hour(redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(3)])
     settle_tasks("succeeded")
-    write_deploys(redis_server, v1_0=9_000, v1_1=1_200)
+    write_minute(redis_server, "default", ago=4, succeeded=1)  # a chart begins with its first datum
+    redis_server.raw.set(base_key(redis_server, "rollup"), now_ms(redis_server) // 60_000 - 10)
+    write_deploys(redis_server, v1_0=9_000, v1_1=120)
     viewer = client_of("staff with the permission")
 
     for address in (URL, queue_url("default")):

@@ -15,7 +15,8 @@ from django_redis_components.dashboard.charts import Plot, Point, bar_chart, dur
 from django_redis_components.dashboard.formats import axis_duration
 from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.taskqueue.shards import home
-from tests.dashboard.support import URL, client_of, now_ms, page_text, settle_tasks, write_queue
+from tests.dashboard.failure_pages import FAILURES
+from tests.dashboard.support import URL, client_of, fail_with, now_ms, page_text, settle_tasks, text_of, write_queue
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
@@ -94,7 +95,7 @@ def test_each_range_has_charts_tables_and_a_current_link(
     assert panel.count('<rect class="drc-bar drc-bar-open"') == 1
     assert panel.count('<rect class="drc-bar drc-bar-bad"') == 1
     assert panel.count('class="drc-line drc-line-second" d="M') == 4  # two lines, and two keys
-    assert panel.count('<tr><th scope="row">') == 4
+    assert len(re.findall(r'<tr data-drc-at="\d+"><th scope="row">', panel)) == 4
     assert panel.count("(so far)") == 2
     assert ("Days are in UTC." in panel) == (name == "90d")
     assert re.search(r"Wait p95: latest 32 ms, peak 32 ms \([^)]+\) · Run time p95: latest [\d.]+ (ms|s), peak ", panel)
@@ -206,14 +207,59 @@ def test_lines_are_interrupted_where_there_is_no_value() -> None:
     chart = line_chart([[1.0, 2.0, None, 4.0], [None] * 4], ["a", "b", "c", "d"], "", 1)
 
     first, second = chart.paths
-    assert re.fullmatch(r"M[\d.]+ [\d.]+h0L[\d.]+ 12.0+|M\S+ \S+h0L\S+ \S+M\S+ 12\.0h0", first)
-    assert second == ""
+    assert (first, second) == ("M125.0 750.0L375.0 500.0M875.0 0.0", "")
+    assert chart.points == []
     assert len(chart.open_points) == 1
-    assert [line.text for line in chart.lines] == ["0", "1 s", "2 s", "3 s", "4 s"]
+    assert [line.text for line in chart.lines] == ["4 s", "3 s", "2 s", "1 s", "0"]
 
 
 def test_bars_without_any_value_have_a_scale_and_no_bar() -> None:
-    chart = bar_chart([Point("", "", "", 0)] * 3, "", 1, Plot(110))
+    chart = bar_chart([Point("", "", "", 0)] * 3, "", 1, Plot("lower"))
 
-    assert (chart.bars, [line.text for line in chart.lines]) == ([], ["0", "1"])
-    assert chart.view_box == "0 0 600 110"
+    assert (chart.bars, [line.text for line in chart.lines]) == ([], ["1", "0"])
+    assert chart.size == "lower"
+
+
+def test_charts_begin_with_the_first_finished_task_and_say_since_when(redis_server: Store, viewer: Client) -> None:
+    write_bucket(redis_server, 60, 5, finished=70)
+    write_bucket(redis_server, 60, 2, finished=7)
+
+    html = viewer.get(URL, {"range": "7d"}).content.decode()
+
+    panel = html.partition('data-drc-live="history"')[2].partition('data-drc-live="queues"')[0]
+    assert set(re.findall(r'data-drc-count="(\d+)"', panel)) == {"6"}
+    assert len(re.findall(r"Since Nov|Since [A-Z][a-z]+ \d+, \d\d:\d\d\.", panel)) == 2
+    assert "No task failed." in panel
+    assert panel.count('<svg class="drc-chart"') == 3, "no axis without failures"
+    assert len(figures(viewer, range="7d")["history"]["intervals"]) == 168
+
+
+def test_bar_of_failures_leads_to_what_failed_in_its_time(redis_server: Store) -> None:
+    fail_with("no stock", queue="mail")
+    viewer = client_of("superuser")
+
+    html = viewer.get(URL).content.decode()
+
+    [(chart, begin, end)] = re.findall(
+        r'<a href="(/admin/\S+queues/mail/\?state=failed&amp;begin=(\S+)&amp;end=([^"]+))" tabindex="-1"', html
+    )
+    assert html.count(chart) == 2, "by the keyboard it is in the table"
+    assert (begin[-2:], end[-2:]) == (begin[-2:], f"{(int(begin[-2:]) + 1) % 60:02}")
+    listed = viewer.get(chart.replace("&amp;", "&")).content.decode()
+    assert "1 match here" in listed or "1 matches here" in listed
+    fail_with("no stock", queue="default")
+    [link, *_] = re.findall(
+        r'<a href="(/admin/\S+failure/\?begin=[^"]+)" tabindex="-1"', viewer.get(URL).content.decode()
+    )
+    page = text_of(viewer.get(link.replace("&amp;", "&")).content.decode())
+    assert re.search(r"1 error · 2 failed tasks Errors that failed from .+ to .+ All errors", page)
+
+
+def test_failures_of_another_time_are_not_listed(redis_server: Store) -> None:
+    fail_with("no stock", queue="mail")
+    viewer = client_of("superuser")
+
+    page = text_of(viewer.get(FAILURES, {"begin": "2026-01-01T10:00", "end": "2026-01-01T10:10"}).content.decode())
+
+    assert "0 errors" in page
+    assert viewer.get(FAILURES, {"begin": "noon"}).status_code == 400

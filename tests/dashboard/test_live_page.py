@@ -56,7 +56,7 @@ def test_page_lists_events_newest_first(redis_server: Store, settings: Any, view
         "▶ Started shop.pay task-1 – mail",
         "◆ Acquired stock:42 lock 250 ms –",
         "1,214 more events were not recorded.",
-        "2 commands · 1 round trip ·",
+        "3 commands · 1 round trip ·",
         "A process records at most 50 events a second",
     ):
         assert part in shown, part

@@ -279,7 +279,7 @@ def test_tabs_list_only_permitted_pages(redis_server: Store) -> None:
     both = browser("view_lock", "view_overview").get(LOCKS).content.decode()
     one = browser("view_lock").get(LOCKS).content.decode()
 
-    assert f'<a href="{LOCKS}" aria-current="page">Locks and semaphores</a>' in both
+    assert f'<a href="{LOCKS}" aria-current="page">Locks</a>' in both
     assert '<a href="/admin/django_redis_components/overview/">Overview</a>' in both
     assert "drc-tabs" not in one
 

@@ -240,6 +240,8 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
     regions = re.findall(r'data-drc-live="([\w-]+)"', fragment)
     assert regions == re.findall(r'data-drc-live="([\w-]+)"', html)
     assert regions == [
+        "tabs",
+        "menu",
         "health",
         "tiles",
         "history",

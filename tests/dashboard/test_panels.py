@@ -357,7 +357,7 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     reason = "This panel was stopped. (It wants to send 30 commands; the panels of this page have 14 left.)"
     assert found["errors"] == {"late": reason}
-    assert found["cost"]["commands"] == 194
+    assert found["cost"]["commands"] == 195
 
 
 def test_flow_may_handle_errors_of_redis(redis_server: Store, viewer: Client, register: Register) -> None:

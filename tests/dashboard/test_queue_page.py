@@ -50,7 +50,7 @@ def test_overview_shows_throughput_of_the_last_hour(redis_server: Store, viewer:
     html = viewer.get(URL).content.decode()
 
     text = text_of(html)
-    assert re.search(r"Throughput [\d.]+ /min Peak: 33 \(\d\d:\d\d\) · 3 failed 33 peak at \d\d:\d\d", text)
+    assert re.search(r"Throughput [\d.]+ /min Peak: 33 \(\d\d:\d\d\) · 3 failed last hour · 33 peak at \d\d:\d\d", text)
     assert re.search(r"Failure rate 7\.0 % Peak: 3 \(\d\d:\d\d\) · 3 failed mail 7\.0 %", text)
     assert re.search(
         r"mail No worker 1,000 Peak: 33 \(\d\d:\d\d\) · 3 failed 1 min \d+ s 0 0 0 .* \d\d ms [23] h", text
@@ -58,7 +58,7 @@ def test_overview_shows_throughput_of_the_last_hour(redis_server: Store, viewer:
     assert re.search(r"high Idle 0 No finished tasks\. – 0 0 0 0 – 0 – – 0", text)
     page = Page(html)
     sparks = [svg for svg in page.all("svg") if svg["class"] == "drc-spark"]
-    assert [bool(svg["aria-label"]) for svg in sparks] == [True] * 4
+    assert [bool(svg["aria-label"]) for svg in sparks] == [True] * 5
     assert f'<a href="{url_of("mail")}"><bdi>mail</bdi></a>' in html
 
 
@@ -71,7 +71,7 @@ def test_queue_page_shows_throughput_and_errors(redis_server: Store, viewer: Cli
     text = text_of(html)
     assert "<h1>Queue mail</h1>" in html
     assert "Ready 1,000 Scheduled 0 Retrying 0 Limited 0 Waiting 0 Running 0 Failed 0 Unregistered 0 " in text
-    assert re.search(r"Last hour Oldest 1 min \d+ s Throughput", text)
+    assert re.search(r"Oldest 1 min \d+ s Throughput", text)
     assert re.search(r"Wait p50 \d\d ms p95 \d\d ms, p99 \d\d ms", text)
     assert re.search(r"Throughput 0\.7 per minute, last hour Wait p50 .* ETA [23] h \d+ min", text)
     assert re.search(r"shop\.tasks\.send 43 3 0 \d\d ms \d\d ms 1\.\d s 1\.\d s", text)
@@ -84,7 +84,7 @@ def test_queue_page_shows_throughput_and_errors(redis_server: Store, viewer: Cli
     details = [each for each in page.all("details") if each["class"] == "drc-details"]
     assert len(charts) == len(page.all("figure")) == len(details) == 2
     assert all(set(svg["aria-labelledby"].split()) <= ids for svg in charts)
-    assert html.count('<tr><th scope="row"><time datetime=') == 60 + 24
+    assert 5 <= html.count('<tr><th scope="row"><time datetime=') <= 7, "since the first task"
 
 
 def test_limited_tasks_are_shown(redis_server: Store, viewer: Client) -> None:
@@ -147,7 +147,7 @@ def test_queue_page_takes_one_round_trip(store: Store, viewer: Client) -> None:
     text = page_text_of(viewer, "mail")
 
     trips = "1 round trip per node" if store.is_cluster else "1 round trip"
-    assert f"9 commands · {trips} · " in text
+    assert f"15 commands · {trips} · " in text
 
 
 def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
@@ -166,7 +166,7 @@ def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
     assert [(each["message"], each["count"], each["task_ids"]) for each in found["failures"]] == [
         ("no user #", 1_204, ["newest", "older"])
     ]
-    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (9, 1)
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (10, 1)
     overview = viewer.get(URL, {"format": "json"}).json()
     assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
 
@@ -179,7 +179,10 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
 
     regions = re.findall(r'data-drc-live="([\w-]+)"', fragment)
     assert regions == re.findall(r'data-drc-live="([\w-]+)"', html)
-    assert regions == ["paused", "states", "throughput", "errors", "minutes", "hours", "footer"]
+    assert regions == [
+        *("tabs", "menu", "paused", "figures", "states"),
+        *("throughput", "errors", "minutes", "hours", "footer"),
+    ]
     assert "<html" not in fragment
 
 
@@ -195,7 +198,7 @@ def test_queue_page_requires_the_overview_permission(role: str, redis_server: St
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("", 302),
+        ("", 200),
         ("_add/", 403),
         ("_history/mail/", 302),
         ("_delete/mail/", 403),
@@ -208,7 +211,7 @@ def test_other_urls_of_the_model_redirect_or_fail(path: str, status: int, redis_
 
     assert response.status_code == status
     if status == 302:
-        assert response["Location"] == URL
+        assert response["Location"] == QUEUES
 
 
 def test_queue_page_rejects_post(redis_server: Store) -> None:

@@ -71,7 +71,7 @@ def test_page_shows_states_outcomes_and_the_next_hours(redis_server: Store, oper
     assert re.search(r"Due in the next 24 hours .*1 scheduled task · 2[34] runs of periodic tasks", text)
     assert [each["state"] for each in found["schedules"]] == ["on", "paused"]
     assert (sum(found["due"]["hours"]), found["due"]["hours"][2]) in ((1, 1), (1, 0))
-    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (2, 1)
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (3, 1)
 
 
 def test_schedule_is_run_paused_resumed_and_removed(redis_server: Store, operator: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -49,7 +50,9 @@ def test_page_shows_supervisors_with_processes_and_tasks(redis_server: Store, vi
     shown = text(viewer)
 
     assert dump(redis_server) == before, "the page writes nothing"
-    assert shown.index("app-2 · 9") < shown.index("app-1 · 4711"), "lost ones first"
+    assert shown.index("app-2 2026.11.3 1 lost 1 process") < shown.index("app-1 2026.11.3 2 processes"), (
+        "lost ones first"
+    )
     for part in (
         "Live workers 2 1 lost",
         "12 of 16",
@@ -59,9 +62,10 @@ def test_page_shows_supervisors_with_processes_and_tasks(redis_server: Store, vi
         "its record has expired",
         "shop.tasks.send_receipt",
         "11 more running tasks",
-        "Memory 240 MiB",
-        "Out/min 84",
-        "Round trip 0.4 ms",
+        "app-1 2026.11.3 2 processes",
+        "7 alive default 12 of 8 shop.tasks.send_receipt +11",
+        " 84 240 MiB ",
+        "Supervisor app-1 · 4711 Poller standby Round trip 0.4 ms Finished 0",
         "Quiet requested by m.keller at ",
         ": executed.",
         "No running task.",
@@ -70,6 +74,48 @@ def test_page_shows_supervisors_with_processes_and_tasks(redis_server: Store, vi
         assert part in shown, part
     assert re.search(r"lease expires in (1 min )?\d+ s", shown)
     assert "Stop…" not in shown
+
+
+def test_processes_of_a_host_with_older_code_are_a_group_of_their_own(redis_server: Store, viewer: Client) -> None:
+    for number, version in enumerate(["2026.11.2", "2026.11.3", "2026.11.3"]):
+        started = {"started_at": 1_790_000_000 + number, "version": version}
+        write_worker(redis_server, f"app-1:{number}.a", **{**REPORT, **started})
+
+    shown = text(viewer)
+
+    assert "app-1 2026.11.2 ▲ older version 1 process" in shown
+    assert "app-1 2026.11.3 2 processes" in shown
+    assert shown.count("older version") == 1
+    assert "3 processes" not in shown
+
+
+def test_elapsed_time_of_a_run_is_shown_with_its_limit(redis_server: Store, viewer: Client) -> None:
+    runs = [["t-1", "shop.tasks.charge", "mail", 54, 60], ["t-2", "shop.tasks.send", "mail", 3, 60]]
+    write_worker(redis_server, "app-1:aa.1", **{**REPORT, "runs": [*runs, ["t-3", "shop.tasks.free", "mail", 9]]})
+
+    html = viewer.get(WORKERS).content.decode()
+
+    assert re.search(r'drc-metered-late"><bdi>5\d s of 1 min 0 s</bdi>.*?drc-bar" width="9\d\.\d%"', html, re.DOTALL)
+    assert re.search(r'drc-metered"><bdi>(3\.\d|[4-9]\.\d|\d\d) s of 1 min 0 s</bdi>', html)
+    assert re.search(r"<bdi>(9\.\d|\d\d) s</bdi></span>", html), "without a limit there is no bar"
+
+
+def test_command_is_sent_to_all_supervisors_of_a_host(redis_server: Store, operator: Client) -> None:
+    for name in ("aa", "bb"):
+        write_worker(redis_server, f"app-1:{name}.1", **REPORT)
+    url = f"{WORKERS}quiet/?id=app-1%3Aaa&amp;id=app-1%3Abb"
+    assert f'href="{url}"' in operator.get(WORKERS).content.decode()
+
+    asked = operator.get(url.replace("&amp;", "&"))
+    redis_server.raw.delete(base_key(redis_server, "workers"))
+    write_worker(redis_server, "app-1:aa.1", **REPORT)
+    done = operator.post(f"{WORKERS}quiet/", fields_of(asked), follow=True)
+
+    assert "Sent to 1 of 2 supervisors. The others have exited or are lost." in text_of(done.content.decode())
+    assert waiting() == {"app-1:aa": "quiet"}
+    assert "Quiet workers 'app-1:aa', 'app-1:bb'" in LogEntry.objects.get().get_change_message()
+    too_many = [("id", f"app:{number}") for number in range(51)]
+    assert operator.get(f"{WORKERS}quiet/?{urlencode(too_many)}").status_code == 400
 
 
 def test_json_has_the_facts_of_the_page(redis_server: Store, viewer: Client) -> None:
@@ -98,6 +144,7 @@ def test_two_hundred_workers_are_a_page(redis_server: Store, viewer: Client) -> 
 
     assert (len(response["workers"]), response["total"], response["cost"]["round_trips"]) == (200, 203, 1)
     assert [each["id"] for each in following["workers"]] == ["app:200.a", "app:201.a", "app:202.a"]
+    assert "200 of 203 workers" in text(viewer)
     assert "?after=app%3A199.a" in viewer.get(WORKERS).content.decode()
     assert viewer.get(WORKERS, {"after": "x" * 301}).status_code == 400
 

@@ -27,6 +27,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
+from django_redis_components.dashboard.queues.task_query import parse_time
 from django_redis_components.dashboard.queues.throughput import (
     MINUTES_PER_LABEL,
     SPARK_HEIGHT,
@@ -79,13 +80,15 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
         "notes": _notes(snapshot),
         "detail": _detail(selected, snapshot, links) if selected else None,
         "gone": gone,
+        "span": _span_note(snapshot.query),
         "empty": _("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
     }
 
 
-def group_query(fingerprint: str, queue: str) -> str:
-    """Return the query string of a group, within a queue or in all ("")."""
-    return urlencode({"group": fingerprint, **({"queue": queue} if queue else {})})
+def group_query(fingerprint: str, query: FailureQuery) -> str:
+    """Return the query string of a group, within the queue and the time of a query."""
+    values = {"group": fingerprint, "queue": query.queue, **query.span}
+    return urlencode({name: value for name, value in values.items() if value})
 
 
 def kind_of(failure: FailureGroup) -> str:
@@ -128,6 +131,17 @@ def _notes(snapshot: FailureSnapshot) -> list[str]:
     return notes
 
 
+def _span_note(query: FailureQuery) -> str:
+    """Return which time the errors are of; "" for all."""
+    begin, end = (parse_time(value) for value in (query.begin, query.end))
+    if begin is None or end is None:
+        return ""
+    return _("Errors that failed from %(begin)s to %(end)s.") % {
+        "begin": formats.day_and_clock(moment_of(begin * 1_000)),
+        "end": formats.day_and_clock(moment_of(end * 1_000)),
+    }
+
+
 def _kept_for() -> str:
     return formats.age(conf.settings().taskqueue.failed_ttl_s)
 
@@ -148,7 +162,7 @@ def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
         "where": " · ".join(texts),
         "count": number(failure.count),
         "spark": _sparkline(failure, at),
-        "query": group_query(newest.fingerprint, snapshot.query.queue),
+        "query": group_query(newest.fingerprint, snapshot.query),
         "is_current": selected is not None and selected.newest.fingerprint == newest.fingerprint,
     }
 
@@ -179,7 +193,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "names": _names(snapshot),
         "has_tasks": matched > 0 or not is_whole,
         "count": number(matched) if is_whole else "",
-        "query": group_query(newest.fingerprint, snapshot.query.queue),
+        "query": group_query(newest.fingerprint, snapshot.query),
     }
 
 
@@ -204,7 +218,7 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) ->
             "scanned": number(scan.scanned),
             "total": number(scan.total),
         }
-    url = links.queue(name, state="failed", error=group)
+    url = links.queue(name, state="failed", error=group, **snapshot.query.span)
     return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -12,10 +13,11 @@ from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.queues.task_query import check_span, parse_time
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
-from django_redis_components.taskqueue.stats.errors import list_errors
+from django_redis_components.taskqueue.stats.errors import MINUTES, list_errors
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
 
@@ -32,10 +34,26 @@ class FailureQuery:
     Attributes:
         queue: only its failures; "": those of all queues.
         group: fingerprint of the group in detail; "": the newest.
+        begin, end: only errors that failed between these times, as `parse_time` takes them.
     """
 
     queue: str = ""
     group: str = ""
+    begin: str = ""
+    end: str = ""
+
+    @property
+    def span(self) -> dict[str, str]:
+        """The times as parameters of a URL."""
+        return {"begin": self.begin, "end": self.end}
+
+    def accepts(self, failure: FailureGroup, at: datetime) -> bool:
+        """Return whether an error failed in the time, as far as that is known: minutes are counted for an hour."""
+        begin_ms, end_ms = parse_time(self.begin) or 0, parse_time(self.end) or math.inf
+        if begin_ms >= at.timestamp() * 1_000 - MINUTES * 60_000:
+            return any(begin_ms <= minute.timestamp() * 1_000 < end_ms for minute in failure.minutes)
+        first_at, last_at = failure.first_at.timestamp(), failure.newest.last_at.timestamp()
+        return first_at * 1_000 < end_ms and last_at * 1_000 >= begin_ms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,11 +132,12 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     Raises:
         ValueError: a parameter is not valid.
     """
-    query = FailureQuery(form.get("queue", ""), form.get("group", ""))
+    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end")))
     if query.queue:
         keys.validate_name(query.queue, "queue name")
     if query.group and not fingerprint.PATTERN.fullmatch(query.group):
         raise ValueError("group: expected the 16 hexadecimal digits of a fingerprint.")
+    check_span(query)
     return query
 
 
@@ -133,9 +152,9 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     depths, listing, *details, deploys = yield from gather_values(
         [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected, read_deploys(queue_shard())]
     )
-    failures = _by_fingerprint(listing.groups)
+    failures = [failure for failure in _by_fingerprint(listing.groups) if query.accepts(failure, listing.at)]
     snapshot_of = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
-    groups = details[0].groups if details else listing.groups
+    groups = details[0].groups if details else [part for failure in failures for part in failure.parts]
     if not groups:
         return snapshot_of(None, {}, deploys)
     newest = groups[0].fingerprint

@@ -12,6 +12,7 @@ class LocksPage(Page):
 
     slug = "lock"
     title = _("Locks and semaphores")
+    tab = _("Locks")
     name = _("lock or semaphore")
     permissions = (("release_lock", "Can release locks and permits of other holders"),)
     templates = "locks"

@@ -12,39 +12,42 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.queues.throughput import (
+    SPARK_HEIGHT,
+    SPARK_WIDTH,
     quantile_text,
-    recent_rate,
+    spark_path,
     sparkline,
 )
 from django_redis_components.taskqueue import Counts, Interval, Metrics
+from django_redis_components.taskqueue.stats.history import History
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
 def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     """Return the key figures of the parts that could be read."""
     if snapshot.queues is not None:
-        yield from _queue_cards(snapshot.queues, links)
-    if snapshot.visitors is not None:
+        yield from _queue_cards(snapshot.queues, snapshot.history, links)
+    if snapshot.visitors:  # where nothing counts visitors, the logins of operators are no figure of the site either
         yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=links.page("analytics"))
-    if snapshot.sign_ins is not None:
-        yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
+        if snapshot.sign_ins is not None:
+            yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
 
 
-def _queue_cards(overview: TaskQueueOverview, links: Links) -> Iterable[Tile]:
+def _queue_cards(overview: TaskQueueOverview, history: History | None, links: Links) -> Iterable[Tile]:
     metrics = [*overview.metrics.values()]
     intervals = _sum_intervals(metrics)
     of_queues = _measured_note(overview)
     yield _with_note(_throughput_card(metrics, intervals), of_queues)
     yield _with_note(_failures_card(metrics, intervals, links.page("failure")), of_queues)
+    yield _with_note(_wait_card(metrics, history), of_queues)
     yield _ready_card(overview)
-    yield _with_note(_wait_card(metrics), of_queues)
     yield _threads_card(overview)
     yield _memory_card(overview)
 
@@ -79,8 +82,9 @@ def _throughput_card(metrics: Sequence[Metrics], intervals: Sequence[Interval]) 
             "peak": number(peak.counts.finished),
             "time": formats.clock_short(peak.at),
         }
-    rate = formats.rate(sum(recent_rate(each) for each in metrics))
+    rate = formats.rate(sum(each.per_minute() for each in metrics))
     spark = sparkline(intervals) if intervals else None
+    note = " · ".join(filter(None, [_("last hour"), note]))
     return Tile(_("Throughput"), rate, note, unit=_("/min"), spark=spark)
 
 
@@ -108,19 +112,36 @@ def _ready_card(overview: TaskQueueOverview) -> Tile:
     return Tile(pgettext("tasks", "Ready"), number(sum(queue.ready for queue in queues)), note)
 
 
-def _wait_card(metrics: Sequence[Metrics]) -> Tile:
+def _wait_card(metrics: Sequence[Metrics], history: History | None) -> Tile:
     worst = max(metrics, key=lambda each: each.wait_time.p95 or 0.0, default=None)
     p95 = worst.wait_time.p95 if worst else None
     note = worst.queue if worst and p95 is not None else _("last hour")
-    return Tile(_("Wait p95"), quantile_text(p95), note)
+    return Tile(_("Wait p95"), quantile_text(p95), note, spark=_wait_trend(history))
+
+
+def _wait_trend(history: History | None) -> charts.Sparkline | None:
+    """Return the p95 of the waits of all queues, if the history that was read is that of the last hour."""
+    if history is None or history.range != "1h":
+        return None
+    waits = [round((interval.wait_time.p95 or 0.0) * 1_000) for interval in history.intervals]
+    if not any(waits):
+        return None
+    peak = max(range(len(waits)), key=lambda at: waits[at])
+    finding = _("Peak: %(peak)s (%(time)s)") % {
+        "peak": quantile_text(waits[peak] / 1_000),
+        "time": formats.clock_short(history.intervals[peak].at),
+    }
+    return charts.Sparkline(f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", spark_path(waits, max(waits)), "", finding)
 
 
 def _threads_card(overview: TaskQueueOverview) -> Tile:
     live = [worker for worker in overview.workers if worker.is_alive]
     lost = overview.worker_count - overview.live_count
     note = ngettext("%(count)d lost worker", "%(count)d lost workers", lost) % {"count": lost} if lost else ""
-    unit = _("of %(threads)s") % {"threads": number(sum(worker.threads for worker in live))}
-    return Tile(_("Busy threads"), number(sum(worker.busy for worker in live)), note, alarming=lost > 0, unit=unit)
+    busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
+    unit = _("of %(threads)s") % {"threads": number(threads)}
+    meter = f"{min(busy / threads, 1):.1%}" if threads else ""
+    return Tile(_("Busy threads"), number(busy), note, alarming=lost > 0, unit=unit, meter=meter)
 
 
 def _memory_card(overview: TaskQueueOverview) -> Tile:
@@ -131,4 +152,5 @@ def _memory_card(overview: TaskQueueOverview) -> Tile:
     if not most:
         return Tile(_("Redis memory"), filesizeformat(used), _("no maximum"))
     share = formats.short_percent(used / most)
-    return Tile(_("Redis memory"), filesizeformat(used), share, unit=_("of %(most)s") % {"most": filesizeformat(most)})
+    unit = _("of %(most)s") % {"most": filesizeformat(most)}
+    return Tile(_("Redis memory"), filesizeformat(used), share, unit=unit, meter=f"{min(used / most, 1):.1%}")

@@ -8,13 +8,13 @@ from typing import Any
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.json_data import fields_of, metrics_data
+from django_redis_components.dashboard.json_data import queue_data
 from django_redis_components.dashboard.overview.history import history_data
 from django_redis_components.dashboard.overview.problems import page_problems, problem_data
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
 from django_redis_components.dashboard.panels.page import panel_data
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 
 #: Fields of a worker.
@@ -47,7 +47,7 @@ def _task_queue(overview: TaskQueueOverview | None) -> dict[str, Any]:
     if overview is None:
         return dict.fromkeys(("queues", "workers", "poller", "eviction_policy"))
     return {
-        "queues": [_queue(queue, overview) for queue in overview.queues],
+        "queues": [queue_data(queue, overview) for queue in overview.queues],
         "workers": [_worker(worker) for worker in overview.workers],
         "poller": overview.poller,
         "eviction_policy": overview.eviction_policy,
@@ -57,8 +57,3 @@ def _task_queue(overview: TaskQueueOverview | None) -> dict[str, Any]:
 def _worker(worker: WorkerInfo) -> dict[str, Any]:
     """Return what the overview shows of a worker; its page has all of it."""
     return {"alive": worker.is_alive, **{name: getattr(worker, name) for name in _OF_WORKERS}}
-
-
-def _queue(queue: QueueInfo, overview: TaskQueueOverview) -> dict[str, Any]:
-    metrics = overview.metrics.get(queue.name)
-    return {**fields_of(queue), "last_hour": metrics_data(metrics) if metrics else None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -22,9 +22,13 @@ from django_redis_components.taskqueue.stats.history import RANGES, History, His
 #: Intervals between two labels on the axis of time: 15 minutes, 4 hours, 2 days, 30 days.
 LABEL_EVERY = {"1h": 15, "24h": 24, "7d": 48, "90d": 30}
 #: Sizes of the upper chart, and of the lower one with the labels of time.
-UPPER, LOWER = charts.Plot(150, 0), charts.Plot(110)
+UPPER, LOWER = charts.Plot("upper", has_days=False), charts.Plot("lower")
+#: Hours below which the axis of a range of days has times of the day.
+CLOCK_HOURS = 48
 #: A value of an interval, for a chart of lines.
 Value = Callable[[HistoryInterval], float | None]
+#: Returns the URL of what failed from a time until another.
+FailedUrl = Callable[[datetime, datetime], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,8 +36,9 @@ class HistoryChart:
     """One of the two charts of a panel, with its own scale.
 
     Attributes:
-        bars, lines: the chart; either bars, or the lines of p50 and p95.
+        bars, lines: the chart; either bars, or the lines of p50 and p95; none of them without a value above zero.
         is_bad: whether its bars count failures.
+        empty: a text instead of the chart.
     """
 
     id: str
@@ -42,16 +47,24 @@ class HistoryChart:
     bars: charts.Chart | None = None
     lines: charts.LineChart | None = None
     is_bad: bool = False
+    empty: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A row of a table: the interval's start, and a cell for each column."""
+    """A row of a table: the interval's start, and a cell for each column.
 
+    Attributes:
+        at: number of the interval in the charts.
+        url: of what failed in it, or ""; the link of the last cell.
+    """
+
+    at: int
     iso: str
     start: str
     cells: list[str]
     is_open: bool
+    url: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,12 +86,15 @@ class HistoryPanel:
     marks: Sequence[Mark] = ()
 
 
-def history_page(history: History) -> dict[str, Any]:
-    """Return the charts of a range."""
+def history_page(history: History, failed_url: FailedUrl = lambda start, end: "") -> dict[str, Any]:
+    """Return the charts of a range. They begin with the first interval in which a task finished."""
+    first = charts.first_index([each.counts.finished for each in history.intervals])
+    shown = dataclasses.replace(history, intervals=history.intervals[first:])
+    notes = [_("Since %(time)s.") % {"time": _full(history, shown.intervals[0].at)}] if first else []
     return {
         "ranges": range_links(history.range),
-        "panels": [_throughput(history), _durations(history)] if history.totals.finished else [],
-        "notes": _notes(history),
+        "panels": [_throughput(shown, failed_url), _durations(shown)] if history.totals.finished else [],
+        "notes": [*(notes if history.totals.finished else []), *_notes(history)],
     }
 
 
@@ -129,33 +145,47 @@ def _quantiles(metrics: History | HistoryInterval) -> dict[str, Any]:
     }
 
 
-def _throughput(history: History) -> HistoryPanel:
+def _throughput(history: History, failed_url: FailedUrl) -> HistoryPanel:
     every = _per_interval(history.step)
-    finished = _bars(history, lambda each: each.counts.finished, UPPER, _("Finished"))
-    failed = _bars(history, lambda each: each.counts.failed, LOWER, pgettext("tasks", "Failed"))
+    urls = [_failed_url(history, each, failed_url) for each in history.intervals]
+    finished = _bars(history, lambda each: each.counts.finished, UPPER, _("Finished"), [""] * len(urls))
     return HistoryPanel(
         id="history",
         title=_("Throughput and failures"),
         charts=[
             HistoryChart("history-finished", _("Finished"), every, bars=finished),
-            HistoryChart("history-failed", pgettext("tasks", "Failed"), every, bars=failed, is_bad=True),
+            _failed_chart(history, every, urls),
         ],
         finding=_throughput_finding(history),
         columns=[_("Finished"), pgettext("tasks", "Failed")],
-        rows=_rows(history, lambda each: [number(each.counts.finished), number(each.counts.failed)]),
+        rows=_rows(history, lambda each: [number(each.counts.finished), number(each.counts.failed)], urls),
     )
+
+
+def _failed_chart(history: History, every: str, urls: Sequence[str]) -> HistoryChart:
+    """Return the chart of failures. Without any it is a line of text, not an axis from 0 to 1."""
+    title = pgettext("tasks", "Failed")
+    if not any(each.counts.failed for each in history.intervals):
+        return HistoryChart("history-failed", title, every, is_bad=True, empty=_("No task failed."))
+    bars = _bars(history, lambda each: each.counts.failed, LOWER, title, urls)
+    return HistoryChart("history-failed", title, every, bars=bars, is_bad=True)
+
+
+def _failed_url(history: History, interval: HistoryInterval, failed_url: FailedUrl) -> str:
+    if not interval.counts.failed:
+        return ""
+    return failed_url(interval.at, interval.at + timedelta(seconds=history.step))
 
 
 def _durations(history: History) -> HistoryPanel:
     wait: list[Value] = [lambda each: each.wait_time.p50, lambda each: each.wait_time.p95]
     run: list[Value] = [lambda each: each.run_time.p50, lambda each: each.run_time.p95]
-    wait_name, run_name = pgettext("tasks", "Wait"), _("Run time")
     return HistoryPanel(
         id="history-durations",
         title=_("Wait and run time"),
         charts=[
-            HistoryChart("history-wait", wait_name, "", lines=_lines(history, wait, UPPER, wait_name)),
-            HistoryChart("history-run", run_name, "", lines=_lines(history, run, LOWER, run_name)),
+            _duration_chart(history, "history-wait", pgettext("tasks", "Wait"), wait, UPPER),
+            _duration_chart(history, "history-run", _("Run time"), run, LOWER),
         ],
         finding=" · ".join([_peak(history, wait[1], _("Wait p95")), _peak(history, run[1], _("Run time p95"))]),
         columns=[_("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95")],
@@ -163,10 +193,25 @@ def _durations(history: History) -> HistoryPanel:
     )
 
 
-def _bars(history: History, value: Callable[[HistoryInterval], int], plot: charts.Plot, name: str) -> charts.Chart:
+def _duration_chart(
+    history: History, chart_id: str, title: str, values: Sequence[Value], plot: charts.Plot
+) -> HistoryChart:
+    """Return the chart of p50 and p95 of a duration."""
+    if not any(value(each) for value in values for each in history.intervals):
+        return HistoryChart(chart_id, title, "", empty=_("%(name)s: not measured") % {"name": title})
+    return HistoryChart(chart_id, title, "", lines=_lines(history, values, plot, title))
+
+
+def _bars(
+    history: History,
+    value: Callable[[HistoryInterval], int],
+    plot: charts.Plot,
+    name: str,
+    urls: Sequence[str],
+) -> charts.Chart:
     points = [
-        charts.Point(_iso(each.at), _full(history, each.at), _short(history, each.at), value(each))
-        for each in history.intervals
+        charts.Point(_iso(each.at), _full(history, each.at), _short(history, each.at), value(each), url=url)
+        for each, url in zip(history.intervals, urls, strict=True)
     ]
     peak = max(history.intervals, key=value)
     finding = _("%(name)s: peak %(peak)s (%(time)s)") % {
@@ -174,7 +219,7 @@ def _bars(history: History, value: Callable[[HistoryInterval], int], plot: chart
         "peak": number(value(peak)),
         "time": _full(history, peak.at),
     }
-    return charts.bar_chart(points, finding, LABEL_EVERY[history.range], plot)
+    return charts.bar_chart(points, finding, LABEL_EVERY[history.range], plot, is_cut=False)
 
 
 def _lines(history: History, values: Sequence[Value], plot: charts.Plot, name: str) -> charts.LineChart:
@@ -221,14 +266,17 @@ def _peak_text(peak: str, time: str) -> str:
     return _("Peak: %(peak)s (%(time)s)") % {"peak": peak, "time": time}
 
 
-def _rows(history: History, cells: Callable[[HistoryInterval], list[str]]) -> list[HistoryRow]:
+def _rows(
+    history: History, cells: Callable[[HistoryInterval], list[str]], urls: Sequence[str] = ()
+) -> list[HistoryRow]:
     """Return the rows of a table, newest first; intervals without a finished task are left out."""
     last = history.intervals[-1]
-    return [
-        HistoryRow(_iso(each.at), _full(history, each.at), cells(each), each is last)
-        for each in reversed(history.intervals)
+    rows = [
+        HistoryRow(at, _iso(each.at), _full(history, each.at), cells(each), each is last, urls[at] if urls else "")
+        for at, each in enumerate(history.intervals)
         if each.counts.finished
     ]
+    return rows[::-1]
 
 
 def _notes(history: History) -> list[str]:
@@ -264,4 +312,5 @@ def _short(history: History, at: datetime) -> str:
     """Format the start of an interval for the axis."""
     if history.range == "90d":
         return formats.day_short(at.date())
-    return formats.day_short(formats.local(at).date()) if history.range == "7d" else formats.clock_short(at)
+    is_days = history.range == "7d" and len(history.intervals) > CLOCK_HOURS
+    return formats.day_short(formats.local(at).date()) if is_days else formats.clock_short(at)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import input_time, number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.cards import cards
-from django_redis_components.dashboard.overview.history import history_page, with_deploys
+from django_redis_components.dashboard.overview.history import FailedUrl, history_page, with_deploys
 from django_redis_components.dashboard.overview.problems import page_problems, problem_row
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.server import server_facts
@@ -46,7 +47,8 @@ def context(request: PageRequest, snapshot: OverviewSnapshot) -> dict[str, Any]:
     page = build_page(snapshot, request=request.http, query=query, links=request.links)
     if page["history"]:
         page["history"] = with_deploys(page["history"], snapshot.deploys or [])
-    return {"page": page, "parameters": _parameters(request.http.GET)}
+    problems = sum(row.problem.count for row in page["problems"])
+    return {"page": page, "parameters": _parameters(request.http.GET), "problems_count": problems}
 
 
 def _parameters(query: QueryDict) -> QueryDict:
@@ -74,7 +76,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         ],
         "incidents_url": links.page("incident"),
         "tiles": [*cards(snapshot, links)],
-        "history": history_page(snapshot.history) if snapshot.history else None,
+        "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,
         "query": query,
         "queues": queue_table(overview, query, links) if overview else None,
         "has_queues": bool(overview and overview.queues),
@@ -86,6 +88,19 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         "poller_missing": any(problem.code == "poller_missing" for problem in problems),
         "panels": show_panels(snapshot.panels, request),
     }
+
+
+def _failed_url(overview: TaskQueueOverview | None, links: Links) -> FailedUrl:
+    """Return what makes the URL of the tasks that failed in a time: the list of their queue, if it is the only one."""
+    failing = [queue.name for queue in overview.queues if queue.failed] if overview else []
+
+    def url(start: datetime, end: datetime) -> str:
+        span = {"begin": input_time(start), "end": input_time(end)}
+        if len(failing) == 1:
+            return links.queue(failing[0], state="failed", **span)
+        return links.reverse("failure", **span) if links.page("failure") else ""
+
+    return url
 
 
 def _headline(problems: list[Problem], overview: TaskQueueOverview | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -30,6 +31,10 @@ from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQ
 COLLAPSED = 12
 #: Most queues that are shown after "Show all".
 MAX_ROWS = 500
+#: Queues on a page of the page of queues.
+PAGE_SIZE = 100
+#: Numbers of pages: 5,000 queues are read at most.
+_PAGE_NUMBER = re.compile(r"[1-9]\d{0,2}")
 #: Longest text that names are filtered by.
 MAX_TEXT = 200
 #: Age in seconds from which the oldest ready task is highlighted.
@@ -44,23 +49,30 @@ class QueueQuery:
         sort: key of a column; "" sorts by name, or by ready tasks when the table is collapsed.
         text: part of the names, in any case.
         is_whole: whether all queues are shown.
+        page: number of the page of `PAGE_SIZE` queues, from 1; 0 for a table that is not paged.
     """
 
     sort: str = ""
     text: str = ""
     is_whole: bool = False
+    page: int = 0
 
     @classmethod
-    def parse(cls, query: QueryDict) -> QueueQuery:
+    def parse(cls, query: QueryDict, *, is_paged: bool = False) -> QueueQuery:
         """Return the query of a URL.
 
         Raises:
-            ValueError: no column has this key.
+            ValueError: no column has this key, or the number of the page is not valid.
         """
         sort = query.get("sort", "")
         if sort and sort not in _TABLE.sorts:
             raise ValueError(f"sort={sort[:40]!r}: expected one of {', '.join(_TABLE.sorts)}.")
-        return cls(sort, query.get("queue", "")[:MAX_TEXT].strip(), query.get("queues") == "all")
+        text, page = query.get("queue", "")[:MAX_TEXT].strip(), query.get("page") or "1"
+        if not is_paged:
+            return cls(sort, text, query.get("queues") == "all")
+        if not _PAGE_NUMBER.fullmatch(page):
+            raise ValueError(f"page={page[:40]!r}: expected a number from 1 to 999.")
+        return cls(sort, text, page=int(page))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,11 +82,14 @@ class QueueTable:
     Attributes:
         note: how many queues are not shown, or "".
         is_cut: whether a link may show the others.
+        previous, following: numbers of the pages beside this one, or 0.
     """
 
     table: ShownTable
     note: str
     is_cut: bool
+    previous: int = 0
+    following: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +127,22 @@ def queue_table(overview: TaskQueueOverview, query: QueueQuery, links: Links) ->
     shown = found[: COLLAPSED if is_long else MAX_ROWS]
     context = _TABLE.context(shown, totals=lines if len(lines) > 1 else (), sort=sort)
     return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long)
+
+
+def queue_page(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
+    """Return a page of the table. Its totals are the sums of all queues."""
+    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+    found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
+    sort = query.sort or "name"
+    found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
+    start, end = (query.page - 1) * PAGE_SIZE, query.page * PAGE_SIZE
+    context = _TABLE.context(found[start:end], totals=lines if len(lines) > 1 else (), sort=sort)
+    note = _note(len(lines), len(found), len(found))
+    if len(found) > PAGE_SIZE:
+        span = {"first": number(start + 1), "last": number(min(end, len(found))), "total": number(len(found))}
+        note = " · ".join(filter(None, [_("%(first)s to %(last)s of %(total)s") % span, note]))
+    following = query.page + 1 if end < len(found) else 0
+    return QueueTable(context["table"], note, is_cut=False, previous=query.page - 1, following=following)
 
 
 def _state(line: _Line) -> Cell:
@@ -213,7 +244,7 @@ _TABLE: Table[_Line] = Table(
         _count("running", pgettext_lazy("tasks", "Running"), optional=True),
         _count("failed", pgettext_lazy("tasks", "Failed")),
         _rate("in", gettext_lazy("In/min"), lambda line: line.depth.arrival_rate),
-        _rate("out", gettext_lazy("Out/min"), lambda line: line.finished if line.metrics else None),
+        _rate("out", gettext_lazy("Out/min"), lambda line: line.metrics.per_minute() if line.metrics else None),
         Column(
             "wait",
             gettext_lazy("Wait p95"),

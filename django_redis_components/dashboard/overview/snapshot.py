@@ -31,6 +31,7 @@ from django_redis_components.dashboard.panels.reading import (
 from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of, fact_parts, facts_of
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 from django_redis_components.taskqueue.stats.history import History, read_history
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
@@ -84,6 +85,14 @@ class OverviewSnapshot:
     def is_cluster(self) -> bool:
         """Whether each round trip goes to several nodes."""
         return self.facts.endpoint.kind == "cluster"
+
+    @property
+    def failure_counts(self) -> FailureCounts | None:
+        """What the tabs show beside their labels; None if the queues could not be read."""
+        found = self.queues
+        if found is None:
+            return None
+        return FailureCounts(sum(queue.failed for queue in found.queues), found.worker_count - found.live_count)
 
 
 def read_overview_snapshot(

@@ -30,6 +30,7 @@ class IndexesPage(PanelPage):
 
     slug = "indexes"
     title = _("Autocomplete and search")
+    tab = _("Indexes")
     name = _("autocomplete and search")
 
 
@@ -45,5 +46,5 @@ class FilesPage(PanelPage):
     """The page of file channels and log files."""
 
     slug = "files"
-    title = _("Files")
-    name = _("files")
+    title = _("Files and logs")
+    name = _("files and logs")

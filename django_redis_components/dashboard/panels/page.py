@@ -17,16 +17,25 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.json_data import JSONEncoder
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.panel import Panel, add_own_panels, panels_of
 from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded, budget_of
-from django_redis_components.dashboard.panels.reading import PanelResult, panel_parts, panel_results, read_parts
+from django_redis_components.dashboard.panels.reading import (
+    PagePart,
+    PanelResult,
+    panel_parts,
+    panel_results,
+    read_parts,
+)
 from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -68,11 +77,21 @@ def read(request: PageRequest) -> Snapshot[list[PanelResult]]:
         raise SnapshotFailed(exc, "") from exc
     panels = permitted_panels(request.page.slug, request.http)
     parts = panel_parts(panels, budget_of(request.page.slug), request.http.GET)
-    results = panel_results(panels, read_parts(parts, cost))
+    outcomes = read_parts([*parts, PagePart(_alias_of_tabs, _read_counts)], cost)
+    results = panel_results(panels, outcomes[: len(parts)])
     errors = [result.error for result in results if result.error is not None or result.was_read]
     if errors and all(isinstance(error, RedisError | ConfigurationError) for error in errors):
         raise SnapshotFailed(errors[0] or RedisError(), str(endpoint))
-    return Snapshot(results, timezone.now(), cost, str(endpoint), endpoint.kind == "cluster")
+    counts: FailureCounts | None = outcomes[-1].value
+    return Snapshot(results, timezone.now(), cost, str(endpoint), endpoint.kind == "cluster", counts)
+
+
+def _alias_of_tabs() -> str:
+    return conf.settings().dashboard.using
+
+
+def _read_counts() -> Flow[FailureCounts]:
+    return read_failure_counts(queue_shard())
 
 
 def context(request: PageRequest, snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:

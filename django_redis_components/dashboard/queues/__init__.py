@@ -11,6 +11,20 @@ from django_redis_components.core import keys
 from django_redis_components.dashboard.page import Page, PageRequest, hook
 
 
+class QueueListPage(Page):
+    """The page of all queues, of the slug and the permission of the pages of queues."""
+
+    slug = "queues"
+    title = _("Queues")
+    name = _("task queues")
+    permission = "view_overview"
+    templates = "queues"
+    parse = hook("list_page.parse")
+    read = hook("list_page.read")
+    data = hook("list_page.data")
+    context = hook("list_page.context")
+
+
 class QueuePage(Page):
     """The pages of queues. They require the permission of the overview, and each change its own."""
 
@@ -25,6 +39,8 @@ class QueuePage(Page):
     )
     templates = "queue"
     is_object = True
+    listing = QueueListPage()
+    tab = _("Queues")
     parse = hook("page.parse")
     read = hook("page.read")
     data = hook("data.queue_data")

@@ -44,8 +44,11 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
     Raises:
         Http404: it is not known.
     """
-    name = request.object_id
-    snapshot = read_snapshot(read_queue(name, request.query, with_list=not request.is_fragment))
+    name, chosen = request.object_id, "state" in request.http.GET or request.query.filters.are_set
+    chooses_state = not chosen and request.http.GET.get("format") != "json"
+    flow = read_queue(name, request.query, with_list=not request.is_fragment, chooses_state=chooses_state)
+    snapshot = read_snapshot(flow)
+    request.query = snapshot.value.query
     if not snapshot.value.is_known:
         raise Http404(
             f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."
@@ -77,6 +80,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "paused": pause_note(depth.paused, at) if depth.paused else "",
         "is_paused": depth.paused is not None,
         "worker_command": worker_command(depth.name, using=using) if is_unserved else "",
+        "detail": {"query": snapshot.query.encoded()},  # a refresh keeps the state that was chosen
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
@@ -101,12 +105,15 @@ def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
 def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
     metrics, age = snapshot.minutes, snapshot.depth.oldest_age
     yield Tile(_("Oldest"), NO_VALUE if age is None else formats.age(age))
-    yield Tile(_("Throughput"), formats.decimal(metrics.per_minute()), _("per minute, last hour"))
+    yield Tile(_("Throughput"), formats.rate(metrics.per_minute()), _("per minute, last hour"))
     for label, histogram in ((_("Wait p50"), metrics.wait_time), (_("Run time p50"), metrics.run_time)):
         quantiles = {"p95": quantile_text(histogram.p95), "p99": quantile_text(histogram.p99)}
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
     yield Tile(_("ETA"), drain_time(snapshot.depth, metrics))
+    workers = snapshot.depth.live_workers
+    is_missed = bool(snapshot.depth.ready and not workers and not snapshot.depth.paused)
+    yield Tile(_("Workers"), number(workers), _("no live worker") if is_missed else "", alarming=is_missed)
 
 
 def _trash_text(entry: TrashEntry, at: datetime) -> str:

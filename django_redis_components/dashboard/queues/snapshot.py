@@ -20,6 +20,8 @@ from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
 from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
 
+#: States of which a queue's page shows the first that has tasks, unless the request names one.
+BY_INTEREST = ("ready", "failed", "running", "scheduled", "unregistered", "waiting")
 #: Minutes, hours, error groups and restorable purges that the page shows.
 MINUTES, HOURS, ERRORS, TRASH = 60, 24, 50, 5
 
@@ -70,8 +72,15 @@ class QueueSnapshot:
     deploys: list[Deploy]
 
 
-def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[QueueSnapshot]:
-    """Read the snapshot of a queue in one round trip, two if there is trash."""
+def read_queue(
+    name: str, query: TaskQuery, *, with_list: bool = True, chooses_state: bool = False
+) -> Flow[QueueSnapshot]:
+    """Read the snapshot of a queue in one round trip, two if there is trash.
+
+    Args:
+        chooses_state: whether the state is the first of `BY_INTEREST` that has tasks. Their lists are all read, since
+            a second round trip would take longer.
+    """
     flows: list[Flow[Any]] = [
         read_depths(queue_shard(), name),
         metrics.read_minutes(queue_shard(), name, MINUTES),
@@ -81,18 +90,21 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         _read_index(queue_shard(), name),
         read_deploys(queue_shard()),
     ]
-    if with_list:
-        cursor, direction = query.cursor, query.direction
-        page = scan_tasks(
-            queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
-        )
-        flows.append(page)
+    states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
+    cursor, direction = query.cursor, query.direction
+    flows += [
+        scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE)
+        for state in states
+    ]
     [depth], minutes, hours, groups, trash, is_indexed, deploys, *scans = yield from gather_values(flows)
+    if chooses_state:
+        query = dataclasses.replace(query, state=_most_interesting(depth))
+    listing = dict(zip(states, scans, strict=True)).get(query.state)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
         depth=depth,
-        listing=_listing(query, scans[0]) if scans else None,
+        listing=_listing(query, listing) if listing else None,
         trash=trash,
         minutes=minutes,
         hours=hours,
@@ -100,6 +112,11 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
         deploys=deploys,
     )
+
+
+def _most_interesting(depth: QueueInfo) -> str:
+    """Return the state whose tasks the page shows first."""
+    return next((state for state in BY_INTEREST if getattr(depth, state)), BY_INTEREST[0])
 
 
 def _read_index(shard: Shard, name: str) -> Flow[bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -105,6 +106,19 @@ def parse_time(value: str) -> int | None:
     return int(at.timestamp() * 1_000)
 
 
+def check_span(query: Any) -> None:
+    """Check the bounds of a time, `begin` and `end`, of a query.
+
+    Raises:
+        ValueError: one of them is no time.
+    """
+    for name in ("begin", "end"):
+        try:
+            parse_time(getattr(query, name))
+        except (ValueError, OverflowError) as exc:
+            raise ValueError(f"{name}={exc}") from exc
+
+
 def query_of(form: Mapping[str, str]) -> TaskQuery:
     """Return the query of a request.
 
@@ -118,11 +132,7 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     for name in ("name", "error", "text"):
         if len(getattr(query, name)) > MAX_FILTER:
             raise ValueError(f"{name}: expected at most {MAX_FILTER} characters.")
-    for name in ("begin", "end"):
-        try:
-            parse_time(getattr(query, name))
-        except (ValueError, OverflowError) as exc:
-            raise ValueError(f"{name}={exc}") from exc
+    check_span(query)
     if query.direction not in ("after", "before"):
         raise ValueError(f"direction={query.direction[:40]!r}: expected after or before.")
     if query.cursor and not _CURSOR.fullmatch(query.cursor):

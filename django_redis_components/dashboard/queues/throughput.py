@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from datetime import timedelta
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -16,6 +18,8 @@ from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 
 #: Size of a sparkline in SVG units: two per minute.
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24
+#: Least width of a bar of a sparkline without neighbors.
+LONE_BAR = 5
 #: Intervals between two labels on the axis: minutes, and hours.
 MINUTES_PER_LABEL, HOURS_PER_LABEL = 10, 4
 #: Lower bound of a histogram's last bucket in seconds; it has no upper bound.
@@ -32,11 +36,11 @@ MAX_DRAIN_S = 30 * 86_400
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskMetricsRow:
-    """The metrics of one task name in the last hour. `task_name` is "" for the other tasks."""
+    """The metrics of one task name in the last hour: labels and cells. `task_name` is "" for the other tasks."""
 
     name: str
     task_name: str
-    cells: list[Cell]
+    cells: list[tuple[str, Cell]]
 
 
 def task_row(task: TaskMetrics) -> TaskMetricsRow:
@@ -44,7 +48,14 @@ def task_row(task: TaskMetrics) -> TaskMetricsRow:
     totals = task.totals
     counts = [count_cell(totals.finished), count_cell(totals.failed, alarming=totals.failed > 0)]
     quantiles = [*quantile_cells(task.wait_time), *quantile_cells(task.run_time)]
-    return TaskMetricsRow(task.name or _("Other tasks"), task.name, [*counts, count_cell(totals.retried), *quantiles])
+    cells = [*counts, count_cell(totals.retried), *quantiles]
+    return TaskMetricsRow(task.name or _("Other tasks"), task.name, [*zip(_labels(), cells, strict=True)])
+
+
+def _labels() -> tuple[str, ...]:
+    """Return the labels of the cells of a task name, for narrow pages."""
+    counts = (_("Finished"), pgettext("tasks", "Failed"), _("Retries"))
+    return (*counts, _("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95"))
 
 
 def sparkline(intervals: Sequence[Interval]) -> charts.Sparkline:
@@ -59,13 +70,15 @@ def sparkline(intervals: Sequence[Interval]) -> charts.Sparkline:
 
 
 def spark_path(values: Sequence[int], top: int) -> str:
-    """Return bars as one SVG path; a value above zero has at least one unit of height."""
-    width = SPARK_WIDTH / len(values)
+    """Return bars as one SVG path; a value above zero has at least one unit of height, and a lone one `LONE_BAR`."""
+    width, padded = SPARK_WIDTH / len(values), [0, *values, 0]
     parts = []
     for at, value in enumerate(values):
         if value:
             y = min(SPARK_HEIGHT * (1 - value / top), SPARK_HEIGHT - 1)
-            parts.append(f"M{at * width:.4g},{SPARK_HEIGHT}V{y:.1f}h{width * 0.8:.2g}V{SPARK_HEIGHT}z")
+            wide = width * 0.8 if padded[at] or padded[at + 2] else max(width * 0.8, LONE_BAR)
+            x = min(at * width, SPARK_WIDTH - wide)
+            parts.append(f"M{x:.4g},{SPARK_HEIGHT}V{y:.1f}h{wide:.2g}V{SPARK_HEIGHT}z")
     return "".join(parts)
 
 
@@ -144,7 +157,16 @@ def _chart(metrics: Metrics, clock: charts.Clock, per_label: int) -> charts.Char
             formats.clock_short(interval.at),
             interval.counts.finished,
             interval.counts.failed,
+            _failed_query(interval, metrics.step),
         )
         for interval in metrics.intervals
     ]
     return charts.bar_chart(points, finding(metrics.intervals, clock), per_label)
+
+
+def _failed_query(interval: Interval, step_s: int) -> str:
+    """Return the query of the page of the queue that lists what failed in an interval; "" if nothing did."""
+    if not interval.counts.failed:
+        return ""
+    start, end = interval.at, interval.at + timedelta(seconds=step_s)
+    return "?" + urlencode({"state": "failed", "begin": formats.input_time(start), "end": formats.input_time(end)})

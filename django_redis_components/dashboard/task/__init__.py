@@ -28,6 +28,7 @@ class TaskPage(Page):
     )
     templates = "task"
     is_object = True
+    section = "queues"
     read = hook("page.read")
     data = hook("data.task_data")
     context = hook("page.context")

@@ -51,7 +51,7 @@ def _throughput(task: TaskClass) -> charts.Chart | None:
         for bar in bars
         for clock in [formats.clock_short(bar.at)]
     ]
-    return charts.bar_chart(points, finding(bars, formats.clock_short), BARS_PER_LABEL)
+    return charts.bar_chart(points, finding(bars, formats.clock_short), BARS_PER_LABEL, is_cut=False)
 
 
 def _bars(minutes: Sequence[Interval]) -> Iterator[Interval]:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 
 from django.http import HttpResponse, HttpResponseBadRequest
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients, formats, outages, responses, verbs
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
+from django_redis_components.dashboard.workers.rows import MAX_TARGETS
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
@@ -43,46 +47,67 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     """Ask for confirmation of a command (GET), or send it (POST). The caller has checked the permission."""
     verb, back = VERBS[command], request.links.here
     ticket = verbs.ticket_of(request.http, verb)
+    targets = ticket.selection.get("ids") or _ids(request)
+    if not 0 < len(targets) <= MAX_TARGETS or not all(0 < len(target) <= MAX_ID for target in targets):
+        text = f"Required: id, at most {MAX_ID} characters; at most {MAX_TARGETS} times."
+        return HttpResponseBadRequest(text, "text/plain")
     if ticket.is_confirmed:
-        target, op = ticket.selection["id"], ticket.selection["op"]
-        author = request.author
-        action = f"{command.capitalize()} worker {target!r}"
-        execute = partial(_send, target, command, author, op)
-        return verbs.execute(request, Change(verb, target, action, execute, back))
-    target = ticket.selection.get("id") or request.http.POST.get("id") or request.http.GET.get("id", "")
-    if not 0 < len(target) <= MAX_ID:
-        return HttpResponseBadRequest(f"Required: id, at most {MAX_ID} characters.", "text/plain")
+        noun = "worker" if len(targets) == 1 else "workers"
+        action = f"{command.capitalize()} {noun} {', '.join(map(repr, targets))}"
+        execute = partial(_send, targets, command, request.author, ticket.selection["op"])
+        return verbs.execute(request, Change(verb, ", ".join(targets), action, execute, back))
     try:
-        workers = run(clients.client(conf.settings().dashboard.using), find_workers(queue_shard(), target)).workers
+        workers = run(clients.client(conf.settings().dashboard.using), _find_all(targets))
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
         return responses.outage_response(request, outage)
-    fields = {"ticket": verbs.sign(request.http, verb, {"id": target, "op": new_op()})}
-    confirmation = _confirmation(request, target, command, workers, fields, back)
-    if command in ("restart", "stop") and (quiet := request.links.verb("quiet", id=target)):
-        confirmation = dataclasses.replace(confirmation, gentler=[(pgettext("worker", "Quiet…"), quiet)])
+    fields = {"ticket": verbs.sign(request.http, verb, {"ids": targets, "op": new_op()})}
+    confirmation = _confirmation(request, targets, command, workers, fields, back)
+    quiet = request.links.verb("quiet")
+    if command in ("restart", "stop") and quiet:
+        url = f"{quiet}?{urlencode([('id', target) for target in targets])}"
+        confirmation = dataclasses.replace(confirmation, gentler=[(pgettext("worker", "Quiet…"), url)])
     return verbs.confirm(request, confirmation, ticket.problem)
 
 
-def _send(target: str, command: str, author: str, op: str) -> ChangeOutcome:
-    client = clients.client(conf.settings().dashboard.using)
-    try:
-        run(client, command_worker(queue_shard(), target, command, author, op))
-    except WorkerDoesNotExist as exc:
+def _ids(request: PageRequest) -> list[str]:
+    """Return the ids of the form or the URL, each once."""
+    return list(dict.fromkeys(request.http.POST.getlist("id") or request.http.GET.getlist("id")))
+
+
+def _find_all(targets: Sequence[str]) -> Flow[list[WorkerInfo]]:
+    """Read the workers of all targets."""
+    pages = yield from gather_values([find_workers(queue_shard(), target) for target in targets])
+    return [worker for page in pages for worker in page.workers]
+
+
+def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeOutcome:
+    """Send a command to all targets, each in a round trip of its own."""
+    client, refused = clients.client(conf.settings().dashboard.using), []
+    for index, target in enumerate(targets):
+        try:  # a repetition of the same operation would not be sent
+            run(client, command_worker(queue_shard(), target, command, author, f"{op}-{index}"))
+        except WorkerDoesNotExist as exc:
+            refused.append(str(exc))
+    if len(refused) == len(targets):
         message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
-        return ChangeOutcome(f"refused, {exc}", message, is_done=False)
+        return ChangeOutcome(f"refused, {' '.join(refused)}", message, is_done=False)
+    if refused:
+        numbers = {"sent": number(len(targets) - len(refused)), "count": number(len(targets))}
+        message = _("Sent to %(sent)s of %(count)s supervisors. The others have exited or are lost.") % numbers
+        return ChangeOutcome(f"sent, operation {op}; refused, {' '.join(refused)}", message, is_done=False)
     return ChangeOutcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
 
 
 def _confirmation(
     request: PageRequest,
-    target: str,
+    targets: Sequence[str],
     command: str,
     workers: list[WorkerInfo],
     fields: dict[str, str],
     back: str,
 ) -> Confirmation:
-    name = {"name": _name(target, workers)}
+    name = {"name": ", ".join(dict.fromkeys(_name(target, workers) for target in targets))}
     titles = {
         "quiet": _("Quiet %(name)s"),
         "resume": _("Resume %(name)s"),
@@ -105,7 +130,7 @@ def _confirmation(
         button=buttons[command],
         back=back,
         facts=_facts(workers),
-        checks=_checks(command, workers, is_supervisor=target == workers[0].supervisor) if workers else [],
+        checks=_checks(command, workers, is_supervisor=workers[0].supervisor in targets) if workers else [],
         sample=sample[:SAMPLE],
         sample_note=sample_note,
         fields=fields,
@@ -116,11 +141,11 @@ def _confirmation(
 
 def _name(target: str, workers: list[WorkerInfo]) -> str:
     """Return the host and the process id of a worker or a supervisor, or the id of an unknown one."""
-    if not workers:
+    worker = next((each for each in workers if target in (each.id, each.supervisor)), None)
+    if worker is None:
         return target
-    first = workers[0]
-    pid = first.supervisor_pid if target == first.supervisor else first.pid
-    return f"{first.host} · {pid}" if pid else target
+    pid = worker.supervisor_pid if target == worker.supervisor else worker.pid
+    return f"{worker.host} · {pid}" if pid else target
 
 
 def _facts(workers: list[WorkerInfo]) -> list[tuple[str, str]]:
@@ -129,7 +154,7 @@ def _facts(workers: list[WorkerInfo]) -> list[tuple[str, str]]:
     busy, threads = sum(worker.busy for worker in workers), sum(worker.threads for worker in workers)
     return [
         (_("Processes"), number(len(workers))),
-        (_("Queues"), ", ".join(workers[0].queues)),
+        (_("Queues"), ", ".join(dict.fromkeys(queue for worker in workers for queue in worker.queues))),
         (_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}),
     ]
 

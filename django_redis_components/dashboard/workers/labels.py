@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from datetime import datetime
 
 from django.utils.translation import gettext as _
@@ -40,14 +40,6 @@ def state_of(worker: WorkerInfo) -> str:
     if not worker.is_alive:
         return "lost"
     return worker.state if worker.state in STATES else "working"
-
-
-def group_state(states: Set[str]) -> WorkerState:
-    """Return the state of a supervisor with processes in these states."""
-    for name in ("working", "restarting", "quiet", "stopping"):
-        if name in states:
-            return STATES["working" if name == "restarting" else name]()
-    return STATES["lost"]()
 
 
 def poller(name: str) -> str:

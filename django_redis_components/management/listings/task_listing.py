@@ -33,7 +33,7 @@ def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: dat
         )
         for queue in queues
     ]
-    numbers = (*counts, "OLDEST", "NEXT DUE", "DONE/MIN", "WAIT P95", "RUN P95")
+    numbers = (*counts, "OLDEST", "NEXT DUE", "OUT/MIN 1H", "WAIT P95", "RUN P95")
     return TextTable(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
 
 

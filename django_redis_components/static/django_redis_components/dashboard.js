@@ -75,7 +75,7 @@
             patchRows(old, fresh);
             return;
         }
-        const before = [...old.childNodes];
+        const before = [...old.childNodes].filter((node) => !("drcAdded" in (node.dataset ?? {})));
         const after = [...fresh.childNodes];
         const alike = before.length === after.length && before.every((node, at) => node.nodeName === after[at].nodeName);
         if (alike) {

@@ -18,12 +18,18 @@ SILENT_LEASES = 2 / 3
 
 
 class WorkerRun(NamedTuple):
-    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds. A list in JSON."""
+    """A task that a worker runs, as of its last heartbeat. A list in JSON.
+
+    Attributes:
+        elapsed: seconds since the start of the run.
+        limit: the hard time limit of the run in seconds; 0 without one.
+    """
 
     id: str
     name: str
     queue: str
     elapsed: float
+    limit: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,12 +165,14 @@ def _parse(report: dict[str, Any]) -> WorkerReport:
         round_trip=_figure(report.get("round_trip")),
         leases=int(report.get("leases", 0)),
         lost_threads=int(report.get("lost_threads", 0)),
-        runs=tuple(
-            WorkerRun(str(task)[:MAX_TEXT], str(name)[:MAX_TEXT], str(queue)[:MAX_TEXT], _figure(elapsed) or 0.0)
-            for task, name, queue, elapsed in report.get("runs", ())[:MAX_RUNS]
-        ),
+        runs=tuple(_run(*run) for run in report.get("runs", ())[:MAX_RUNS]),
         command=_command(report.get("command")),
     )
+
+
+def _run(task: Any, name: Any, queue: Any, elapsed: Any, limit: Any = 0.0) -> WorkerRun:
+    task, name, queue = (str(text)[:MAX_TEXT] for text in (task, name, queue))
+    return WorkerRun(task, name, queue, _figure(elapsed) or 0.0, _figure(limit) or 0.0)
 
 
 def _command(reported: Any) -> WorkerCommand | None:

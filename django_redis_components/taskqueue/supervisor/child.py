@@ -24,7 +24,7 @@ from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.stats.worker_reports import WorkerReport
+from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
@@ -272,12 +272,17 @@ class Child:
             per_minute=self._throughput.per_minute(heartbeat.finished),
             memory=resident_bytes(self.pid),
             leases=len(heartbeat.leases),
-            runs=tuple(run._replace(elapsed=round(run.elapsed + since_s, 1)) for run in heartbeat.runs),
+            runs=tuple(self._timed(run, since_s) for run in heartbeat.runs),
             state=self.reported_state,
             lost_threads=heartbeat.lost_threads,
             **supervisor,
         )
         return report.encode()
+
+    def _timed(self, run: WorkerRun, since_s: float) -> WorkerRun:
+        """Return a run with the time that has elapsed until now, and its hard limit."""
+        limit = self.heartbeat.hard_limits.get(run.id)
+        return run._replace(elapsed=round(run.elapsed + since_s, 1), limit=limit.limit_s if limit else 0.0)
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process still exists."""

@@ -35,7 +35,7 @@ def test_status_lists_all_queues_in_aligned_columns(store: Store) -> None:
 
     words = (
         "QUEUE READY SCHEDULED RETRYING LIMITED WAITING RUNNING FAILED UNREGISTERED OLDEST"
-        " NEXT DUE DONE/MIN WAIT P95 RUN P95 PAUSED"
+        " NEXT DUE OUT/MIN 1H WAIT P95 RUN P95 PAUSED"
     )
     assert " ".join(header.split()) == words
     counts = "  1,232          1         0        0        0        2       0             0      "

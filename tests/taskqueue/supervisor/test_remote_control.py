@@ -145,7 +145,7 @@ def test_worker_reports_what_its_page_shows(redis_server: Store, children: Child
     taskqueue_settings(settings, LEASE=3, VERSION="2026.11.3")
     queue_worker(children, "default", "--threads", "2")
     held = Held(redis_server, "a")
-    task = hold.enqueue("a")
+    task = hold.using(timeout=(None, 600)).enqueue("a")
     pid = held.started()
 
     def found() -> list[WorkerInfo]:
@@ -156,6 +156,7 @@ def test_worker_reports_what_its_page_shows(redis_server: Store, children: Child
     assert (info.pid, info.busy, info.leases, info.version) == (pid, 1, 1, "2026.11.3")
     assert (info.runs[0].id, info.runs[0].queue) == (task.id, "default")
     assert 0 <= info.runs[0].elapsed < 60
+    assert info.runs[0].limit == 600
     assert info.memory is not None
     assert info.memory > 1 << 20
     eventually(lambda: page().workers[0].poller == "active")

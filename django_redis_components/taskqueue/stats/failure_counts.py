@@ -1,0 +1,35 @@
+"""How many failed tasks are kept, and how many workers are lost: what the pages show beside their tabs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.settings import conf
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store.scripts import COUNT_FAILURES
+
+#: Most queues whose failed tasks are counted.
+MAX_QUEUES = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureCounts:
+    """Counts of all queues and workers.
+
+    Attributes:
+        failed: failed tasks that are kept; at least so many if `is_partial`.
+        lost_workers: workers of the last ten minutes without a heartbeat for the duration of a lease.
+    """
+
+    failed: int
+    lost_workers: int
+    is_partial: bool = False
+
+
+def read_failure_counts(shard: Shard) -> Flow[FailureCounts]:
+    """Read the counts in one round trip."""
+    lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
+    failed, queues, lost = yield COUNT_FAILURES(base=shard.base, lease_ms=lease_ms, limit=MAX_QUEUES)
+    return FailureCounts(failed, lost, queues > MAX_QUEUES)
