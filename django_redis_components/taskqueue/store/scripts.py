@@ -73,6 +73,9 @@ PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
+RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
+MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
+CANCEL_TASKS = _script("admin/cancel_tasks", args=("queue", "until_us", "ttl_ms", "force_ms", "op", "ids*"))
 RETRY_FAILED = _script(
     "admin/retry_failed",
     args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"),
