@@ -233,7 +233,8 @@ class Queue:
         Running ones are asked to stop, and counted at once; see `TaskResult.cancel`.
 
         Args:
-            force_after: seconds until the process of a run that does not stop is killed. None: TASKQUEUE["CANCEL_GRACE"].
+            force_after: seconds until the process of a run that does not stop is killed. None:
+                TASKQUEUE["CANCEL_GRACE"].
         """
         return self._run(pending_tasks.cancel_tasks(self._shard, self.name, ids, force_ms(force_after)))
 
