@@ -21,14 +21,14 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
-from django_redis_components.dashboard.queues.change_views import (
+from django_redis_components.dashboard.queues.changes import Preview
+from django_redis_components.dashboard.queues.confirmations import (
     clock_of,
     outcome_of,
     previewed,
     undo_links,
     undo_text,
 )
-from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount

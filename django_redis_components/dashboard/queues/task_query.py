@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -12,7 +13,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core import serialization
-from django_redis_components.core.units import aware
+from django_redis_components.core.units import aware, parse_duration
+from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import masked_arguments
 from django_redis_components.dashboard.error_text import is_masked, masked_error
 from django_redis_components.taskqueue.stats import fingerprint
@@ -105,14 +107,31 @@ def parse_time(value: str) -> int | None:
     return int(at.timestamp() * 1_000)
 
 
+def moment_ago(text: str, *, ahead: bool = False) -> str:
+    """Return the time of now but a duration, ``15m``, or of ``midnight``, as `parse_time` takes it, to the minute.
+
+    Args:
+        ahead: now and the duration; the next midnight.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    now = formats.local(timezone.now())
+    if text == "midnight":
+        moment = (now + timedelta(days=int(ahead))).replace(hour=0, minute=0)
+    else:
+        duration = timedelta(seconds=parse_duration(text))
+        moment = now + duration if ahead else now - duration
+    return moment.strftime("%Y-%m-%dT%H:%M")
+
+
 def query_of(form: Mapping[str, str]) -> TaskQuery:
     """Return the query of a request.
 
     Raises:
         ValueError: a parameter is not valid.
     """
-    parameters = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
-    query = TaskQuery(**parameters)
+    query = TaskQuery(**_parameters(form))
     if query.state not in STATES:
         raise ValueError(f"state={query.state[:40]!r}: expected one of {', '.join(STATES)}.")
     for name in ("name", "error", "text"):
@@ -128,6 +147,18 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     if query.cursor and not _CURSOR.fullmatch(query.cursor):
         raise ValueError("cursor: expected one from a link of this page.")
     return query
+
+
+def _parameters(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a form; a time that is relative to now is replaced."""
+    parameters = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
+    for name, relative in (("begin", "since"), ("end", "within")):
+        if form.get(relative) and not form.get(name):
+            try:
+                parameters[name] = moment_ago(form[relative], ahead=name == "end")
+            except (ValueError, OverflowError) as exc:
+                raise ValueError(f"{relative}={exc}") from exc
+    return parameters
 
 
 def _masked_json(task: ScannedTask) -> str:

@@ -94,7 +94,7 @@ SCAN_TASKS = _script(
     "admin/scan_tasks",
     args=(
         *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
-        *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms"),
+        *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms", "any_text", "any_body"),
     ),
     reads_only=True,
 )

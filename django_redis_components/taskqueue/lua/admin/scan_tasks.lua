@@ -17,6 +17,8 @@
 -- ARGV[11] fingerprint  of the last error, whole; empty: any
 -- ARGV[12] from_ms  earliest time of the state: of the failure, when it is due, else of acceptance; empty: any
 -- ARGV[13] until_ms  latest time of the state; empty: any
+-- ARGV[14] any_text  part of the name, or of the class or the text of the last error, or as any_body; empty: any
+-- ARGV[15] any_body  part of the message that matches in place of any_text
 -- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
@@ -37,6 +39,8 @@ local error = ARGV[10]
 local fingerprint = ARGV[11]
 local from_ms = tonumber(ARGV[12])
 local until_ms = tonumber(ARGV[13])
+local any_text = ARGV[14]
+local any_body = ARGV[15]
 -- @include entry_time
 -- @include last_error
 
@@ -171,20 +175,33 @@ local function is_in_time(item, enqueued_us)
 end
 
 local searched = 0
+local has_body_part = body_part ~= "" or any_text ~= ""
+
+local function is_in_body(body, part)
+  return #body <= MAX_MESSAGE and string.find(body, part, 1, true)
+end
+
+-- Return whether the text is in the name, the message or the last error of a task.
+local function has_any_text(id, task_name, body)
+  return string.find(task_name, any_text, 1, true) or is_in_body(body, any_body)
+    or string.find(without_traceback(last_error(ctx, id)), any_text, 1, true)
+end
+
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
   local id = string.match(item.member, "[^\t]+$")
   local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
     task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
-    body_part ~= "" and F.body or F.queue))
+    has_body_part and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and is_in_time(item, enqueued_us)
     and (name == "" or string.find(own_name, name, 1, true))
-    and (body_part == "" or #body <= MAX_MESSAGE and string.find(body, body_part, 1, true))
+    and (body_part == "" or is_in_body(body, body_part))
     and (fingerprint == "" or own_fingerprint == fingerprint)
     and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
+    and (any_text == "" or has_any_text(id, own_name, body))
   if is_match then
     return id, own_name, tonumber(enqueued_us) or ctx.now_us -- a record that another client wrote
   end
