@@ -21,7 +21,7 @@ MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
 BOUNDED_COMMANDS = {
     "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "SMISMEMBER",
-    "XLEN", "ZCARD", "ZCOUNT", "ZSCORE",
+    "TIME", "XLEN", "ZCARD", "ZCOUNT", "ZSCORE",
 }  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
 RANGE_COMMANDS = {"GETRANGE", "LRANGE", "ZRANGE", "ZREVRANGE"}

@@ -89,6 +89,7 @@ class Page:
         permissions: codenames and names of the permissions of its verbs.
         templates: the folder with ``page.html`` and ``fragment.html``.
         is_object: whether it shows one object, ``<slug>/<id>/``. Such a page has no tab.
+        has_tab: whether another page has a tab.
         shows_panels: whether `Panel.page` may name it.
         refresh_s: seconds between two refreshes of an open page.
         verbs: pairs of a `Verb` and its view, which gets a `PageRequest`.
@@ -102,6 +103,7 @@ class Page:
     permissions: ClassVar[Sequence[tuple[str, str]]] = ()
     templates: ClassVar[str]
     is_object: ClassVar[bool] = False
+    has_tab: ClassVar[bool] = True
     shows_panels: ClassVar[bool] = False
     refresh_s: ClassVar[int] = 5
     verbs: ClassVar[Any] = ()
@@ -135,6 +137,10 @@ class Page:
 
     def missing(self, request: PageRequest) -> HttpResponse | None:
         """Return the response if there is no such object; None for the site's page 404."""
+        return None
+
+    def redirect(self, request: PageRequest, snapshot: Any) -> HttpResponse | None:
+        """Return the response in place of the full page of a snapshot; None for the page."""
         return None
 
     def index(self, request: PageRequest) -> HttpResponse:

@@ -25,6 +25,7 @@ PAGES: tuple[Page, ...] = tuple(
         "panels.FilesPage",
         "actions.ActionsPage",
         "flows.FlowPage",
+        "task_search.TaskSearchPage",
     )
 )
 _BY_SLUG = {page.slug: page for page in PAGES}

@@ -64,6 +64,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         return missing
     if wanted == "json":
         return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+    if wanted == "html" and (redirect := page.redirect(request, snapshot)) is not None:
+        return redirect
     context = {
         **shared,
         "page_url": request.links.here,
@@ -137,7 +139,7 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
         "breadcrumbs_are_a_list": django.VERSION >= (6, 1),
         "environment": _environment(),
         "tabs": _tabs(request),
-        "jump_url": request.links.page("task"),
+        "search_url": request.links.page("tasksearch"),
     }
 
 
@@ -147,7 +149,7 @@ def _tabs(request: PageRequest) -> list[Tab]:
     return [
         Tab(str(page.tab or page.title), url, page.slug == current)
         for page in PAGES
-        if not page.is_object and (url := request.links.page(page.slug))
+        if page.has_tab and not page.is_object and (url := request.links.page(page.slug))
     ]
 
 

@@ -50,6 +50,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "ratelimit/": ("", "?limit={limit}&key=ada"),
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
+    "tasksearch/": ("", "?q=out+of+order+queue:mail+since:1d"),
 }
 #: Verbs by route: the permission, and a query or form for an example.
 VERBS: dict[str, tuple[str, str]] = {

@@ -27,9 +27,11 @@ FILTERS = ("name", "error", "text", "begin", "end")
 #: Longest filter that a form accepts, in characters.
 MAX_FILTER = 200
 #: A cursor is the task's part of the queue, its score or time, and its entry.
-_CURSOR = re.compile(r"[a-z]{1,20} -?(?:\d{1,20}(?:\.\d{1,20})?(?:e\+?\d{1,3})?|inf) .{1,1000}", re.DOTALL)
+CURSOR = re.compile(r"[a-z]{1,20} -?(?:\d{1,20}(?:\.\d{1,20})?(?:e\+?\d{1,3})?|inf) .{1,1000}", re.DOTALL)
 #: Arguments as the page shows them: name=value.
 _NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
+#: How JSON begins that is no string without its quotes.
+_PLAIN = re.compile(r'[-\d\["{]|(?:true|false|null)\b')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class TaskQuery:
     @property
     def filters(self) -> Filters:
         """The filters for the server."""
-        name, text = self.name, _needle(self.text)
-        error, group = ("", self.error) if self.is_group else (_json_text(self.error), "")
+        name, text = self.name, needle_of(self.text)
+        error, group = ("", self.error) if self.is_group else (json_text(self.error), "")
         return Filters(name, text, error, group, parse_time(self.begin), parse_time(self.end))
 
     @property
@@ -77,11 +79,9 @@ class TaskQuery:
 
     def accepts(self, task: ScannedTask) -> bool:
         """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
-        if self._is_error_masked:
-            masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
-            if _json_text(self.error) not in serialization.encode(masked).decode():
-                return False
-        return not self.text or _needle(self.text) in _masked_json(task)
+        if self._is_error_masked and not is_in_error(task, self.error):
+            return False
+        return not self.text or needle_of(self.text) in masked_json(task)
 
     @property
     def _is_error_masked(self) -> bool:
@@ -144,7 +144,7 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
             raise ValueError(f"{name}={exc}") from exc
     if query.direction not in ("after", "before"):
         raise ValueError(f"direction={query.direction[:40]!r}: expected after or before.")
-    if query.cursor and not _CURSOR.fullmatch(query.cursor):
+    if query.cursor and not CURSOR.fullmatch(query.cursor):
         raise ValueError("cursor: expected one from a link of this page.")
     return query
 
@@ -161,19 +161,29 @@ def _parameters(form: Mapping[str, str]) -> dict[str, str]:
     return parameters
 
 
-def _masked_json(task: ScannedTask) -> str:
+def is_in_error(task: ScannedTask, text: str) -> bool:
+    """Return whether a text is in the class or the masked text of the last error."""
+    masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
+    return json_text(text) in serialization.encode(masked).decode()
+
+
+def masked_json(task: ScannedTask) -> str:
+    """Return the masked arguments as JSON; "" if they cannot be read."""
     try:
         return serialization.encode([*masked_arguments(task.record)]).decode()
     except Exception:  # noqa: BLE001 - the site's codec may raise anything
         return ""
 
 
-def _needle(text: str) -> str:
-    """Return a text of the page as JSON writes it: ``order_id=7`` is ``"order_id":7``."""
+def needle_of(text: str) -> str:
+    """Return a text of the page as JSON writes it: ``order_id=7`` is ``"order_id":7``, ``to=kim`` ``"to":"kim``."""
     named = _NAMED.fullmatch(text)
-    return f'"{named[1]}":{named[2]}' if named else _json_text(text)
+    if not named:
+        return json_text(text)
+    quote = "" if _PLAIN.match(named[2]) else '"'
+    return f'"{named[1]}":{quote}{json_text(named[2])}'
 
 
-def _json_text(text: str) -> str:
+def json_text(text: str) -> str:
     """Return a text as it stands within a JSON string, unless it has quotes: then it is JSON already."""
     return text if '"' in text else serialization.encode(text).decode()[1:-1]

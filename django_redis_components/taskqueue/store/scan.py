@@ -93,12 +93,16 @@ class ScannedTask:
         record: its record, without history and errors.
         size: of its message, in bytes; above `MAX_MESSAGE` the record has no arguments.
         error_class, error_text: of its last error, or "".
+        cursor: of the task; the page after it is the rest of the list.
+        scanned: how many tasks were looked at, this one included.
     """
 
     record: TaskRecord[Any]
     size: int = 0
     error_class: str = ""
     error_text: str = ""
+    cursor: str = ""
+    scanned: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -208,14 +212,20 @@ def _is_pending(task: ScannedTask) -> bool:
 
 
 def _task(
-    task_id: bytes, size: int = 0, body: bytes = b"", error: bytes = b"", values: Sequence[Any] = ()
+    task_id: bytes,
+    size: int = 0,
+    body: bytes = b"",
+    error: bytes = b"",
+    values: Sequence[Any] = (),
+    cursor: bytes = b"",
+    scanned: int = 0,
 ) -> ScannedTask:
     fields = {name: value for name, value in zip(FIELDS, values, strict=False) if value is not None}
     if 0 < size <= MAX_MESSAGE:
         fields[Field.body] = body
     name = fields.get(Field.task_name, b"").decode(errors="replace")
     record: TaskRecord[Any] = TaskRecord(name, task_id.decode(errors="replace"), fields, [])
-    return ScannedTask(record, size, *_error(error))
+    return ScannedTask(record, size, *_error(error), cursor.decode(errors="replace"), scanned)
 
 
 def _error(data: bytes) -> tuple[str, str]:

@@ -22,8 +22,8 @@
 -- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
---         {id, bytes of the message, message, last error without its traceback, fields}; names {name, count, enqueued_us
---         of the oldest, …}
+--         {id, bytes of the message, message, last error without its traceback, fields, its cursor, how many tasks were
+--         looked at with it}; names {name, count, enqueued_us of the oldest, …}
 -- Cost: O(budget + log n), and O(n / 1000) to find a place in the middle of the ready list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -178,7 +178,7 @@ local searched = 0
 local has_body_part = body_part ~= "" or any_text ~= ""
 
 local function is_in_body(body, part)
-  return #body <= MAX_MESSAGE and string.find(body, part, 1, true)
+  return body and #body <= MAX_MESSAGE and string.find(body, part, 1, true)
 end
 
 -- Return whether the text is in the name, the message or the last error of a task.
@@ -207,7 +207,7 @@ local function match(item)
   end
 end
 
-local function row_of(id)
+local function row_of(id, item, scanned)
   if mode == "ids" then
     return { id }
   end
@@ -215,7 +215,7 @@ local function row_of(id)
   local body = size <= MAX_MESSAGE and redis.call("HGET", task_key(ctx, id), F.body) or ""
   return { id, size, body, without_traceback(last_error(ctx, id)), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
     F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids,
-    F.attempts, F.runs) }
+    F.attempts, F.runs), cursor_of(item), scanned }
 end
 
 local start = start_position()
@@ -240,7 +240,7 @@ while wants_more() do
       local counted = tally[task_name] or { 0, math.huge }
       tally[task_name] = { counted[1] + 1, math.min(counted[2], enqueued_us) }
       if #rows < limit then
-        rows[#rows + 1] = row_of(id)
+        rows[#rows + 1] = row_of(id, item, scanned)
       end
     end
   end
