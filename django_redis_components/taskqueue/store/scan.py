@@ -22,7 +22,7 @@ STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "fa
 PENDING = ("ready", "scheduled", "retrying", "limited")
 #: Tasks that one read looks at: about 5 ms of the server.
 BUDGET = 2_000
-#: Largest message that is read and searched, in bytes; as in scan_tasks.lua.
+#: Largest message that is read and searched, in bytes; as in listed_task.lua.
 MAX_MESSAGE = 8_192
 #: Fields of a row, in the order of the script.
 FIELDS = (

@@ -42,11 +42,11 @@ local until_ms = tonumber(ARGV[13])
 local any_text = ARGV[14]
 local any_body = ARGV[15]
 -- @include entry_time
--- @include last_error
+-- @include listed_task
 
 local ctx = new_context(base)
--- Largest message of a row, and most bytes of messages that one call searches.
-local MAX_MESSAGE, MAX_SEARCHED = 8192, 4194304
+-- Most bytes of messages that one call searches.
+local MAX_SEARCHED = 4194304
 local is_reversed = mode ~= "ids" and state ~= S.scheduled and state ~= S.retrying and state ~= P.limited
 
 local function part_key(part)
@@ -175,47 +175,25 @@ local function is_in_time(item, enqueued_us)
 end
 
 local searched = 0
-local has_body_part = body_part ~= "" or any_text ~= ""
-
-local function is_in_body(body, part)
-  return body and #body <= MAX_MESSAGE and string.find(body, part, 1, true)
-end
-
--- Return whether the text is in the name, the message or the last error of a task.
-local function has_any_text(id, task_name, body)
-  return string.find(task_name, any_text, 1, true) or is_in_body(body, any_body)
-    or string.find(without_traceback(last_error(ctx, id)), any_text, 1, true)
-end
-
+local reads_message = body_part ~= "" or any_text ~= ""
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
   local id = string.match(item.member, "[^\t]+$")
   local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
     task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
-    has_body_part and F.body or F.queue))
+    reads_message and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and is_in_time(item, enqueued_us)
     and (name == "" or string.find(own_name, name, 1, true))
-    and (body_part == "" or is_in_body(body, body_part))
+    and (body_part == "" or is_in_message(body, body_part))
     and (fingerprint == "" or own_fingerprint == fingerprint)
-    and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
-    and (any_text == "" or has_any_text(id, own_name, body))
+    and (error == "" or is_in_error(ctx, id, error))
+    and (any_text == "" or has_text(ctx, id, own_name, body, any_text, any_body))
   if is_match then
     return id, own_name, tonumber(enqueued_us) or ctx.now_us -- a record that another client wrote
   end
-end
-
-local function row_of(id, item, scanned)
-  if mode == "ids" then
-    return { id }
-  end
-  local size = redis.call("HSTRLEN", task_key(ctx, id), F.body)
-  local body = size <= MAX_MESSAGE and redis.call("HGET", task_key(ctx, id), F.body) or ""
-  return { id, size, body, without_traceback(last_error(ctx, id)), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
-    F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids,
-    F.attempts, F.runs), cursor_of(item), scanned }
 end
 
 local start = start_position()
@@ -240,7 +218,7 @@ while wants_more() do
       local counted = tally[task_name] or { 0, math.huge }
       tally[task_name] = { counted[1] + 1, math.min(counted[2], enqueued_us) }
       if #rows < limit then
-        rows[#rows + 1] = row_of(id, item, scanned)
+        rows[#rows + 1] = mode == "ids" and { id } or row_of(ctx, id, cursor_of(item), scanned)
       end
     end
   end
