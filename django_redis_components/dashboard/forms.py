@@ -86,7 +86,7 @@ class RescheduleForm(ChangeForm):
         self.fields["due"].label = _("Due (time zone %(zone)s)") % {"zone": formats.zone()}
         self.fields["due"].widget.input_type = "datetime-local"
 
-    def clean_due(self) -> datetime:
+    def clean_due(self) -> datetime | None:
         """Return the time in the active time zone."""
         found = _moment((self.cleaned_data["due"] or "").strip())
         if found is None:
