@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
-from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
+from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, scan_tasks
 
 #: Minutes, hours, error groups and restorable purges that the page shows.
 MINUTES, HOURS, ERRORS, TRASH = 60, 24, 50, 5
@@ -29,21 +29,28 @@ class TaskListing:
 
     Attributes:
         tasks: those that match the filters, also when masked.
+        cut: the last of them, if the server has looked at tasks behind it that are not on the page.
     """
 
     scan: TaskScan
     tasks: list[ScannedTask]
     is_search: bool
+    cut: ScannedTask | None = None
 
     @property
     def has_more(self) -> bool:
         """Whether there is a page after this one."""
-        return self.scan.has_more
+        return self.cut is not None or self.scan.has_more
 
     @property
     def last(self) -> str:
         """The cursor of the last task that was looked at."""
-        return self.scan.last
+        return self.cut.cursor if self.cut else self.scan.last
+
+    @property
+    def scanned(self) -> int:
+        """How many tasks were looked at for this page."""
+        return self.cut.scanned if self.cut else self.scan.scanned
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,8 +87,10 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
     ]
     if with_list:
         cursor, direction = query.cursor, query.direction
+        # The place where a page ends must not tell whether masked values match.
+        limit = BUDGET if query.needs_rows and direction == "after" else PAGE_SIZE
         page = scan_tasks(
-            queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
+            queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=limit
         )
         flows.append(page)
     [depth], minutes, hours, groups, trash, is_indexed, *scans = yield from gather_values(flows)
@@ -110,4 +119,6 @@ def _has_task(name: str) -> bool:
 
 
 def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:
-    return TaskListing(scan, [task for task in scan.tasks if query.accepts(task)], query.filters.are_set)
+    tasks = [task for task in scan.tasks if query.accepts(task)]
+    cut = tasks[PAGE_SIZE - 1] if len(tasks) > PAGE_SIZE else None
+    return TaskListing(scan, tasks[:PAGE_SIZE], query.filters.are_set, cut)

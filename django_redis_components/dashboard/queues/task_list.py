@@ -213,7 +213,7 @@ def _scanned_text(listing: TaskListing) -> str:
     scan = listing.scan
     total = number(scan.total)
     if listing.is_search:
-        past = {"scanned": number(scan.start + scan.scanned), "total": total, "count": number(len(listing.tasks))}
+        past = {"scanned": number(scan.start + listing.scanned), "total": total, "count": number(len(listing.tasks))}
         return (
             ngettext(
                 "Scanned %(scanned)s of %(total)s: %(count)s matches here.",

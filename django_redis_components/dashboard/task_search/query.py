@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import keys
+from django_redis_components.dashboard.error_text import is_masked
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_query import (
     CURSOR,
@@ -88,6 +89,13 @@ class SearchQuery:
             any_text=json_text(self.text),
             any_body=needle_of(self.text),
         )
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether `accepts` must look at each task that the server has found."""
+        error = self.values.get("error", "")
+        is_error_masked = bool(error) and not fingerprint.PATTERN.fullmatch(error) and is_masked()
+        return bool(self.text) or "arg" in self.values or is_error_masked
 
     def accepts(self, task: ScannedTask) -> bool:
         """Return whether the texts are in what is shown, too: a search must not reveal masked values."""

@@ -125,7 +125,8 @@ def _read_parts(shard: Shard, snapshot: SearchSnapshot, parts: list[SearchPart])
             part.state,
             snapshot.query.filters,
             cursor=cursor if (part.state, part.queue) == (state, queue) else "",
-            limit=budget,
+            # The place where a page ends must not tell whether masked values match.
+            limit=budget if snapshot.query.needs_rows else PAGE_SIZE,
             budget=budget,
         )
         for part, budget in chosen

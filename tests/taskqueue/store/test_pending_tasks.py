@@ -50,6 +50,7 @@ def scheduled(queue: str = "default") -> list[str]:
     return [result.id for result in get_queue(queue).tasks("scheduled")]
 
 
+@pytest.mark.contract
 def test_ready_and_scheduled_tasks_of_each_kind_are_rescheduled_and_run_once(store: Store) -> None:
     results = fill(store)
     others = [note.enqueue("stays") for _ in range(3)]
@@ -130,6 +131,7 @@ def test_purged_tasks_are_neither_rescheduled_nor_moved_and_are_restored_once(st
     assert sorted(ran()) == sorted(ids(results))
 
 
+@pytest.mark.contract
 def test_moved_tasks_of_each_kind_run_once_in_the_other_queue(store: Store) -> None:
     parked = park_many(2)
     results = fill(store)
@@ -198,6 +200,7 @@ def test_task_with_the_reserved_start_of_a_rate_passes_it_on(verb: str, store: S
     assert store.raw.zcard(queue_key(store, "limited")) == 0
 
 
+@pytest.mark.contract
 def test_pending_and_running_tasks_are_cancelled_and_others_are_not(store: Store) -> None:
     parked = park_many(1)
     results = fill(store)
