@@ -89,7 +89,6 @@ class Page:
         permissions: codenames and names of the permissions of its verbs.
         templates: the folder with ``page.html`` and ``fragment.html``.
         is_object: whether it shows one object, ``<slug>/<id>/``. Such a page has no tab.
-        has_tab: whether another page has a tab.
         shows_panels: whether `Panel.page` may name it.
         refresh_s: seconds between two refreshes of an open page.
         verbs: pairs of a `Verb` and its view, which gets a `PageRequest`.
@@ -103,7 +102,6 @@ class Page:
     permissions: ClassVar[Sequence[tuple[str, str]]] = ()
     templates: ClassVar[str]
     is_object: ClassVar[bool] = False
-    has_tab: ClassVar[bool] = True
     shows_panels: ClassVar[bool] = False
     refresh_s: ClassVar[int] = 5
     verbs: ClassVar[Any] = ()
@@ -150,6 +148,11 @@ class Page:
     def url_of(self, request: PageRequest) -> str:
         """Return the URL to which the admin's links to an object redirect, such as those of "Recent actions"."""
         return request.links.reverse("overview" if self.is_object else self.slug)
+
+    @property
+    def has_tab(self) -> bool:
+        """Whether it has a tab."""
+        return not self.is_object
 
     @property
     def view_permission(self) -> str:

@@ -149,7 +149,7 @@ def _tabs(request: PageRequest) -> list[Tab]:
     return [
         Tab(str(page.tab or page.title), url, page.slug == current)
         for page in PAGES
-        if page.has_tab and not page.is_object and (url := request.links.page(page.slug))
+        if page.has_tab and (url := request.links.page(page.slug))
     ]
 
 

@@ -1,4 +1,4 @@
-"""The search of tasks in a real browser: accessible in each variant, from the field of each page, without JavaScript."""
+"""The search of tasks in a real browser: accessible in each variant, and used without JavaScript."""
 
 from __future__ import annotations
 

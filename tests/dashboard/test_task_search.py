@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.task_search import snapshot
+from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.dashboard.task_search.query import OVERLAPPING, search_of
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.queue_stats import read_depths
 from django_redis_components.taskqueue.store.scan import STATES
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import URL, browser, fail_with, group_of, settle_tasks, text_of
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
-from tests.taskqueue.store.support import park_many
+from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import echo, fail_thrice, note
 
@@ -238,3 +242,14 @@ def test_words_are_told_apart() -> None:
 
 def test_search_needs_the_permission_of_the_overview(redis_server: Store) -> None:
     assert browser("view_lock").get(SEARCH, {"q": "x"}).status_code == 403
+
+
+def test_numbers_that_the_depths_of_a_queue_do_not_have_are_those_of_its_lists(redis_server: Store) -> None:
+    fail_many(3)
+    note.enqueue("x")
+    [depth] = home().run(read_depths(home()))
+    unknown = SimpleNamespace(name="default", ready=depth.ready)
+
+    counts = home().run(read_counts(home(), [unknown], ["failed", "ready", "running"]))  # type: ignore[list-item]
+
+    assert counts == [("failed", "default", 3), ("ready", "default", 1)]

@@ -8,6 +8,7 @@ from datetime import datetime
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
@@ -72,7 +73,8 @@ def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
     snapshot.is_cut = len(depths) >= MAX_QUEUES
     if query.is_empty or query.problem or snapshot.task_id:
         return snapshot
-    parts = _parts(query, depths)
+    counts = yield from read_counts(shard, depths, query.states)
+    parts = [SearchPart(*each) for each in counts]
     snapshot.total, snapshot.searched = sum(part.count for part in parts), query.searched
     if query.after:
         parts, snapshot.after = _rest(query, parts, query.after), query.after
@@ -99,12 +101,6 @@ def _read_id(shard: Shard, task_id: str) -> Flow[tuple[int, bool]]:
         raise time
     is_found = bool(task_id) and not isinstance(fields, Exception) and fields[0] is not None
     return int(time[0]) * 1_000_000 + int(time[1]), is_found
-
-
-def _parts(query: SearchQuery, depths: list[QueueInfo]) -> list[SearchPart]:
-    """Return what is searched, in the order in which it is."""
-    parts = [SearchPart(state, depth.name, getattr(depth, state)) for state in query.states for depth in depths]
-    return [part for part in parts if part.count]
 
 
 def _rest(query: SearchQuery, parts: list[SearchPart], after: tuple[str, str, str]) -> list[SearchPart]:
@@ -162,8 +158,8 @@ def _add(snapshot: SearchSnapshot, part: SearchPart, scan: TaskScan) -> bool:
     found = [task for task in scan.tasks if snapshot.query.accepts(task)]
     room = PAGE_SIZE - len(snapshot.hits)
     snapshot.hits += [SearchHit(part.state, part.queue, task) for task in found[:room]]
-    if len(found) > room:
-        last = found[room - 1]
+    last = found[room - 1] if len(found) > room else None
+    if last is not None:
         snapshot.searched += last.scanned
         snapshot.after = (part.state, part.queue, last.cursor)
         return False

@@ -9,6 +9,7 @@ from datetime import datetime
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.queues.task_query import json_text, needle_of
+from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import fingerprint
@@ -70,8 +71,8 @@ class Search:
     def __init__(self, shard: Shard, queue: str, states: Sequence[str], filters: Filters) -> None:
         depths = shard.run(read_depths(shard, *([queue] if queue else [])))
         self._shard, self._filters = shard, filters
-        counts = [(state, depth.name, getattr(depth, state)) for state in states for depth in depths]
-        self._parts = [(state, name) for state, name, count in counts if count]
+        counts = shard.run(read_counts(shard, depths, states))
+        self._parts = [(state, name) for state, name, _ in counts]
         self.queues = sorted(depth.name for depth in depths)
         self.total = sum(count for _, _, count in counts)
         self.searched = 0
