@@ -7,6 +7,7 @@ TIME_ZONE without.
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -17,6 +18,9 @@ Seconds = int | float | timedelta
 
 #: The longest duration accepted: ten years, in milliseconds. A longer one is most likely in the wrong unit.
 MAX_MS = 10 * 366 * 86_400 * 1_000
+#: Units of a duration that is typed, in seconds.
+UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(rf"(\d{{1,9}})\s?({'|'.join(UNITS_S)})", re.ASCII)
 
 
 def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
@@ -51,6 +55,19 @@ def to_ms(value: Seconds, what: str, *, zero: bool = False) -> int:
     # 2.007 * 1_000 is 2007.0000000000002, which would be rounded up to 2008.
     whole_us = round(seconds * 1_000_000)
     return max(-(-whole_us // 1_000), 1 if seconds else 0)
+
+
+def parse_duration(text: str) -> int:
+    """Return the seconds of a duration that is typed, such as ``90s``, ``15m``, ``1h``, ``2d`` or ``1w``.
+
+    Raises:
+        ValueError: it is not a whole number with a unit, 0, or above ten years.
+    """
+    found = _DURATION.fullmatch(text)
+    seconds = int(found[1]) * UNITS_S[found[2]] if found else 0
+    if not 0 < seconds * 1_000 <= MAX_MS:
+        raise ValueError(f"{text[:40]!r}: expected a duration such as 90s, 15m, 1h or 2d, at most ten years.")
+    return seconds
 
 
 def from_ms(ms: int) -> float:

@@ -1,4 +1,4 @@
-"""The forms of changes that ask for more than a confirmation: a pause, and a new due time."""
+"""The forms of changes that ask for more than a confirmation: a pause, a new due time, another queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
-from django_redis_components.taskqueue.options import check_moment
+from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.store.control import MAX_NOTE
 
 #: Longest pause with an end, in minutes: a year.
@@ -31,6 +31,11 @@ class ChangeForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"auto_id": False, **kwargs})
+
+    @property
+    def argument(self) -> str:
+        """What the change needs to know, if the form is valid."""
+        return ""
 
     @property
     def problem(self) -> str:
@@ -91,13 +96,62 @@ class RescheduleForm(ChangeForm):
         self.fields["due"].label = _("Due (time zone %(zone)s)") % {"zone": formats.zone()}
         self.fields["due"].widget.input_type = "datetime-local"
 
-    def clean_due(self) -> datetime:
+    def clean_due(self) -> datetime | None:
         """Return the time in the active time zone."""
         found = _moment((self.cleaned_data["due"] or "").strip())
         if found is None:
             text = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
             raise forms.ValidationError(text)
         return found
+
+
+class RescheduleTasksForm(RescheduleForm):
+    """The new due time of many tasks: after a while, or at a time."""
+
+    after = forms.ChoiceField(
+        label=gettext_lazy("Due in"),
+        required=False,
+        initial="3600",
+        choices=[
+            ("900", gettext_lazy("15 minutes")),
+            ("3600", gettext_lazy("1 hour")),
+            ("14400", gettext_lazy("4 hours")),
+            ("86400", gettext_lazy("1 day")),
+            ("604800", gettext_lazy("1 week")),
+        ],
+    )
+    field_order = ("after", "due")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["due"].label = _("Or at (time zone %(zone)s)") % {"zone": formats.zone()}
+
+    def clean_due(self) -> datetime | None:
+        """Return the time in the active time zone, or None."""
+        return super().clean_due() if (self.cleaned_data["due"] or "").strip() else None
+
+    @property
+    def argument(self) -> str:
+        """The due time as scripts take it."""
+        return when(self.cleaned_data["due"] or int(self.cleaned_data["after"] or 3_600), "due")
+
+
+class MoveForm(ChangeForm):
+    """The queue to which tasks are moved."""
+
+    to = forms.ChoiceField(label=gettext_lazy("To the queue"))
+
+    def __init__(self, *args: Any, queues: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["to"]
+        field.choices = [(name, name) for name in queues]
+        field.error_messages["required"] = _("To the queue: choose another queue.")
+        field.error_messages["invalid_choice"] = _("%(value)s is not a queue of this site.")
+
+    @property
+    def argument(self) -> str:
+        """The name of the other queue."""
+        return str(self.cleaned_data["to"])
 
 
 def _moment(value: str) -> datetime | None:

@@ -141,6 +141,10 @@ class Page:
         """Return the response if there is no such object; None for the site's page 404."""
         return None
 
+    def redirect(self, request: PageRequest, snapshot: Any) -> HttpResponse | None:
+        """Return the response in place of the full page of a snapshot; None for the page."""
+        return None
+
     def index(self, request: PageRequest) -> HttpResponse | None:
         """Return the response to ``<slug>/`` of a page of objects: a redirect to the overview; None for `listing`."""
         return None if self.listing is not None else HttpResponseRedirect(request.links.reverse("overview"))

@@ -28,6 +28,7 @@ PAGES: tuple[Page, ...] = tuple(
         "memory.MemoryPage",
         "actions.ActionsPage",
         "task_class.TaskClassPage",
+        "task_search.TaskSearchPage",
     )
 )
 _BY_SLUG = {page.slug: page for page in PAGES}

@@ -72,6 +72,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         return missing
     if wanted == "json":
         return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+    if wanted == "html" and (redirect := page.redirect(request, snapshot)) is not None:
+        return redirect
     context = page.context(request, snapshot)
     context = {
         **shared,
@@ -148,7 +150,7 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
         "breadcrumbs_are_a_list": django.VERSION >= (6, 1),
         "environment": _environment(),
         "tabs": _tabs(request),
-        "jump_url": request.links.page("task"),
+        "search_url": request.links.page("tasksearch"),
     }
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.units import to_seconds
+from django_redis_components.core.units import parse_duration, to_seconds
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
@@ -88,3 +92,38 @@ def day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r}: expected a date as YYYY-MM-DD.") from None
+
+
+def duration(text: str) -> int:
+    """Parse a duration such as 90s, 15m, 1h or 2d; the value is in seconds."""
+    try:
+        return parse_duration(text)
+    except ValueError as exc:
+        raise ArgumentTypeError(str(exc)) from None
+
+
+def moment(text: str) -> datetime:
+    """Parse a date, or a date and time, in the site's time zone unless it states one."""
+    try:
+        found = parse_datetime(text) or datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"{text!r}: expected a time such as 2026-11-23, 2026-11-23 11:20 or 2026-11-23T11:20+01:00."
+        ) from None
+    if settings.USE_TZ:
+        return timezone.make_aware(found) if timezone.is_naive(found) else found
+    return timezone.make_naive(found) if timezone.is_aware(found) else found
+
+
+def past_moment(text: str) -> datetime:
+    """Parse a duration before now, or a time as `moment` does."""
+    try:
+        return timezone.now() - timedelta(seconds=parse_duration(text))
+    except ValueError:
+        pass
+    try:
+        return moment(text)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            f"{text!r}: expected a duration before now such as 90s, 15m, 1h or 2d, or a time such as 2026-11-23 11:20."
+        ) from None

@@ -14,13 +14,14 @@ from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import check_queue
-from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.result import TaskResult, due_of
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import errors, metrics, queue_stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
-from django_redis_components.taskqueue.store import control
+from django_redis_components.taskqueue.store import control, pending_tasks
+from django_redis_components.taskqueue.store.task_control import force_ms
 
 T = TypeVar("T")
 
@@ -182,6 +183,65 @@ class Queue:
         """See `delete_unregistered`."""
         return await self._arun(control.delete_tasks(self._shard, self.name, "unregistered", ids))
 
+    def reschedule(self, ids: Sequence[str], run_after: datetime | Seconds) -> int:
+        """Change when those of these tasks are due that are ready or scheduled. Returns how many.
+
+        Tasks that wait for their next attempt, or for a limit, are among them. An expiry stays as it is.
+
+        Args:
+            run_after: a datetime, or seconds or a timedelta from now.
+
+        Raises:
+            InvalidTask: `run_after` is not a valid time.
+        """
+        return self._run(pending_tasks.reschedule_tasks(self._shard, self.name, ids, due_of(run_after)))
+
+    async def areschedule(self, ids: Sequence[str], run_after: datetime | Seconds) -> int:
+        """See `reschedule`."""
+        return await self._arun(pending_tasks.reschedule_tasks(self._shard, self.name, ids, due_of(run_after)))
+
+    def run_now(self, ids: Sequence[str]) -> int:
+        """Make those of these tasks due at once that are scheduled. Returns how many."""
+        return self._run(pending_tasks.reschedule_tasks(self._shard, self.name, ids, ""))
+
+    async def arun_now(self, ids: Sequence[str]) -> int:
+        """See `run_now`."""
+        return await self._arun(pending_tasks.reschedule_tasks(self._shard, self.name, ids, ""))
+
+    def move(self, ids: Sequence[str], *, to: str) -> int:
+        """Move those of these tasks to another queue that are pending. Returns how many.
+
+        Each keeps its state, its due time, its priority, its unique key, its limits and its place in its flow.
+        Unregistered tasks are ready there. A moved task comes after those that were in the other queue.
+
+        Args:
+            to: name of the other queue.
+
+        Raises:
+            ValueError: `to` is this queue, or not a name of a queue.
+            UnknownQueue: the site declares its queues, and `to` is not one of them.
+        """
+        return self._run(self._move(ids, to))
+
+    async def amove(self, ids: Sequence[str], *, to: str) -> int:
+        """See `move`."""
+        return await self._arun(self._move(ids, to))
+
+    def cancel(self, ids: Sequence[str], *, force_after: Seconds | None = None) -> int:
+        """Cancel those of these tasks that have not finished. Returns how many.
+
+        Running ones are asked to stop, and counted at once; see `TaskResult.cancel`.
+
+        Args:
+            force_after: seconds until the process of a run that does not stop is killed. None:
+                TASKQUEUE["CANCEL_GRACE"].
+        """
+        return self._run(pending_tasks.cancel_tasks(self._shard, self.name, ids, force_ms(force_after)))
+
+    async def acancel(self, ids: Sequence[str], *, force_after: Seconds | None = None) -> int:
+        """See `cancel`."""
+        return await self._arun(pending_tasks.cancel_tasks(self._shard, self.name, ids, force_ms(force_after)))
+
     def tasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
         """List one page of the tasks in a state, in the order in which they run or have failed.
 
@@ -198,6 +258,12 @@ class Queue:
     async def atasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
         """See `tasks`."""
         return self._results(await self._arun(self._page(state, limit, offset)))
+
+    def _move(self, ids: Sequence[str], to: str) -> Flow[int]:
+        target = get_queue(to, using=self.using).name
+        if target == self.name:
+            raise ValueError(f"to={to!r}: expected another queue than the one of the tasks.")
+        return pending_tasks.move_tasks(self._shard, self.name, ids, target)
 
     def _minutes(self, count: int) -> Flow[Metrics]:
         check_int(count, "minutes", 1, metrics.MAX_MINUTES)

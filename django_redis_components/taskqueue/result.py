@@ -118,11 +118,11 @@ class TaskResult(TaskRecord[R_co]):
             NotScheduled: the task is not scheduled.
             InvalidTask: `run_after` is not a valid time.
         """
-        self._shard.run(task_control.reschedule(self._shard, self.id, _due(run_after)))
+        self._shard.run(task_control.reschedule(self._shard, self.id, due_of(run_after)))
 
     async def areschedule(self, run_after: datetime | Seconds) -> None:
         """See `reschedule`."""
-        await self._shard.arun(task_control.reschedule(self._shard, self.id, _due(run_after)))
+        await self._shard.arun(task_control.reschedule(self._shard, self.id, due_of(run_after)))
 
     def run_now(self) -> None:
         """Make a scheduled task due at once. See `reschedule`."""
@@ -193,7 +193,12 @@ def _read(shard: Shard, task_id: str) -> Flow[TaskResult]:
     return TaskResult(registry.find(name), name, task_id, shard, fields, failures)
 
 
-def _due(run_after: datetime | Seconds) -> str:
+def due_of(run_after: datetime | Seconds) -> str:
+    """Return a due time as scripts take it.
+
+    Raises:
+        InvalidTask: it is not a valid time.
+    """
     if run_after is None:
         raise InvalidTask("run_after=None: expected a datetime or seconds. run_now() makes the task due at once.")
     return TaskOptions(run_after=run_after).due()

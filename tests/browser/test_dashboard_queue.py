@@ -52,7 +52,7 @@ def test_the_list_and_its_confirmations_are_accessible(
         assert violations(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
     page.goto(f"{site}{DEFAULT}?state=failed")
-    page.locator("input[type=checkbox]").first.check()
+    page.locator("tbody input[type=checkbox]").first.check()
     page.locator("button[formaction*='/delete/']").first.click()
     page.wait_for_selector("form.drc-confirm")
     assert violations(page) == []
@@ -66,7 +66,7 @@ def test_a_refresh_changes_neither_ticked_rows_nor_filters(
     page = open_page()
     sign_in(page, site)
     page.goto(f"{site}{DEFAULT}?state=failed")
-    ticked = page.locator("input[type=checkbox]").nth(2)
+    ticked = page.locator("tbody input[type=checkbox]").nth(2)
     ticked.check()
     page.locator("input[name=text]").fill("order")
 
@@ -74,7 +74,7 @@ def test_a_refresh_changes_neither_ticked_rows_nor_filters(
 
     expect(page.locator(".drc-states a[aria-current] .drc-count")).to_have_text("15")
     expect(ticked).to_be_checked()
-    assert page.locator("input[type=checkbox]").count() == 12
+    assert page.locator("tbody input[type=checkbox]").count() == 12
     assert page.locator("input[name=text]").input_value() == "order"
 
 
@@ -88,7 +88,7 @@ def test_tasks_are_deleted_and_restored_without_javascript_and_with_the_keyboard
     page.locator("#id_password").fill("secret")
     page.locator("#id_password").press("Enter")
     page.get_by_role("link", name="Failed").press("Enter")
-    page.locator("input[type=checkbox]").first.press("Space")
+    page.locator("tbody input[type=checkbox]").first.press("Space")
     page.get_by_role("button", name="Delete selected…").press("Enter")
     expect(page.locator("h2").first).to_have_text("Delete 1 task of the queue “default” in the state “Failed”?")
 
@@ -98,3 +98,60 @@ def test_tasks_are_deleted_and_restored_without_javascript_and_with_the_keyboard
     page.locator(".messagelist a").press("Enter")
     page.get_by_role("button", name="Restore 1 task").press("Enter")
     eventually(lambda: get_queue("default").info().failed == 12)
+
+
+def test_the_head_of_the_list_ticks_all_rows_and_the_number_is_said(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    head, rows = page.locator("thead input[type=checkbox]"), page.locator("tbody input[type=checkbox]")
+    selected = page.locator("[data-drc-selected]")
+    expect(selected).to_be_hidden()
+
+    head.check()
+    expect(selected).to_have_text("12 selected")
+    rows.nth(3).uncheck()
+
+    expect(selected).to_have_text("11 selected")
+    assert head.evaluate("(box) => [box.checked, box.indeterminate]") == [False, True]
+    page.get_by_role("button", name="Retry selected…").click()
+    expect(page.locator("h2").first).to_have_text("Retry 11 failed tasks of the queue “default”?")
+
+
+def test_the_head_of_the_list_selects_all_rows_without_javascript(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={DEFAULT}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.get_by_role("link", name="Failed").press("Enter")
+
+    page.locator("thead input[type=checkbox]").press("Space")
+    page.get_by_role("button", name="Retry selected…").press("Enter")
+
+    expect(page.locator("h2").first).to_have_text("Retry 12 failed tasks of the queue “default”?")
+
+
+@pytest.mark.parametrize("state", ["failed", "ready", "scheduled"])
+def test_rows_are_one_line_high_and_no_name_is_cut_within_a_word(
+    state: str, site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    note.using(run_after=3_600).enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(3)])
+    page = open_page("light", 1280)
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state={state}")
+
+    rows = page.locator(".drc-line-table tbody tr")
+    heights = rows.evaluate_all("(rows) => rows.map((row) => row.getBoundingClientRect().height)")
+    assert heights
+    assert max(heights) <= 50
+    name = rows.first.locator("th")
+    assert name.get_attribute("title") in ("tests.taskqueue.tasks.fail", "tests.taskqueue.tasks.note")
+    assert name.locator("a").evaluate("(link) => link.getClientRects().length") == 1, "on one line"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -326,3 +327,13 @@ def test_overview_links_failures_only_with_the_permission(redis_server: Store, o
     assert f'<dt><a href="{FAILURES}">Failure rate</a></dt>' in html
     assert FAILURES not in other
     assert "Show queue" in other
+
+
+def test_each_failed_task_of_an_error_has_a_button_that_retries_it(redis_server: Store) -> None:
+    [task_id] = fail_with("out of order")
+
+    page = browser("view_failure", "view_overview", "retry_task").get(FAILURES, {"group": group_of("out of order")})
+    viewer = browser("view_failure", "view_overview").get(FAILURES, {"group": group_of("out of order")})
+
+    assert f'href="/admin/django_redis_components/task/_verb/retry/{quote(task_id)}/">Retry…' in page.content.decode()
+    assert "_verb/retry/" not in viewer.content.decode()

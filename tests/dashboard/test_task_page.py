@@ -179,10 +179,18 @@ def test_unknown_id_is_404_and_says_so(task_id: str, redis_server: Store, viewer
 
 def test_the_form_on_each_page_opens_a_task(redis_server: Store, viewer: Client) -> None:
     result = note.enqueue("x")
+    search = "/admin/django_redis_components/tasksearch/"
 
     for address in (URL, queue_url("default"), url_of(result.id)):
         shown = viewer.get(address).content.decode()
-        assert f'<form method="get" action="{TASKS}" class="drc-jump"' in shown
+        assert f'<form method="get" action="{search}" class="drc-jump"' in shown
+    opened = viewer.get(search, {"q": f" {result.id} "})
+    assert (opened.status_code, opened["Location"]) == (302, url_of(result.id))
+
+
+def test_the_address_with_an_id_opens_a_task(redis_server: Store, viewer: Client) -> None:
+    result = note.enqueue("x")
+
     opened = viewer.get(TASKS, {"id": f" {result.id} "})
     assert (opened.status_code, opened["Location"]) == (302, url_of(result.id))
     assert viewer.get(TASKS)["Location"] == URL

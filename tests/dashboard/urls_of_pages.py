@@ -53,6 +53,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
     f"taskclass/{_ID}": ("",),
+    "tasksearch/": ("", "?q=out+of+order+queue:mail+since:1d"),
 }
 #: Verbs by route: the permission, and a query or form for an example.
 VERBS: dict[str, tuple[str, str]] = {
@@ -62,6 +63,10 @@ VERBS: dict[str, tuple[str, str]] = {
     f"queues/_verb/restore/{_ID}": ("restore_task", "?trash=unknown"),
     f"queues/_verb/retry/{_ID}": ("retry_task", "?state=failed&all=1"),
     f"queues/_verb/delete/{_ID}": ("delete_task", "?state=failed&all=1"),
+    f"queues/_verb/run_now/{_ID}": ("run_task", "?state=scheduled&all=1"),
+    f"queues/_verb/reschedule/{_ID}": ("reschedule_task", "?state=scheduled&all=1"),
+    f"queues/_verb/move/{_ID}": ("move_task", "?state=ready&all=1"),
+    f"queues/_verb/cancel/{_ID}": ("cancel_task", "?state=ready&all=1"),
     f"task/_verb/retry/{_ID}": ("retry_task", ""),
     f"task/_verb/run_now/{_ID}": ("run_task", ""),
     f"task/_verb/reschedule/{_ID}": ("reschedule_task", ""),

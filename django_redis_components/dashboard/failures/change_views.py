@@ -20,15 +20,15 @@ from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGr
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues import changes
-from django_redis_components.dashboard.queues.change_views import (
+from django_redis_components.dashboard.queues import changes, task_verbs
+from django_redis_components.dashboard.queues.changes import Preview
+from django_redis_components.dashboard.queues.confirmations import (
     clock_of,
     outcome_of,
     previewed,
     undo_links,
     undo_text,
 )
-from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_query import TaskQuery
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount
@@ -154,7 +154,7 @@ def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Ch
     links: list[tuple[str, str]] = []
     trashes = []
     for part in parts:
-        trash, each = control.new_op(), changes.RETRY if verb is RETRY else changes.DELETE
+        trash, each = control.new_op(), task_verbs.RETRY if verb is RETRY else task_verbs.DELETE
         done, rest = changes.change_tasks(each, part, trash, deadline - time.monotonic())
         total, is_left = total + done, is_left or rest
         if done and verb is DELETE:

@@ -187,7 +187,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "panel": next(iter(marked(filter(None, [_panel(failure, at)]), snapshot.deploys)), None),
         "sample": _masked(sample) if sample else None,
         "sample_url": links.task(sample.task_id) if sample else "",
-        "tasks": _tasks(snapshot, links.task),
+        "tasks": [(row, links.task(row.task.id, "retry")) for row in _tasks(snapshot, links.task)],
         "in_queues": [_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
         "not_scanned": _not_scanned(failure, snapshot),
         "names": _names(snapshot),

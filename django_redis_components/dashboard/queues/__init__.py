@@ -36,6 +36,7 @@ class QueuePage(Page):
         ("pause_queue", "Can pause and resume queues"),
         ("purge_queue", "Can purge queues"),
         ("restore_task", "Can restore purged and deleted tasks"),
+        ("move_task", "Can move tasks to other queues"),
     )
     templates = "queue"
     is_object = True

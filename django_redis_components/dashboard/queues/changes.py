@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
@@ -22,19 +22,22 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
+from django_redis_components.dashboard.queues.task_verbs import CANCEL, DELETE, MOVE, RESCHEDULE, RETRY, RUN_NOW
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import NameCount
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
-from django_redis_components.taskqueue.store import control
+from django_redis_components.taskqueue.store import control, pending_tasks
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks
+from django_redis_components.taskqueue.store.task_control import force_ms
 
 #: Verbs of queues. The entries in the admin's log link to the queue.
 PAUSE = Verb("pause", "pause_queue", MODELS["queues"])
 RESUME = Verb("resume", "pause_queue", MODELS["queues"])
 PURGE = Verb("purge", "purge_queue", MODELS["queues"])
 RESTORE = Verb("restore", "restore_task", MODELS["queues"])
-RETRY = Verb("retry", "retry_task", MODELS["queues"])
-DELETE = Verb("delete", "delete_task", MODELS["queues"])
 
 #: Most tasks that a form may tick.
 MAX_TICKED = 200
@@ -42,6 +45,10 @@ MAX_TICKED = 200
 MAX_COUNTED = 10_000
 #: Tasks that a preview shows.
 SAMPLE = 10
+#: Tasks that one change of due times collects: their ids are 20 MB.
+MAX_COLLECTED = 200_000
+#: Most queues that a form offers.
+MAX_QUEUE_NAMES = 500
 #: Most task names that a preview lists.
 MAX_NAMES = 20
 
@@ -53,6 +60,7 @@ class Preview:
     Attributes:
         at: the server's time: the watermark.
         count: tasks; with `is_partial` there are more, which were not counted.
+        error_class: of the last error of the first task, or "".
     """
 
     at: datetime
@@ -60,6 +68,7 @@ class Preview:
     counts: list[NameCount]
     sample: list[TaskLine]
     is_partial: bool = False
+    error_class: str = ""
 
     @property
     def count_text(self) -> str:
@@ -109,6 +118,7 @@ def _preview(queue: str, query: TaskQuery, scan: TaskScan, url_of: TaskUrl) -> t
         _counts(scan.names, at, rest=count - counted),
         sample(scan.tasks[:SAMPLE], at, url_of),
         is_partial=query.filters.are_set and scan.has_more,
+        error_class=next((task.error_class for task in scan.tasks), "").removeprefix("builtins."),
     )
     filters = {name: getattr(query, name) for name in FILTERS}
     return preview, {"queue": queue, "state": query.state, "filters": filters, **_watermark(scan.at_us)}
@@ -132,13 +142,21 @@ def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
 
 
 def change_tasks(
-    verb: Verb, selection: Mapping[str, Any], trash: str, budget_s: float | None = None
+    verb: Verb, selection: Mapping[str, Any], argument: str, budget_s: float | None = None
 ) -> tuple[int, bool]:
-    """Retry or delete the selected tasks. Return how many, and whether some are left after the time that is allowed."""
-    apply = partial(_apply, verb, selection, trash)
+    """Change the selected tasks. Return how many, and whether some are left after the time that is allowed.
+
+    Args:
+        argument: of a deletion the id of the trash, of a rescheduling the new time, of a move the other queue.
+    """
+    change = partial(_apply, verb, selection, argument)
     if "ids" in selection:
-        return apply(selection["ids"]), False
-    return verbs.in_chunks(_Matching(selection, apply).step, budget_s)
+        return change(selection["ids"]), False
+    if verb not in (RUN_NOW, RESCHEDULE):
+        return verbs.in_chunks(_Matching(selection, change).step, budget_s)
+    collected = _Collected(selection, change)
+    done, is_left = verbs.in_chunks(collected.step, budget_s)
+    return done, is_left or collected.is_full
 
 
 def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
@@ -192,6 +210,10 @@ class _Matching:
 
     def step(self) -> tuple[int, bool]:
         """Change the next tasks. Return how many, and whether others were not looked at."""
+        ids, has_more = self._next_ids()
+        return self._apply(ids) if ids else 0, has_more
+
+    def _next_ids(self) -> tuple[list[str], bool]:
         query = self._query
         # Only rows have what `accepts` looks at: masked values must not match.
         mode = "rows" if query.needs_rows else "ids"
@@ -209,8 +231,32 @@ class _Matching:
             ),
         )
         self._cursor = scan.last
-        ids = [task.record.id for task in scan.tasks if query.accepts(task)]
-        return self._apply(ids) if ids else 0, scan.has_more
+        return [task.record.id for task in scan.tasks if query.accepts(task)], scan.has_more
+
+
+class _Collected(_Matching):
+    """Collects the tasks that match before it changes any: one with another due time has another place in the list.
+
+    Attributes:
+        is_full: whether others may match that were not looked at.
+    """
+
+    is_full = False
+
+    def __init__(self, selection: Mapping[str, Any], apply: Any) -> None:
+        super().__init__(selection, apply)
+        self._ids: list[str] = []
+        self._has_more = True
+
+    def step(self) -> tuple[int, bool]:
+        """Look for the next tasks; change some when all were looked at."""
+        if self._has_more and not self.is_full:
+            ids, self._has_more = self._next_ids()
+            self._ids += ids
+            self.is_full = self._has_more and len(self._ids) >= MAX_COLLECTED
+            return 0, True
+        some, self._ids = self._ids[: control.CHUNK], self._ids[control.CHUNK :]
+        return self._apply(some) if some else 0, bool(self._ids)
 
 
 def _count(queue: str, query: TaskQuery, budget: int) -> Flow[TaskScan]:
@@ -236,11 +282,33 @@ def _counted(scan: TaskScan) -> int:
     return sum(count for count, _oldest in scan.names.values())
 
 
-def _apply(verb: Verb, selection: Mapping[str, Any], trash: str, ids: list[str]) -> int:
-    queue, until_ms = selection["queue"], selection["until_ms"]
-    if verb is RETRY:
-        return run(client(), control.retry_failed(queue_shard(), queue, ids, until_ms))
-    return run(client(), control.delete_tasks(queue_shard(), queue, selection["state"], ids, until_ms, trash))
+def _apply(verb: Verb, selection: Mapping[str, Any], argument: str, ids: list[str]) -> int:
+    return run(client(), _FLOWS[verb.name](queue_shard(), selection, argument, ids))
+
+
+def _cancel(shard: Shard, selection: Mapping[str, Any], _: str, ids: list[str]) -> Flow[int]:
+    """Cancel tasks. Those that have started meanwhile are left alone, unless the list is that of running tasks."""
+    force = force_ms(None) if selection["state"] == "running" else ""
+    return pending_tasks.cancel_tasks(shard, selection["queue"], ids, force, selection["until_us"])
+
+
+#: What applies a verb to tasks: of a shard, a selection, its argument and ids.
+_FLOWS: dict[str, Callable[[Shard, Mapping[str, Any], str, list[str]], Flow[int]]] = {
+    RETRY.name: lambda shard, each, _, ids: control.retry_failed(shard, each["queue"], ids, each["until_ms"]),
+    DELETE.name: lambda shard, each, trash, ids: control.delete_tasks(
+        shard, each["queue"], each["state"], ids, each["until_ms"], trash
+    ),
+    RUN_NOW.name: lambda shard, each, _, ids: pending_tasks.reschedule_tasks(
+        shard, each["queue"], ids, "", each["until_us"]
+    ),
+    RESCHEDULE.name: lambda shard, each, due, ids: pending_tasks.reschedule_tasks(
+        shard, each["queue"], ids, due, each["until_us"]
+    ),
+    MOVE.name: lambda shard, each, target, ids: pending_tasks.move_tasks(
+        shard, each["queue"], ids, target, each["until_us"]
+    ),
+    CANCEL.name: _cancel,
+}
 
 
 def _counts(names: Mapping[str, tuple[int, datetime]], at: datetime, rest: int = 0) -> list[NameCount]:
@@ -258,6 +326,18 @@ def _counts(names: Mapping[str, tuple[int, datetime]], at: datetime, rest: int =
 
 def _watermark(at_us: int) -> dict[str, str]:
     return {"until_us": str(at_us), "until_ms": f"{at_us // 1_000}.{at_us % 1_000:03}"}
+
+
+def read_queue_names(shard: Shard, limit: int = MAX_QUEUE_NAMES) -> Flow[list[str]]:
+    """Return the names of the queues that the site declares; else of the first that are used, and of its tasks."""
+    declared = conf.settings().taskqueue.queues
+    if declared:
+        return sorted(declared)
+    used = yield Read("ZRANGE", shard.key(Key.queues), 0, limit - 1)
+    names = {name.decode(errors="replace") for name in used} | {
+        task.options.queue_name for task in registry.all_tasks()
+    }
+    return sorted(names)
 
 
 def _time(at_us: int) -> datetime:

@@ -63,8 +63,8 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
         "filters": {"name": query.name, "error": query.error, "text": query.text},
         "total": scan.total,
         "start": scan.start,
-        "scanned": scan.scanned,
-        "older": scan.last if scan.has_more else None,
+        "scanned": listing.scanned,
+        "older": listing.last if listing.has_more else None,
         "newer": scan.first if scan.start > 0 else None,
         "tasks": [task_data(task) for task in listing.tasks],
     }

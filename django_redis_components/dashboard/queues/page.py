@@ -22,6 +22,7 @@ from django_redis_components.dashboard.problems.problem import worker_command
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
+from django_redis_components.dashboard.queues.task_verbs import bulk_actions
 from django_redis_components.dashboard.queues.throughput import (
     drain_time,
     hours_chart,
@@ -30,6 +31,7 @@ from django_redis_components.dashboard.queues.throughput import (
     task_row,
 )
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
+from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, TrashEntry
 
 
@@ -58,12 +60,13 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
 
 def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
-    name, links = request.object_id, request.links
+    name, links, query = request.object_id, request.links, request.query
     return {
         "page": build_page(snapshot.value, url_of=links.task),
         "page_url": links.queue(name),
         "actions_url": links.actions("queues", name),
-        "verbs": links.verbs(name),
+        "verbs": (urls := links.verbs(name)),
+        "bulk": bulk_actions(query.state, urls, is_search=query.filters.are_set),
     }
 
 
@@ -87,8 +90,12 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "throughput": [*_throughput_tiles(snapshot)],
         "charts": marked(_charts(snapshot), snapshot.deploys),
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
-        "errors": [(group, group_line(group)) for group in snapshot.errors],
+        "errors": [(group, group_line(group), _last_hour(group, at)) for group in snapshot.errors],
     }
+
+
+def _last_hour(group: ErrorGroup, at: datetime) -> int:
+    return sum(count for minute, count in group.minutes if minute > at - timedelta(hours=1))
 
 
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:

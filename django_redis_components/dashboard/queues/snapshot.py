@@ -18,7 +18,7 @@ from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
-from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
+from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, scan_tasks
 
 #: States of which a queue's page shows the first that has tasks, unless the request names one.
 BY_INTEREST = ("ready", "failed", "running", "scheduled", "unregistered", "waiting")
@@ -32,21 +32,28 @@ class TaskListing:
 
     Attributes:
         tasks: those that match the filters, also when masked.
+        cut: the last of them, if the server has looked at tasks behind it that are not on the page.
     """
 
     scan: TaskScan
     tasks: list[ScannedTask]
     is_search: bool
+    cut: ScannedTask | None = None
 
     @property
     def has_more(self) -> bool:
         """Whether there is a page after this one."""
-        return self.scan.has_more
+        return self.cut is not None or self.scan.has_more
 
     @property
     def last(self) -> str:
         """The cursor of the last task that was looked at."""
-        return self.scan.last
+        return self.cut.cursor if self.cut else self.scan.last
+
+    @property
+    def scanned(self) -> int:
+        """How many tasks were looked at for this page."""
+        return self.cut.scanned if self.cut else self.scan.scanned
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,8 +99,10 @@ def read_queue(
     ]
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
     cursor, direction = query.cursor, query.direction
+    # The place where a page ends must not tell whether masked values match.
+    limit = BUDGET if query.needs_rows and direction == "after" else PAGE_SIZE
     flows += [
-        scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE)
+        scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
         for state in states
     ]
     [depth], minutes, hours, groups, trash, is_indexed, deploys, *scans = yield from gather_values(flows)
@@ -131,4 +140,6 @@ def _has_task(name: str) -> bool:
 
 
 def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:
-    return TaskListing(scan, [task for task in scan.tasks if query.accepts(task)], query.filters.are_set)
+    tasks = [task for task in scan.tasks if query.accepts(task)]
+    cut = tasks[PAGE_SIZE - 1] if len(tasks) > PAGE_SIZE else None
+    return TaskListing(scan, tasks[:PAGE_SIZE], query.filters.are_set, cut)

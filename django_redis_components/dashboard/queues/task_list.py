@@ -12,18 +12,16 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import arguments_text
-from django_redis_components.dashboard.elements import NO_VALUE, TaskLine
+from django_redis_components.dashboard.elements import NO_VALUE, Link, TaskLine
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
-from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE
+from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
 
 #: Characters of the text of an error in the list.
 MAX_ERROR = 160
-#: States whose tasks can be retried, and deleted.
-RETRIED, DELETED = ("failed",), ("failed", "unregistered")
 
 #: Returns the URL of a task's page, or "".
 TaskUrl = Callable[[str], str]
@@ -101,11 +99,20 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "newer_label": _("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
         "older_label": _("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
         "is_search": listing.is_search,
-        "is_retried": state in RETRIED,
-        "is_deleted": state in DELETED,
+        "presets": _presets(query),
         "fields": {name: getattr(query, name) for name in ("state", *FILTERS)},
         "time_help": _time_help(state),
     }
+
+
+def _presets(query: TaskQuery) -> list[Link]:
+    """Return links that set a bound of the time, and keep the other filters."""
+    if query.state in ("scheduled", "retrying"):
+        name, labels = "within", {"15m": _("Next 15 minutes"), "1h": _("Next hour"), "midnight": _("Until midnight")}
+    else:
+        name, labels = "since", {"15m": _("Last 15 minutes"), "1h": _("Last hour"), "midnight": _("Since midnight")}
+    rest = query.encoded(begin="", end="", cursor="")
+    return [Link(label, f"{rest}&{name}={value}") for value, label in labels.items()]
 
 
 def _time_help(state: str) -> str:
@@ -206,7 +213,7 @@ def _scanned_text(listing: TaskListing) -> str:
     scan = listing.scan
     total = number(scan.total)
     if listing.is_search:
-        past = {"scanned": number(scan.start + scan.scanned), "total": total, "count": number(len(listing.tasks))}
+        past = {"scanned": number(scan.start + listing.scanned), "total": total, "count": number(len(listing.tasks))}
         return (
             ngettext(
                 "Scanned %(scanned)s of %(total)s: %(count)s matches here.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +14,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core import serialization
-from django_redis_components.core.units import aware
+from django_redis_components.core.units import aware, parse_duration
+from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import masked_arguments
 from django_redis_components.dashboard.error_text import is_masked, masked_error
 from django_redis_components.taskqueue.stats import fingerprint
@@ -26,9 +28,11 @@ FILTERS = ("name", "error", "text", "begin", "end")
 #: Longest filter that a form accepts, in characters.
 MAX_FILTER = 200
 #: A cursor is the task's part of the queue, its score or time, and its entry.
-_CURSOR = re.compile(r"[a-z]{1,20} -?(?:\d{1,20}(?:\.\d{1,20})?(?:e\+?\d{1,3})?|inf) .{1,1000}", re.DOTALL)
+CURSOR = re.compile(r"[a-z]{1,20} -?(?:\d{1,20}(?:\.\d{1,20})?(?:e\+?\d{1,3})?|inf) .{1,1000}", re.DOTALL)
 #: Arguments as the page shows them: name=value.
 _NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
+#: How JSON begins that is no string without its quotes.
+_PLAIN = re.compile(r'[-\d\["{]|(?:true|false|null)\b')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,8 +57,8 @@ class TaskQuery:
     @property
     def filters(self) -> Filters:
         """The filters for the server."""
-        name, text = self.name, _needle(self.text)
-        error, group = ("", self.error) if self.is_group else (_json_text(self.error), "")
+        name, text = self.name, needle_of(self.text)
+        error, group = ("", self.error) if self.is_group else (json_text(self.error), "")
         return Filters(name, text, error, group, parse_time(self.begin), parse_time(self.end))
 
     @property
@@ -76,11 +80,9 @@ class TaskQuery:
 
     def accepts(self, task: ScannedTask) -> bool:
         """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
-        if self._is_error_masked:
-            masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
-            if _json_text(self.error) not in serialization.encode(masked).decode():
-                return False
-        return not self.text or _needle(self.text) in _masked_json(task)
+        if self._is_error_masked and not is_in_error(task, self.error):
+            return False
+        return not self.text or needle_of(self.text) in masked_json(task)
 
     @property
     def _is_error_masked(self) -> bool:
@@ -119,14 +121,31 @@ def check_span(query: Any) -> None:
             raise ValueError(f"{name}={exc}") from exc
 
 
+def moment_ago(text: str, *, ahead: bool = False) -> str:
+    """Return the time of now but a duration, ``15m``, or of ``midnight``, as `parse_time` takes it, to the minute.
+
+    Args:
+        ahead: now and the duration; the next midnight.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    now = formats.local(timezone.now())
+    if text == "midnight":
+        moment = (now + timedelta(days=int(ahead))).replace(hour=0, minute=0)
+    else:
+        duration = timedelta(seconds=parse_duration(text))
+        moment = now + duration if ahead else now - duration
+    return moment.strftime("%Y-%m-%dT%H:%M")
+
+
 def query_of(form: Mapping[str, str]) -> TaskQuery:
     """Return the query of a request.
 
     Raises:
         ValueError: a parameter is not valid.
     """
-    parameters = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
-    query = TaskQuery(**parameters)
+    query = TaskQuery(**_parameters(form))
     if query.state not in STATES:
         raise ValueError(f"state={query.state[:40]!r}: expected one of {', '.join(STATES)}.")
     for name in ("name", "error", "text"):
@@ -135,24 +154,46 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     check_span(query)
     if query.direction not in ("after", "before"):
         raise ValueError(f"direction={query.direction[:40]!r}: expected after or before.")
-    if query.cursor and not _CURSOR.fullmatch(query.cursor):
+    if query.cursor and not CURSOR.fullmatch(query.cursor):
         raise ValueError("cursor: expected one from a link of this page.")
     return query
 
 
-def _masked_json(task: ScannedTask) -> str:
+def _parameters(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a form; a time that is relative to now is replaced."""
+    parameters = {field.name: form[field.name] for field in dataclasses.fields(TaskQuery) if form.get(field.name)}
+    for name, relative in (("begin", "since"), ("end", "within")):
+        if form.get(relative) and not form.get(name):
+            try:
+                parameters[name] = moment_ago(form[relative], ahead=name == "end")
+            except (ValueError, OverflowError) as exc:
+                raise ValueError(f"{relative}={exc}") from exc
+    return parameters
+
+
+def is_in_error(task: ScannedTask, text: str) -> bool:
+    """Return whether a text is in the class or the masked text of the last error."""
+    masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
+    return json_text(text) in serialization.encode(masked).decode()
+
+
+def masked_json(task: ScannedTask) -> str:
+    """Return the masked arguments as JSON; "" if they cannot be read."""
     try:
         return serialization.encode([*masked_arguments(task.record)]).decode()
     except Exception:  # noqa: BLE001 - the site's codec may raise anything
         return ""
 
 
-def _needle(text: str) -> str:
-    """Return a text of the page as JSON writes it: ``order_id=7`` is ``"order_id":7``."""
+def needle_of(text: str) -> str:
+    """Return a text of the page as JSON writes it: ``order_id=7`` is ``"order_id":7``, ``to=kim`` ``"to":"kim``."""
     named = _NAMED.fullmatch(text)
-    return f'"{named[1]}":{named[2]}' if named else _json_text(text)
+    if not named:
+        return json_text(text)
+    quote = "" if _PLAIN.match(named[2]) else '"'
+    return f'"{named[1]}":{quote}{json_text(named[2])}'
 
 
-def _json_text(text: str) -> str:
+def json_text(text: str) -> str:
     """Return a text as it stands within a JSON string, unless it has quotes: then it is JSON already."""
     return text if '"' in text else serialization.encode(text).decode()[1:-1]

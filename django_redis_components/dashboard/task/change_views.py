@@ -18,8 +18,8 @@ from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.forms import RescheduleForm
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.change_views import undo_links
 from django_redis_components.dashboard.queues.changes import client, undo_until
+from django_redis_components.dashboard.queues.confirmations import undo_links
 from django_redis_components.dashboard.task import changes, page, stack_view
 from django_redis_components.dashboard.task.reasons import answer
 from django_redis_components.dashboard.verb import Verb

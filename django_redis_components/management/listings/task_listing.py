@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings as django_settings
 from django.utils import timezone
@@ -12,11 +12,15 @@ from django.utils import timezone
 from django_redis_components.core import serialization
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
+
+if TYPE_CHECKING:
+    from django_redis_components.management.redis.tasks.selection import Match
 
 
 def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: datetime) -> TextTable:
@@ -88,6 +92,24 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
     ]
     rows = [tuple(cell(result) for _, cell in columns) for result in results]
     return TextTable(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
+
+
+def of_matches(matches: Sequence[Match], *, with_arguments: bool = False) -> TextTable:
+    """Return a table of tasks of several queues and states."""
+    rows: list[tuple[str, ...]] = [
+        (
+            match.task.record.id,
+            match.task.record.name,
+            match.queue,
+            match.state,
+            clock(match.task.record.enqueued_at),
+            *([arguments_of(match.task.record)] if with_arguments else []),
+            _short_error(match.task.error_class, match.task.error_text),
+        )
+        for match in matches
+    ]
+    arguments = ("ARGUMENTS",) if with_arguments else ()
+    return TextTable(("ID", "TASK", "QUEUE", "STATE", "ENQUEUED", *arguments, "LAST ERROR"), rows, frozenset())
 
 
 def of_errors(groups: Sequence[ErrorGroup]) -> TextTable:
@@ -201,14 +223,18 @@ def _pause(pause: QueuePause) -> str:
 
 def _error_of(result: TaskResult) -> str:
     last = result.errors[-1:]
-    return f"{last[0].exception_class_path.removeprefix('builtins.')}: {last[0].message}" if last else ""
+    return _short_error(last[0].exception_class_path, last[0].message) if last else ""
+
+
+def _short_error(class_path: str, message: str) -> str:
+    return f"{class_path.removeprefix('builtins.')}: {message}" if class_path else ""
 
 
 def _worker_of(result: TaskResult) -> str:
     return result.worker_ids[-1] if result.worker_ids else ""
 
 
-def arguments_of(result: TaskResult) -> str:
+def arguments_of(result: TaskRecord[Any]) -> str:
     """Return the arguments of a task as JSON."""
     return serialization.encode(pack([result.args, result.kwargs])).decode()
 

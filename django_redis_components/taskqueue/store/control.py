@@ -221,7 +221,7 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
     Args:
         script: returns the call. Its first argument is how many of the oldest tasks to skip: those that stayed.
     """
-    chunks = None if ids is None else _chunks(ids)
+    chunks = None if ids is None else chunks_of(ids)
     if not up_to_ms:
         up_to_ms = (yield from _server_ms(shard)) if chunks is None else "inf"
     total = skip = 0
@@ -233,8 +233,13 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
     return total
 
 
-def _chunks(ids: Sequence[str]) -> list[list[str]]:
-    each = [check_string(task_id, "id") for task_id in check_iterable(ids, "ids", "task ids, or None for all")]
+def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all") -> list[list[str]]:
+    """Return the ids in lists of the size that one call of a script handles.
+
+    Raises:
+        TypeError: they are not an iterable of strings; `what` says what is accepted.
+    """
+    each = [check_string(task_id, "id") for task_id in check_iterable(ids, "ids", what)]
     return [each[start : start + CHUNK] for start in range(0, len(each), CHUNK)]
 
 

@@ -18,9 +18,11 @@ from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
 STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
+#: States of tasks that wait for nothing but a worker, their time or a limit, which have no index of ids.
+PENDING = ("ready", "scheduled", "retrying", "limited")
 #: Tasks that one read looks at: about 5 ms of the server.
 BUDGET = 2_000
-#: Largest message that is read and searched, in bytes; as in scan_tasks.lua.
+#: Largest message that is read and searched, in bytes; as in listed_task.lua.
 MAX_MESSAGE = 8_192
 #: Fields of a row, in the order of the script.
 FIELDS = (
@@ -51,6 +53,8 @@ class Filters:
         fingerprint: of its last error, whole.
         begin_ms, end_ms: bounds of the time of its state, in milliseconds since the epoch: of the failure, of
             the next run, of the acceptance of a waiting, ready, limited or running task.
+        any_text: part of the task's name, or of the class or the text of its last error; or `any_body` is part of the
+            JSON of its arguments.
     """
 
     name: str = ""
@@ -59,6 +63,8 @@ class Filters:
     fingerprint: str = ""
     begin_ms: int | None = None
     end_ms: int | None = None
+    any_text: str = ""
+    any_body: str = ""
 
     @property
     def are_set(self) -> bool:
@@ -74,6 +80,8 @@ class Filters:
             "fingerprint": self.fingerprint,
             "from_ms": "" if self.begin_ms is None else self.begin_ms,
             "until_ms": "" if self.end_ms is None else self.end_ms,
+            "any_text": self.any_text,
+            "any_body": self.any_body,
         }
 
 
@@ -85,12 +93,16 @@ class ScannedTask:
         record: its record, without history and errors.
         size: of its message, in bytes; above `MAX_MESSAGE` the record has no arguments.
         error_class, error_text: of its last error, or "".
+        cursor: of the task; the page after it is the rest of the list.
+        scanned: how many tasks were looked at, this one included.
     """
 
     record: TaskRecord[Any]
     size: int = 0
     error_class: str = ""
     error_text: str = ""
+    cursor: str = ""
+    scanned: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,28 +186,46 @@ def scan_tasks(
 
 
 def read_tasks(shard: Shard, queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:
-    """Return the server's time in microseconds, and those of the tasks that are in a state with an index by time."""
+    """Return the server's time in microseconds, and those of the tasks that are in a state of a queue.
+
+    Of the states in `PENDING`, between which a task changes by itself, each is as good as the other.
+    """
     reads = [Read("HMGET", shard.record(task_id), Field.body, *FIELDS) for task_id in ids]
-    time, scores, *replies = yield Batch(
-        [Read("TIME", key=shard.base), Read("ZMSCORE", shard.queue(queue, state), *ids), *reads]
-    )
-    found = [
+    index = [] if state in PENDING else [Read("ZMSCORE", shard.queue(queue, state), *ids)]
+    time, *replies = yield Batch([Read("TIME", key=shard.base), *reads, *index])
+    tasks = [
         _task(task_id.encode(), len(body or b""), body or b"", b"", fields)
-        for task_id, score, (body, *fields) in zip(ids, scores, replies, strict=True)
-        if score is not None and fields[0] is not None
+        for task_id, (body, *fields) in zip(ids, replies, strict=False)
+    ]
+    scores = replies[-1] if index else [_is_pending(task) or None for task in tasks]
+    found = [
+        task for task, score in zip(tasks, scores, strict=True) if score is not None and task.record.queue_name == queue
     ]
     return int(time[0]) * 1_000_000 + int(time[1]), found
 
 
+def _is_pending(task: ScannedTask) -> bool:
+    try:
+        return task.record.state in PENDING
+    except ValueError:  # a record that another client wrote
+        return False
+
+
 def _task(
-    task_id: bytes, size: int = 0, body: bytes = b"", error: bytes = b"", values: Sequence[Any] = ()
+    task_id: bytes,
+    size: int = 0,
+    body: bytes = b"",
+    error: bytes = b"",
+    values: Sequence[Any] = (),
+    cursor: bytes = b"",
+    scanned: int = 0,
 ) -> ScannedTask:
     fields = {name: value for name, value in zip(FIELDS, values, strict=False) if value is not None}
     if 0 < size <= MAX_MESSAGE:
         fields[Field.body] = body
     name = fields.get(Field.task_name, b"").decode(errors="replace")
     record: TaskRecord[Any] = TaskRecord(name, task_id.decode(errors="replace"), fields, [])
-    return ScannedTask(record, size, *_error(error))
+    return ScannedTask(record, size, *_error(error), cursor.decode(errors="replace"), scanned)
 
 
 def _error(data: bytes) -> tuple[str, str]:

@@ -75,6 +75,9 @@ PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
+RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
+MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
+CANCEL_TASKS = _script("admin/cancel_tasks", args=("queue", "until_us", "ttl_ms", "force_ms", "op", "ids*"))
 RETRY_FAILED = _script(
     "admin/retry_failed",
     args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"),
@@ -93,7 +96,7 @@ SCAN_TASKS = _script(
     "admin/scan_tasks",
     args=(
         *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
-        *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms"),
+        *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms", "any_text", "any_body"),
     ),
     reads_only=True,
 )

@@ -12,7 +12,7 @@ from django_redis_components.core.scripts import LuaScript
 from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.queue import Queue
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import control, task_control
+from django_redis_components.taskqueue.store import control, pending_tasks, task_control
 from tests.support import Proxy, Store
 from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import base_key, work_off
@@ -36,6 +36,9 @@ def know_all_scripts() -> None:
     other.resume()
     doomed = note.using(queue_name="other", run_after=60).enqueue("never")
     doomed.run_now()
+    other.reschedule([doomed.id], 60)
+    other.move(["none"], to="default")
+    other.cancel([doomed.id])
     doomed.cancel()
     other.restore(other.purge())
     other.retry_failed()
@@ -127,6 +130,33 @@ def test_repeated_reschedule_succeeds_when_the_task_has_started(
     far(result).run_now()
 
     assert recorded == ["a"]
+
+
+def test_repeated_change_of_many_pending_tasks_counts_each_task_once(queue: Queue, proxy: Proxy) -> None:
+    ids = [result.id for result in note.enqueue_many([((number,), {}) for number in range(700)])]
+    lose_reply(proxy, pending_tasks.RESCHEDULE_TASKS)
+
+    assert queue.reschedule(ids, 3_600) == 700
+
+    assert (depth().ready, depth().scheduled) == (0, 700)
+
+
+def test_repeated_move_counts_each_task_once(queue: Queue, proxy: Proxy) -> None:
+    ids = [result.id for result in note.enqueue_many([((number,), {}) for number in range(700)])]
+    lose_reply(proxy, pending_tasks.MOVE_TASKS)
+
+    assert queue.move(ids, to="third") == 700
+
+    assert (depth().ready, get_queue("third").info().ready) == (0, 700)
+
+
+def test_repeated_cancellation_of_many_counts_each_task_once(queue: Queue, proxy: Proxy) -> None:
+    ids = [result.id for result in note.enqueue_many([((number,), {}) for number in range(700)])]
+    lose_reply(proxy, pending_tasks.CANCEL_TASKS)
+
+    assert queue.cancel(ids) == 700
+
+    assert depth().ready == 0
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -1,4 +1,4 @@
-"""`manage.py redis tasks`: lists the tasks of a queue; shows, cancels or runs one."""
+"""`manage.py redis tasks`: lists, finds, shows and changes tasks."""
 
 from django_redis_components.management.redis.tasks.group import Group
 

@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.management.arguments import queue, seconds, whole_number
-from django_redis_components.management.base import CommandResult, add_subcommands
+from django_redis_components.management.arguments import duration, moment, past_moment, queue, seconds, whole_number
+from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
-from django_redis_components.management.redis.tasks import operations
-from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE
+from django_redis_components.management.redis.queues.operations import count_of_tasks
+from django_redis_components.management.redis.tasks import bulk, operations
+from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
+from django_redis_components.taskqueue.options import when
+from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import LISTED
+from django_redis_components.taskqueue.store.scan import STATES, Filters
 
 #: Commands and their descriptions.
 VERBS = {
     "list": "list the tasks of a queue in one state",
+    "find": "search the tasks of all queues and states",
     "show": "show a task: its state, why it does not run, its runs and its last error",
-    "cancel": "cancel a pending task, or stop a running one",
-    "run-now": "make a scheduled task, or one that waits for its next attempt, due at once",
+    "retry": "retry failed tasks: these, or those that match",
+    "run-now": "make scheduled tasks, or ones that wait for their next attempt, due at once",
+    "reschedule": "change when ready and scheduled tasks are due: of these, or of those that match",
+    "move": "move pending tasks to another queue: these, or those that match",
+    "cancel": "cancel pending tasks, or stop running ones (asks for confirmation if no ids are given)",
+    "delete": "delete failed or unregistered tasks permanently (asks for confirmation if no ids are given)",
 }
+#: Commands that change the tasks of these ids, or those that match filters.
+CHANGES = ("retry", "run-now", "reschedule", "move", "cancel", "delete")
+#: Options that select tasks.
+FILTERS = ("queue", "name", "text", "error", "since", "until")
+#: Most tasks that `find` looks at.
+MAX_BUDGET = 10_000_000
 
 
 class Group(groups.CommandGroup):
-    """Shows and changes single tasks."""
+    """Finds, shows and changes tasks."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands."""
         made = add_subcommands(parser, VERBS)
         _add_page_arguments(made["list"])
-        for verb in ("show", "cancel", "run-now"):
-            made[verb].add_argument("id", metavar="ID", help="id of the task")
-        for verb in ("list", "show"):
+        _add_find_arguments(made["find"])
+        made["show"].add_argument("id", metavar="ID", help="id of the task")
+        for verb in ("list", "find", "show"):
             made[verb].add_argument(
                 "--args", action="store_true", dest="with_arguments", help="show arguments, which may be confidential"
             )
+        for verb in CHANGES:
+            _add_selection(made[verb], _states_of(verb))
+        due = made["reschedule"].add_mutually_exclusive_group(required=True)
+        due.add_argument("--in", dest="delay", type=duration, metavar="DURATION", help="from now: 90s, 15m, 1h, 2d")
+        due.add_argument(
+            "--at", type=moment, metavar="TIME", help="a time such as '2026-11-23 11:20', in the site's time zone"
+        )
+        made["move"].add_argument("--to", type=queue, required=True, metavar="QUEUE", help="name of the other queue")
         made["cancel"].add_argument(
             "--force-after",
             type=seconds,
             metavar="SECONDS",
             help='grace period of a running task, in seconds (default: TASKQUEUE["CANCEL_GRACE"])',
         )
+        for verb in ("cancel", "delete"):
+            add_yes(made[verb])
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
         """See `operations.list_tasks`."""
@@ -53,17 +80,162 @@ class Group(groups.CommandGroup):
             using=options["using"],
         )
 
+    def perform_find(self, options: dict[str, Any]) -> CommandResult:
+        """See `bulk.find`."""
+        if not options["words"] and not options["state"]:
+            _require_filters(options, "a text")
+        return bulk.find(
+            _filters(options, anywhere=" ".join(options["words"])),
+            queue=options["queue"] or "",
+            state=options["state"],
+            limit=options["limit"],
+            budget=options["budget"],
+            with_arguments=options["with_arguments"],
+            using=options["using"],
+        )
+
     def perform_show(self, options: dict[str, Any]) -> CommandResult:
         """See `operations.show_task`."""
         return operations.show_task(options["id"], with_arguments=options["with_arguments"], using=options["using"])
 
-    def perform_cancel(self, options: dict[str, Any]) -> CommandResult:
-        """See `operations.cancel_task`."""
-        return operations.cancel_task(options["id"], options["force_after"], using=options["using"])
+    def perform_retry(self, options: dict[str, Any]) -> CommandResult:
+        """See `bulk.retry`."""
+        return self._change(options, bulk.retry())
 
     def perform_run_now(self, options: dict[str, Any]) -> CommandResult:
-        """See `operations.run_task_now`."""
-        return operations.run_task_now(options["id"], using=options["using"])
+        """See `operations.run_task_now` and `bulk.reschedule`."""
+        if _is_single(options):
+            return operations.run_task_now(options["ids"][0], using=options["using"])
+        return self._change(options, bulk.reschedule(""))
+
+    def perform_reschedule(self, options: dict[str, Any]) -> CommandResult:
+        """See `bulk.reschedule`."""
+        return self._change(options, bulk.reschedule(when(options["at"] or options["delay"], "at")))
+
+    def perform_move(self, options: dict[str, Any]) -> CommandResult:
+        """See `bulk.move`."""
+        target = get_queue(options["to"], using=options["using"]).name
+        if target == options["queue"]:
+            raise CommandError(
+                f"--to {target}: expected another queue than --queue.", returncode=ExitCode.INVALID_ARGUMENTS
+            )
+        return self._change(options, bulk.move(target))
+
+    def perform_cancel(self, options: dict[str, Any]) -> CommandResult:
+        """See `operations.cancel_task` and `bulk.cancel`."""
+        if _is_single(options):
+            return operations.cancel_task(options["ids"][0], options["force_after"], using=options["using"])
+        with_running = bool(options["ids"]) or options["state"] == "running"
+        return self._change(options, bulk.cancel(options["force_after"], with_running=with_running))
+
+    def perform_delete(self, options: dict[str, Any]) -> CommandResult:
+        """See `bulk.delete`."""
+        return self._change(options, bulk.delete(options["state"]))
+
+    def _change(self, options: dict[str, Any], verb: bulk.BulkVerb) -> CommandResult:
+        """Change the tasks that the options select."""
+        shard = home(options["using"])
+        if options["ids"]:
+            if any(options[name] for name in FILTERS):
+                raise CommandError("Pass ids of tasks or filters, not both.", returncode=ExitCode.INVALID_ARGUMENTS)
+            return bulk.apply(verb, select_ids(shard, options["ids"]), using=options["using"])
+        _require_filters(options, "ids of tasks")
+        selected = select_matching(shard, options["queue"] or "", options["state"], _filters(options))
+        if selected.count and not options.get("yes", True):
+            tasks = f"{count_of_tasks(selected.count, options['state'])} of {bulk.count_of_queues(len(selected.ids))}"
+            self.command.ask(f"{verb.name} {tasks}?", "Nothing was changed.")
+        return bulk.apply(verb, selected, using=options["using"])
+
+
+def _states_of(verb: str) -> tuple[str, ...]:
+    """Return the states of which filters select tasks; the first is the default."""
+    verbs: dict[str, Callable[[], bulk.BulkVerb]] = {
+        "retry": bulk.retry,
+        "run-now": lambda: bulk.reschedule(""),
+        "reschedule": lambda: bulk.reschedule("+1"),
+        "move": lambda: bulk.move(""),
+        "cancel": lambda: bulk.cancel(None, with_running=False),
+        "delete": lambda: bulk.delete("failed"),
+    }
+    return verbs[verb]().states
+
+
+def _is_single(options: dict[str, Any]) -> bool:
+    """Return whether the command changes the task of one id."""
+    return len(options["ids"]) == 1 and not any(options[name] for name in FILTERS)
+
+
+def _filters(options: dict[str, Any], anywhere: str = "") -> Filters:
+    names = ("name", "text", "error", "since", "until")
+    return filters_of(anywhere=anywhere, **{name: options[name] for name in names})
+
+
+def _require_filters(options: dict[str, Any], other: str) -> None:
+    if not any(options[name] for name in FILTERS):
+        names = ", ".join(f"--{name}" for name in FILTERS)
+        raise CommandError(f"Pass {other}, or at least one of {names}.", returncode=ExitCode.INVALID_ARGUMENTS)
+
+
+def _add_selection(parser: CommandParser, states: tuple[str, ...]) -> None:
+    """Add ids, and the filters that select tasks without ids."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="ids of the tasks (default: those that match the filters)")
+    _add_filters(parser)
+    parser.add_argument(
+        "--state",
+        choices=states,
+        default=states[0],
+        metavar="STATE",
+        help=f"state of those that match: {', '.join(states)} (default: {states[0]})",
+    )
+
+
+def _add_filters(parser: CommandParser) -> None:
+    parser.add_argument("--queue", type=queue, metavar="QUEUE", help="name of the queue (default: all)")
+    parser.add_argument("--name", default="", metavar="TEXT", help="part of the name (default: any)")
+    parser.add_argument(
+        "--text", default="", metavar="TEXT", help="part of the arguments, such as order_id=7 (default: any)"
+    )
+    parser.add_argument(
+        "--error",
+        default="",
+        metavar="TEXT",
+        help="part of the last error, or its fingerprint, 16 hexadecimal digits (default: any)",
+    )
+    for name, bound in (("since", "earliest"), ("until", "latest")):
+        parser.add_argument(
+            f"--{name}",
+            type=past_moment,
+            metavar="TIME",
+            help=f"{bound} time of the failure, of the next run of a scheduled task, else of the enqueue: a duration"
+            " before now (90s, 15m, 1h, 2d), or a time such as '2026-11-23 11:20' (default: any)",
+        )
+
+
+def _add_find_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="TEXT",
+        help="part of the name, the arguments or the last error; upper and lower case differ",
+    )
+    _add_filters(parser)
+    parser.add_argument(
+        "--state", choices=STATES, default="", metavar="STATE", help=f"{', '.join(STATES)} (default: all)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=whole_number(1, MAX_PAGE),
+        default=50,
+        metavar="N",
+        help=f"number of tasks to show, 1 to {MAX_PAGE:,} (default: 50)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=whole_number(1, MAX_BUDGET),
+        default=100_000,
+        metavar="N",
+        help=f"number of tasks to look at, 1 to {MAX_BUDGET:,} (default: 100000)",
+    )
 
 
 def _add_page_arguments(parser: CommandParser) -> None:

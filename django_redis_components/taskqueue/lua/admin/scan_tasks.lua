@@ -17,11 +17,13 @@
 -- ARGV[11] fingerprint  of the last error, whole; empty: any
 -- ARGV[12] from_ms  earliest time of the state: of the failure, when it is due, else of acceptance; empty: any
 -- ARGV[13] until_ms  latest time of the state; empty: any
+-- ARGV[14] any_text  part of the name, or of the class or the text of the last error, or as any_body; empty: any
+-- ARGV[15] any_body  part of the message that matches in place of any_text
 -- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
---         {id, bytes of the message, message, last error without its traceback, fields}; names {name, count, enqueued_us
---         of the oldest, …}
+--         {id, bytes of the message, message, last error without its traceback, fields, its cursor, how many tasks were
+--         looked at with it}; names {name, count, enqueued_us of the oldest, …}
 -- Cost: O(budget + log n), and O(n / 1000) to find a place in the middle of the ready list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -37,12 +39,14 @@ local error = ARGV[10]
 local fingerprint = ARGV[11]
 local from_ms = tonumber(ARGV[12])
 local until_ms = tonumber(ARGV[13])
+local any_text = ARGV[14]
+local any_body = ARGV[15]
 -- @include entry_time
--- @include last_error
+-- @include listed_task
 
 local ctx = new_context(base)
--- Largest message of a row, and most bytes of messages that one call searches.
-local MAX_MESSAGE, MAX_SEARCHED = 8192, 4194304
+-- Most bytes of messages that one call searches.
+local MAX_SEARCHED = 4194304
 local is_reversed = mode ~= "ids" and state ~= S.scheduled and state ~= S.retrying and state ~= P.limited
 
 local function part_key(part)
@@ -171,34 +175,25 @@ local function is_in_time(item, enqueued_us)
 end
 
 local searched = 0
+local reads_message = body_part ~= "" or any_text ~= ""
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
   local id = string.match(item.member, "[^\t]+$")
   local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
     task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
-    body_part ~= "" and F.body or F.queue))
+    reads_message and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and is_in_time(item, enqueued_us)
     and (name == "" or string.find(own_name, name, 1, true))
-    and (body_part == "" or #body <= MAX_MESSAGE and string.find(body, body_part, 1, true))
+    and (body_part == "" or is_in_message(body, body_part))
     and (fingerprint == "" or own_fingerprint == fingerprint)
-    and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
+    and (error == "" or is_in_error(ctx, id, error))
+    and (any_text == "" or has_text(ctx, id, own_name, body, any_text, any_body))
   if is_match then
     return id, own_name, tonumber(enqueued_us) or ctx.now_us -- a record that another client wrote
   end
-end
-
-local function row_of(id)
-  if mode == "ids" then
-    return { id }
-  end
-  local size = redis.call("HSTRLEN", task_key(ctx, id), F.body)
-  local body = size <= MAX_MESSAGE and redis.call("HGET", task_key(ctx, id), F.body) or ""
-  return { id, size, body, without_traceback(last_error(ctx, id)), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
-    F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids,
-    F.attempts, F.runs) }
 end
 
 local start = start_position()
@@ -223,7 +218,7 @@ while wants_more() do
       local counted = tally[task_name] or { 0, math.huge }
       tally[task_name] = { counted[1] + 1, math.min(counted[2], enqueued_us) }
       if #rows < limit then
-        rows[#rows + 1] = row_of(id)
+        rows[#rows + 1] = mode == "ids" and { id } or row_of(ctx, id, cursor_of(item), scanned)
       end
     end
   end

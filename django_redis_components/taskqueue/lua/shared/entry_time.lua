@@ -14,14 +14,22 @@ local function entered_us(ctx, id)
   return math.max(tonumber(enqueued_us), tonumber(placed_us) or 0, returned_us)
 end
 
+-- Entries without a record behind each other that a search looks past: those of cancelled tasks whose records have expired.
+local MAX_DEAD = 100
+
 -- Return the rank of the first task of the ready list that entered it at this time or later, by a binary search.
 local function ready_rank(ctx, queue, at_us)
   local ready = queue_key(ctx, queue, P.ready)
   local low, high = 0, redis.call("LLEN", ready)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if (entered_us(ctx, redis.call("LINDEX", ready, middle)) or 0) < at_us then
-      low = middle + 1
+    local rank, entered = middle, entered_us(ctx, redis.call("LINDEX", ready, middle))
+    while not entered and rank + 1 < math.min(high, middle + MAX_DEAD) do
+      rank = rank + 1
+      entered = entered_us(ctx, redis.call("LINDEX", ready, rank))
+    end
+    if (entered or 0) < at_us then
+      low = rank + 1
     else
       high = middle
     end

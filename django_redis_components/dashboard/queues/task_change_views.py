@@ -1,0 +1,152 @@
+"""The views of changes of tasks in a list: of those that are ticked, or of all that match its filters."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
+from django.utils.translation import gettext as _
+
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard.audit import logged_time
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.forms import ChangeForm, MoveForm, RescheduleTasksForm
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues import changes
+from django_redis_components.dashboard.queues.changes import Preview
+from django_redis_components.dashboard.queues.confirmations import (
+    clock_of,
+    outcome_of,
+    previewed,
+    undo_links,
+    undo_text,
+)
+from django_redis_components.dashboard.queues.filter_text import filters_text
+from django_redis_components.dashboard.queues.task_list import state_labels
+from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
+from django_redis_components.dashboard.queues.task_verbs import DELETE, MOVE, RESCHEDULE, TASK_VERBS, TaskVerb
+from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Ticket
+from django_redis_components.taskqueue.store import control
+
+
+def change_tasks(request: PageRequest, task_verb: TaskVerb) -> HttpResponse:
+    """Ask for confirmation of a change of selected tasks, or make it."""
+    queue, ticket = request.object_id, verbs.ticket_of(request.http, task_verb.verb)
+    is_confirmed = ticket.is_confirmed and ticket.selection["queue"] == queue
+    form = _form(request, task_verb, ticket)
+    if is_confirmed and (form is None or form.is_valid()):
+        return _execute(request, task_verb, ticket.selection, form.argument if form else "")
+    try:
+        query, ids = _selected(request.form, ticket.selection)
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    if query.state not in task_verb.states:
+        return HttpResponseBadRequest(f"state={query.state!r}: its tasks cannot be changed so.", "text/plain")
+    if ids is not None and not ids:
+        messages.warning(request.http, _("Select at least one task."))
+        return HttpResponseRedirect(f"{request.links.queue(queue)}?{query.encoded()}")
+    confirmation = _confirmation(request, task_verb, query, ids, form)
+    return verbs.confirm(request, confirmation, ticket.problem or (form.problem if form else ""))
+
+
+def _form(request: PageRequest, task_verb: TaskVerb, ticket: Ticket) -> ChangeForm | None:
+    """Return the form of a verb that needs more than a confirmation."""
+    data = request.http.POST if ticket.selection else None
+    if task_verb.verb is RESCHEDULE:
+        return RescheduleTasksForm(data)
+    if task_verb.verb is MOVE:
+        names = run(changes.client(), changes.read_queue_names(queue_shard()))
+        return MoveForm(data, queues=[name for name in names if name != request.object_id])
+    return None
+
+
+def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | None]:
+    """Return the query of a form, or of a ticket to confirm again, and the selected ids; None: all that match.
+
+    A form has the id of the row whose button was pressed, or whether the head of the list is ticked and what it lists,
+    or the ids of the ticked rows.
+    """
+    if selection:
+        return TaskQuery(selection["state"], **selection.get("filters", {})), selection.get("ids")
+    query = query_of({name: form.get(name, "") for name in ("state", *FILTERS)})
+    if form.get("all"):
+        return query, None
+    field = "only" if form.get("only") else "listed" if form.get("page") else "id"
+    ids = list(dict.fromkeys(form.getlist(field)))
+    if len(ids) > changes.MAX_TICKED or any(not 0 < len(each) <= 200 for each in ids):
+        raise ValueError(f"{field}: expected at most {changes.MAX_TICKED} ids of at most 200 characters.")
+    return query, ids
+
+
+def _confirmation(
+    request: PageRequest, task_verb: TaskVerb, query: TaskQuery, ids: list[str] | None, form: ChangeForm | None
+) -> Confirmation:
+    queue, url_of = request.object_id, request.links.task
+    if ids is None:
+        [(preview, selection)] = changes.preview_matching([queue], query, url_of)
+    else:
+        preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
+    names = {
+        "count": preview.count_text,
+        "number": preview.count,
+        "name": queue,
+        "queue": queue,
+        "state": state_labels()[query.state],
+    }
+    return Confirmation(
+        title=task_verb.title % names,
+        button=task_verb.button % names,
+        back=f"{request.links.queue(queue)}?{query.encoded()}",
+        question=task_verb.question % names,
+        checks=_checks(task_verb, query, preview, names, is_all=ids is None),
+        fields={"ticket": verbs.sign(request.http, task_verb.verb, selection)},
+        form=form,
+        impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
+        is_danger=task_verb.is_danger,
+        **previewed(preview),
+    )
+
+
+def _checks(
+    task_verb: TaskVerb, query: TaskQuery, preview: Preview, names: dict[str, Any], *, is_all: bool
+) -> list[Check]:
+    later = _("Tasks that enter the state “%(state)s” after %(time)s are not changed.")
+    checks = [Check(later % {**names, "time": clock_of(preview)}), *task_verb.checks(query.state)]
+    if is_all:
+        checks.insert(0, Check(filters_text(query, preview.error_class)))
+    if task_verb.verb is DELETE:
+        checks.append(Check(undo_text(preview)))
+    if preview.is_partial:
+        checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
+    return checks
+
+
+def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> HttpResponse:
+    queue, state, verb = selection["queue"], selection["state"], task_verb.verb
+    which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
+    until = logged_time(selection["until_ms"])
+    to = f" to {argument!r}" if argument else ""
+    words = verb.name.capitalize().replace("_", " ")
+    action = f"{words} {state} tasks of queue {queue!r}{to} until {until} ({which})"
+    query = TaskQuery(state, **selection.get("filters", {}))
+    back = f"{request.links.queue(queue)}?{query.encoded()}"
+    execute = partial(_change, request, task_verb, selection, argument)
+    return verbs.execute(request, Change(verb, queue, action, execute, back))
+
+
+def _change(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> ChangeOutcome:
+    is_deletion = task_verb.verb is DELETE
+    argument = control.new_op() if is_deletion else argument
+    done, is_left = changes.change_tasks(task_verb.verb, selection, argument)
+    log = f"{changes.tasks_text(done)} {task_verb.log}"
+    undo = undo_links(request, selection["queue"], argument) if is_deletion and done else ()
+    # `outcome_of` puts the formatted number into the text: the plural form is chosen here.
+    message = task_verb.done % {"number": done, "count": "%(count)s"}
+    return outcome_of(message, done, is_left, f"{log}, trash {argument}" if is_deletion else log, undo)
+
+
+#: The view of each verb.
+VIEWS = tuple((each.verb, partial(change_tasks, task_verb=each)) for each in TASK_VERBS)

@@ -1,0 +1,133 @@
+"""The page of the search: what it reads, its template context and its JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.elements import Link
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues.data import task_data
+from django_redis_components.dashboard.queues.task_list import TaskRow, list_row, state_labels
+from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
+from django_redis_components.dashboard.task_search.query import SearchQuery
+from django_redis_components.dashboard.task_search.snapshot import SearchSnapshot, search
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.store.scan import STATES
+
+#: Most suggestions of each prefix.
+MAX_SUGGESTED = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrefixHelp:
+    """What a prefix means, and links that add it to the search."""
+
+    prefix: str
+    text: str
+    links: list[Link]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HitRow:
+    """A task that was found, with links to its queue's list."""
+
+    row: TaskRow
+    queue: str
+    state: str
+    list_url: str
+
+
+def read(request: PageRequest) -> Snapshot[SearchSnapshot]:
+    """Search."""
+    return read_snapshot(search(queue_shard(), request.query))
+
+
+def redirect(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> HttpResponse | None:
+    """Open the task whose id was typed."""
+    url = request.links.task(snapshot.value.task_id) if snapshot.value.task_id else ""
+    return HttpResponseRedirect(url) if url else None
+
+
+def context(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> dict[str, Any]:
+    """Return the context of the templates."""
+    found, links, labels = snapshot.value, request.links, state_labels()
+    query = found.query
+    rows = [
+        HitRow(
+            list_row(hit.task, hit.state, found.at, links.task),
+            hit.queue,
+            labels[hit.state],
+            links.queue(hit.queue, state=hit.state),
+        )
+        for hit in found.hits
+    ]
+    helps = _helps(query, found)
+    return {
+        "search_url": "",  # the field of all pages: this one has its own
+        "query": query,
+        "rows": rows,
+        "helps": helps,
+        "searched": "" if query.is_empty or query.problem else _searched_text(found),
+        "is_cut": _("Not all queues are searched. Name one: queue:…") if found.is_cut else "",
+        "more": query.continued(found.after, found.searched) if found.after else "",
+        "suggested": [f"{each.prefix}:{link.label}" for each in helps for link in each.links],
+    }
+
+
+def data(snapshot: Snapshot[SearchSnapshot]) -> dict[str, Any]:
+    """Return a snapshot as JSON."""
+    found = snapshot.value
+    return {
+        "search": {
+            "text": found.query.source,
+            "problem": found.query.problem or None,
+            "id": found.task_id or None,
+            "total": found.total,
+            "searched": found.searched,
+            "next": found.query.continued(found.after, found.searched) if found.after else None,
+            "tasks": [{"queue": hit.queue, "state": hit.state, **task_data(hit.task)} for hit in found.hits],
+        }
+    }
+
+
+def _searched_text(found: SearchSnapshot) -> str:
+    queues = len(found.queues)
+    numbers = {"searched": number(found.searched), "total": number(found.total), "queues": number(queues)}
+    text = ngettext(
+        "Searched %(searched)s of %(total)s tasks in %(queues)s queue.",
+        "Searched %(searched)s of %(total)s tasks in %(queues)s queues.",
+        queues,
+    )
+    return text % numbers
+
+
+def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
+    """Return the prefixes with suggestions from what exists."""
+
+    def links(prefix: str, values: list[str]) -> list[Link]:
+        current = query.values.get(prefix)
+        return [Link(value, query.with_word(prefix, value), value == current) for value in values[:MAX_SUGGESTED]]
+
+    part = query.values.get("name", "")
+    names = dict.fromkeys([*(hit.task.record.name for hit in found.hits), *sorted(registry.names())])
+    times = ["15m", "1h", "midnight", "1d", "1w"]
+    return [
+        PrefixHelp("name", _("Part of the name of the task"), links("name", [name for name in names if part in name])),
+        PrefixHelp("arg", _("Part of the arguments, such as order_id=7; masked values never match"), []),
+        PrefixHelp("error", _("Part of the class or the text of the last error, or a fingerprint"), []),
+        PrefixHelp("queue", _("Name of the queue"), links("queue", found.queues)),
+        PrefixHelp("state", _("State of the task"), links("state", list(STATES))),
+        PrefixHelp(
+            "since",
+            _("Since when: of the failure, of the next run of a scheduled task, else of the enqueue"),
+            links("since", times),
+        ),
+        PrefixHelp("until", _("Until when; both also take a date, such as 2026-11-23, and a time"), []),
+    ]

@@ -1,0 +1,210 @@
+"""What is searched: a text with prefixes, and where an earlier page of the search has ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import keys
+from django_redis_components.dashboard.error_text import is_masked
+from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.queues.task_query import (
+    CURSOR,
+    MAX_FILTER,
+    is_in_error,
+    json_text,
+    masked_json,
+    moment_ago,
+    needle_of,
+    parse_time,
+)
+from django_redis_components.taskqueue.stats import fingerprint
+from django_redis_components.taskqueue.store.scan import STATES, Filters, ScannedTask
+
+#: Words before a colon that say where the text behind them is looked for, in the order in which the page explains them.
+PREFIXES = ("name", "arg", "error", "queue", "state", "since", "until")
+#: Longest text, in characters.
+MAX_TEXT = 400
+#: Most tasks that earlier pages of one search have looked at.
+MAX_SEARCHED = 10**12
+#: States that list tasks of other states again.
+OVERLAPPING = ("retrying", "limited")
+#: A word: with a prefix or without, in quotes or without.
+_WORD = re.compile(r'(\w+):(?:"[^"]*"|\S*)|"[^"]*"|\S+')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A search.
+
+    Attributes:
+        source: as it was typed.
+        text: what has no prefix: in the name, the arguments or the error.
+        values: the texts behind the prefixes.
+        problem: why nothing is searched, or "".
+        after: state and queue in which an earlier page has ended, and its cursor there, or None.
+        searched: how many tasks the earlier pages have looked at.
+    """
+
+    source: str = ""
+    text: str = ""
+    values: dict[str, str] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+    after: tuple[str, str, str] | None = None
+    searched: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to search for."""
+        return not self.text and not self.values
+
+    @property
+    def task_id(self) -> str:
+        """The text if it may be the id of a task, or ""."""
+        return self.text if not self.values and not self.after and len(self.text) <= MAX_FILTER else ""
+
+    @property
+    def states(self) -> list[str]:
+        """The states that are searched: few tasks first, since a queue may have a million that are ready."""
+        if "state" in self.values:
+            return [self.values["state"]]
+        return [state for state in reversed(STATES) if state not in OVERLAPPING]
+
+    @property
+    def filters(self) -> Filters:
+        """The filters for the server."""
+        error = self.values.get("error", "")
+        is_group = fingerprint.PATTERN.fullmatch(error) is not None
+        return Filters(
+            name=self.values.get("name", ""),
+            text=needle_of(self.values.get("arg", "")),
+            error="" if is_group else json_text(error),
+            fingerprint=error if is_group else "",
+            begin_ms=parse_time(self.values.get("since", "")),
+            end_ms=parse_time(self.values.get("until", "")),
+            any_text=json_text(self.text),
+            any_body=needle_of(self.text),
+        )
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether `accepts` must look at each task that the server has found."""
+        error = self.values.get("error", "")
+        is_error_masked = bool(error) and not fingerprint.PATTERN.fullmatch(error) and is_masked()
+        return bool(self.text) or "arg" in self.values or is_error_masked
+
+    def accepts(self, task: ScannedTask) -> bool:
+        """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
+        error, argument = self.values.get("error", ""), self.values.get("arg", "")
+        if error and not fingerprint.PATTERN.fullmatch(error) and not is_in_error(task, error):
+            return False
+        if argument and needle_of(argument) not in masked_json(task):
+            return False
+        return (
+            not self.text
+            or self.text in task.record.name
+            or needle_of(self.text) in masked_json(task)
+            or is_in_error(task, self.text)
+        )
+
+    def continued(self, after: tuple[str, str, str], searched: int) -> str:
+        """Return the query string of the next page."""
+        state, queue, cursor = after
+        fields = {"q": self.source, "in_state": state, "in_queue": queue, "cursor": cursor, "searched": searched}
+        return urlencode({name: value for name, value in fields.items() if value})
+
+    def with_word(self, prefix: str, value: str) -> str:
+        """Return the query string of this search with another text behind a prefix."""
+        words = [word for name, word in _words(self.source) if name != prefix]
+        added = f'{prefix}:"{value}"' if re.search(r"\s", value) else f"{prefix}:{value}"
+        return urlencode({"q": " ".join([*words, added])})
+
+
+def parse(request: PageRequest) -> SearchQuery:
+    """Return the query of a request. A text that cannot be searched is a problem that the page shows.
+
+    Raises:
+        ValueError: a parameter of a link is invalid.
+    """
+    form = request.http.GET
+    query = search_of(" ".join(form.get("q", "").split()))
+    state, queue, cursor, searched = (form.get(name, "") for name in ("in_state", "in_queue", "cursor", "searched"))
+    if not state:
+        return query
+    if state not in STATES:
+        raise ValueError(f"in_state={state[:40]!r}: expected one of {', '.join(STATES)}.")
+    keys.validate_name(queue, "queue name")
+    if cursor and not CURSOR.fullmatch(cursor):
+        raise ValueError("cursor: expected one from a link of this page.")
+    if not (searched.isascii() and searched.isdigit() and int(searched[:14]) <= MAX_SEARCHED):
+        raise ValueError(f"searched={searched[:40]!r}: expected a number of tasks.")
+    return dataclasses.replace(query, after=(state, queue, cursor), searched=int(searched))
+
+
+def search_of(source: str) -> SearchQuery:
+    """Return the search that a text describes."""
+    if len(source) > MAX_TEXT:
+        problem = _("The text is too long: expected at most %(most)s characters.") % {"most": MAX_TEXT}
+        return SearchQuery(source[:MAX_TEXT], problem=problem)
+    free: list[str] = []
+    values: dict[str, str] = {}
+    for prefix, word in _words(source):
+        if prefix:
+            values[prefix] = _unquoted(word.partition(":")[2])
+        else:
+            free.append(_unquoted(word))
+    try:
+        checked = {name: _checked(name, value) for name, value in values.items() if value}
+    except (ValueError, OverflowError) as exc:
+        return SearchQuery(source, problem=str(exc))
+    return SearchQuery(source, " ".join(free), checked)
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
+
+
+def _words(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a text, each with its prefix, or "" without one."""
+    for found in _WORD.finditer(source):
+        prefix = found[1] if found[1] in PREFIXES else ""
+        yield prefix, found[0]
+
+
+def _checked(prefix: str, value: str) -> str:
+    """Return the text behind a prefix as it is searched for.
+
+    Raises:
+        ValueError: it is not accepted.
+    """
+    if prefix == "state" and value not in STATES:
+        raise ValueError(f"state:{value[:40]}: {_('expected one of %(states)s.') % {'states': ', '.join(STATES)}}")
+    if prefix == "queue":
+        keys.validate_name(value, "queue name")
+    if prefix in ("since", "until"):
+        return _time(prefix, value)
+    if len(value) > MAX_FILTER:
+        text = _("expected at most %(most)s characters.") % {"most": MAX_FILTER}
+        raise ValueError(f"{prefix}: {text}")
+    return value
+
+
+def _time(prefix: str, value: str) -> str:
+    for parsed in (moment_ago, _exact):
+        try:
+            return parsed(value)
+        except ValueError:
+            continue
+    text = _("expected a duration such as 15m, 1h or 2d, midnight, or a time such as 2026-11-23 or 2026-11-23T11:20.")
+    raise ValueError(f"{prefix}:{value[:40]}: {text}")
+
+
+def _exact(value: str) -> str:
+    """Return a date or a time as `parse_time` takes it."""
+    text = f"{value}T00:00" if re.fullmatch(r"\d{4}-\d\d-\d\d", value) else value
+    parse_time(text)
+    return text
