@@ -93,7 +93,7 @@ def axis_duration(seconds: float) -> str:
     if seconds < 1:
         return _("%(ms)s ms") % {"ms": number(round(seconds * 1_000))} if seconds else number(0)
     if seconds < 60:
-        return _("%(seconds)d s") % {"seconds": seconds}
+        return _("%(seconds)s s") % {"seconds": _rounded(seconds, 0 if seconds % 1 == 0 else 1)}
     if seconds < 3_600:
         return _("%(minutes)s min") % {"minutes": number(round(seconds / 60))}
     return _("%(hours)s h") % {"hours": _rounded(seconds / 3_600, 0 if seconds % 3_600 == 0 else 1)}

@@ -75,7 +75,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
             problem_row(problem, snapshot.facts, links) for problem in problems if problem not in alarming
         ],
         "incidents_url": links.page("incident"),
-        "tiles": [*cards(snapshot, links)],
+        "tiles": sorted(cards(snapshot, links), key=lambda tile: tile.spark is None),  # two without fill one column
         "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,
         "query": query,
         "queues": queue_table(overview, query, links) if overview else None,
