@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
 
 if TYPE_CHECKING:
-    from django_redis_components.management.redis.tasks.selection import TaskMatch
+    from django_redis_components.management.redis.tasks.selection import FoundTask
 
 
 def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: datetime) -> TextTable:
@@ -94,7 +94,7 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
     return TextTable(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
 
 
-def of_matches(matches: Sequence[TaskMatch], *, with_arguments: bool = False) -> TextTable:
+def of_matches(matches: Sequence[FoundTask], *, with_arguments: bool = False) -> TextTable:
     """Return a table of tasks of several queues and states."""
     rows: list[tuple[str, ...]] = [
         (

@@ -225,7 +225,7 @@ def _task(
         fields[Field.body] = body
     name = fields.get(Field.task_name, b"").decode(errors="replace")
     record: TaskRecord[Any] = TaskRecord(name, task_id.decode(errors="replace"), fields, [])
-    return ScannedTask(record, size, *_error(error), cursor.decode(errors="replace"), scanned)
+    return ScannedTask(record, size, *_error(error), cursor=cursor.decode(errors="replace"), scanned=scanned)
 
 
 def _error(data: bytes) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
-from django_redis_components.management.redis.tasks.selection import MAX_SELECTED, Search, Selected, TaskMatch
+from django_redis_components.management.redis.tasks.selection import MAX_SELECTED, FoundTask, Search, Selected
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import control, pending_tasks
 from django_redis_components.taskqueue.store.scan import STATES, Filters
@@ -147,7 +147,7 @@ def count_of_queues(count: int) -> str:
     return f"{count:,} {'queue' if count == 1 else 'queues'}"
 
 
-def _data(match: TaskMatch, *, with_arguments: bool) -> dict[str, Any]:
+def _data(match: FoundTask, *, with_arguments: bool) -> dict[str, Any]:
     record, task = match.task.record, match.task
     data: dict[str, Any] = {
         "id": record.id,

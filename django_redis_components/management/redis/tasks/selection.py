@@ -22,7 +22,7 @@ MAX_SELECTED = 200_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TaskMatch:
+class FoundTask:
     """A task that was found."""
 
     queue: str
@@ -77,7 +77,7 @@ class Search:
         self.total = sum(count for _, _, count in counts)
         self.searched = 0
 
-    def matches(self, limit: int, budget: int | None = None, *, ids_only: bool = False) -> Iterator[TaskMatch]:
+    def matches(self, limit: int, budget: int | None = None, *, ids_only: bool = False) -> Iterator[FoundTask]:
         """Yield up to `limit` tasks; looks at up to `budget` tasks, or at all."""
         for state, queue in self._parts:
             cursor, has_more = "", True
@@ -98,7 +98,7 @@ class Search:
                 cursor, has_more = scan.last, scan.has_more
                 for task in scan.tasks:
                     limit -= 1
-                    yield TaskMatch(queue, state, task)
+                    yield FoundTask(queue, state, task)
 
 
 @dataclasses.dataclass(slots=True)
