@@ -126,7 +126,7 @@ class LineChart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mark:
+class ChartMark:
     """A vertical line in a chart: its position in percent of the axis of time, and its text."""
 
     x: str
@@ -152,7 +152,7 @@ class ChartPanel:
     bad_label: str
     note: str
     chart: Chart | None
-    marks: Sequence[Mark] = ()
+    marks: Sequence[ChartMark] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
