@@ -87,7 +87,12 @@ UNCOUNTED_PATHS = ["/static/", "/admin/", "/redis/", "/rush/state/", "/favicon.i
 REDIS_COMPONENTS = {
     "PREFIX": "market",
     "CONNECTIONS": {"default": {"URL": redis_url()}},
-    "TASKQUEUE": {"QUEUES": ["high", "default", "low"], "GRACE": 10},
+    "TASKQUEUE": {
+        "QUEUES": ["high", "default", "low"],
+        "GRACE": 10,
+        "RECORD_ORIGIN": True,
+        "RECORD_USER": True,
+    },
     # Countries are those of the ranges that `manage.py load_ip_ranges` has loaded; "ZZ" without them.
     "ANALYTICS": {"EXCLUDE_PATHS": UNCOUNTED_PATHS, "COUNTRY": "django_redis_components.geoip.country_of"},
     "DASHBOARD": {"ENVIRONMENT": "Demo", "RESTARTED_WITHIN": 0},  # the demo starts its server itself

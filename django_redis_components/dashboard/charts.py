@@ -140,7 +140,7 @@ class LineChart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DeployMark:
+class ChartMark:
     """A vertical line in a chart: its position in percent of the axis of time, and its text."""
 
     x: str
@@ -166,7 +166,7 @@ class ChartPanel:
     bad_label: str
     note: str
     chart: Chart | None
-    marks: Sequence[DeployMark] = ()
+    marks: Sequence[ChartMark] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

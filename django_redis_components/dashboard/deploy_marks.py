@@ -9,7 +9,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.charts import Chart, ChartPanel, DeployMark
+from django_redis_components.dashboard.charts import Chart, ChartMark, ChartPanel
 from django_redis_components.taskqueue.stats.deploys import Deploy
 
 #: Marks of a chart, those of the latest deploys.
@@ -23,7 +23,7 @@ def marked(panels: Iterable[ChartPanel], deploys: Sequence[Deploy]) -> list[Char
     return [dataclasses.replace(panel, marks=marks_of(panel.chart, deploys)) for panel in panels]
 
 
-def marks_of(chart: Chart | None, deploys: Sequence[Deploy]) -> list[DeployMark]:
+def marks_of(chart: Chart | None, deploys: Sequence[Deploy]) -> list[ChartMark]:
     """Return the deploys in the time of a chart, the latest 10. Its intervals are of one length."""
     if chart is None or len(chart.rows) < 2:
         return []
@@ -33,7 +33,7 @@ def marks_of(chart: Chart | None, deploys: Sequence[Deploy]) -> list[DeployMark]
     for deploy in deploys:
         share = (deploy.at - starts[0]).total_seconds() / step_s / len(starts)
         if 0 <= share <= 1:
-            marks.append(DeployMark(f"{share * 100:.2f}%", _text(deploy, starts)))
+            marks.append(ChartMark(f"{share * 100:.2f}%", _text(deploy, starts)))
     return marks[-MAX_MARKS:]
 
 

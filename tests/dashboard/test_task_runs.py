@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from tests.dashboard.support import browser, client_of, now_ms, text_of, write_worker
 from tests.dashboard.task_pages import text, url_of
 from tests.support import Store
-from tests.taskqueue.support import base_key, new_fetcher, renewal, settle_now, taskqueue_settings
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, renewal, settle_now, taskqueue_settings
 from tests.taskqueue.tasks import add, note
 
 pytestmark = pytest.mark.django_db
@@ -140,8 +140,19 @@ def test_run_that_takes_far_longer_than_usual_is_amber(redis_server: Store, view
 
     assert "drc-answer-caution" in page
     assert "drc-answer-ok" not in page
-    assert "It has run for more than ten times as long as 95 % of the others: it may hang." in text_of(page)
+    assert "It has run for more than ten times the p95 of its name: it may hang." in text_of(page)
     assert data(viewer, result)["task"]["is_overlong"] is True
+
+
+def test_run_whose_lease_has_ended_does_not_hang(redis_server: Store, viewer: Client) -> None:
+    result = note.enqueue("x")
+    start(redis_server, result, 3_700)
+    assert data(viewer, result)["task"]["is_overlong"] is True
+
+    end_lease(redis_server, result.id)
+
+    assert data(viewer, result)["task"]["is_overlong"] is False
+    assert "it may hang" not in text(viewer.get(url_of(result.id)))
 
 
 def test_run_without_known_times_is_amber_after_an_hour_unless_it_has_a_limit(

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.charts import DeployMark
+from django_redis_components.dashboard.charts import ChartMark
 from django_redis_components.dashboard.deploy_marks import marks_of
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
@@ -83,7 +83,7 @@ class HistoryPanel:
     finding: str
     columns: list[str]
     rows: list[HistoryRow]
-    marks: Sequence[DeployMark] = ()
+    marks: Sequence[ChartMark] = ()
 
 
 def history_page(history: History, failed_url: FailedUrl = lambda start, end: "") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -19,6 +19,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, Cell, moment_ce
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
@@ -52,7 +53,7 @@ def _read() -> Flow[SchedulePageData]:
 def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return the context of the templates."""
     urls, found = request.links.verbs(), snapshot.value
-    table = _table(found.at, urls, request.links.task).context(found.schedules)
+    table = _table(found.at, urls, request.links).context(found.schedules)
     return {**table, "panel": _panel(found), "add_url": urls.get("edit", "")}
 
 
@@ -64,19 +65,19 @@ def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     }
 
 
-def _table(at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) -> Table[ScheduleInfo]:
+def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[ScheduleInfo]:
     """Return the table of schedules.
 
     Args:
         urls: of the changes that the user may make, by verb.
-        url_of: the URL of a task's page by its id, or "".
+        links: to the class of each task, and to the latest task.
     """
 
     def last_task(schedule: ScheduleInfo) -> Cell | None:
         outcome = schedule.last_task_state
         if not outcome:
             return None
-        url = url_of(schedule.last_task_id) if schedule.last_task_id else ""
+        url = links.task(schedule.last_task_id) if schedule.last_task_id else ""
         return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
 
     return Table(
@@ -84,7 +85,9 @@ def _table(at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) 
             Column(
                 "name",
                 _("Name"),
-                lambda schedule: Cell(schedule.label, title=schedule.name, note=schedule.times),
+                lambda schedule: Cell(
+                    schedule.label, title=schedule.name, note=schedule.times, url=links.task_class(schedule.task)
+                ),
                 "name",
             ),
             Column(

@@ -12,7 +12,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.taskqueue import Histogram, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.stats.explain import Explanation, number_of
+from django_redis_components.taskqueue.stats.explain import Explanation, moment, number_of
 from django_redis_components.taskqueue.stats.run_time import is_overlong
 
 
@@ -37,13 +37,14 @@ def overlong_text(task: Explanation) -> str:
     if not is_hanging(task):
         return ""
     if task.run_time.count:
-        return _("It has run for more than ten times as long as 95 % of the others: it may hang.")
+        return _("It has run for more than ten times the p95 of its name: it may hang.")
     return _("It has run for more than an hour and has no time limit: it may hang.")
 
 
 def is_hanging(task: Explanation) -> bool:
-    """Return whether the task runs, and has run for so long that it may hang."""
-    if task.state != "running":
+    """Return whether the task runs, and has run for so long that it may hang. Without a lease it does not run."""
+    lease_ends = moment(task.fact("score_ms"))
+    if task.state != "running" or lease_ends is None or lease_ends <= task.at:
         return False
     elapsed_s = task.at.timestamp() - number_of(task.text(Field.leased_at_us)) / 1e6
     return is_overlong(elapsed_s, task.run_time, has_time_limit=_has_time_limit(task))

@@ -1,4 +1,4 @@
-"""The data of the page of a task class, read in two round trips, and one more for each further 1,000 queues."""
+"""The data of the page of a task class, read in two round trips, and one more for each further 500 queues."""
 
 from __future__ import annotations
 

@@ -38,8 +38,3 @@ def parse_deploys(pairs: Sequence[bytes]) -> list[Deploy]:
         for version, at_ms in zip(pairs[::2], pairs[1::2], strict=True)
     ]
     return found[::-1]
-
-
-def within(deploys: Sequence[Deploy], first: datetime, last: datetime) -> list[Deploy]:
-    """Return the deploys in a time."""
-    return [deploy for deploy in deploys if first <= deploy.at <= last]

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import TASK_CLASS
 
 #: Queues whose counters are read: about 75 KiB of each that runs the task in each minute.
-MAX_ROWS = 20
+MAX_ROWS = 10
 #: Longest name that is counted; longer ones are cut.
 MAX_NAME = 200
 
@@ -39,7 +39,7 @@ class TaskClass:
         at: when they were read.
         counts: of all queues that were read.
         intervals: minutes, oldest first, including empty ones; the last one is incomplete.
-        by_queue: most finished first; at most 20 queues.
+        by_queue: most finished first; at most 10 queues.
         more_queues: how many other queues ran it.
         uncounted_queues: queues with more than 30 task names in an hour, where it may have run without being counted.
         minutes: the minutes that have any counters, by their distance from the latest.
@@ -56,7 +56,7 @@ class TaskClass:
 
 
 def read_task_class(shard: Shard, name: str) -> Flow[TaskClass]:
-    """Read the runs of a task name, in one round trip for each 1,000 queues, at most 5,000."""
+    """Read the runs of a task name, in one round trip for each 500 queues, at most 5,000."""
     now_us, following, others, uncounted, rows = yield _request(shard, name, 0, MAX_ROWS)
     while following and following < MAX_QUEUES:
         _, following, more, others_uncounted, some = yield _request(shard, name, following, MAX_ROWS - len(rows))

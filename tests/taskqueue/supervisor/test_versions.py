@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.deploys import read_deploys
 from django_redis_components.taskqueue.stats.explain import explain
-from tests.support import Store
-from tests.taskqueue.support import base_key, new_fetcher, renewal
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import base_key, new_fetcher, queue_worker, renewal, taskqueue_settings
 from tests.taskqueue.tasks import note
 
 YEAR_MS = 365 * 86_400_000
@@ -63,3 +68,18 @@ def test_versions_of_the_workers_that_ran_a_task_are_read_with_it(store: Store) 
     task = run(connections.client(), explain(home(), result.id))
 
     assert task.versions == {"a:1.x": "1.0", "b:1.y": "1.1"}
+
+
+@pytest.mark.integration
+def test_worker_process_reports_the_version_of_the_settings(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=3, VERSION="2026.11.3")
+    queue_worker(children, "default")
+    result = note.enqueue("x")
+
+    eventually(lambda: result.refresh() or result.is_finished)
+
+    deploys = run(connections.client(), read_deploys(home()))
+    assert [deploy.version for deploy in deploys] == ["2026.11.3"]
+    assert list(run(connections.client(), explain(home(), result.id)).versions.values()) == ["2026.11.3"]

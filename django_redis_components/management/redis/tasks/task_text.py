@@ -14,6 +14,7 @@ from django_redis_components.management.tables import table
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.stats.explain import Explanation
+from django_redis_components.taskqueue.stats.histogram import Histogram
 
 
 def details(result: TaskResult, why: Explanation, *, with_arguments: bool = False) -> dict[str, Any]:
@@ -26,7 +27,9 @@ def details(result: TaskResult, why: Explanation, *, with_arguments: bool = Fals
     data = data_of(result, with_arguments=with_arguments) | {
         "is_registered": result.task is not None,
         "expires_at": result.expires_at,
+        "enqueued_by": result.origin._asdict() if result.origin else None,
         "reasons": [fields_of(reason) for reason in why.reasons],
+        "versions": dict(why.versions),
         "progress": dataclasses.asdict(progress) if progress else None,
         "metadata": result.metadata,
         "runs": [dataclasses.asdict(run) for run in result.timeline],
@@ -59,6 +62,9 @@ def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterat
         yield "Also" if at else "Not running", one_line(reason_text(why, reason))
     yield "Attempts", f"{result.attempts:,}"
     yield "Enqueued", clock(result.enqueued_at)
+    if origin := result.origin:
+        yield "Enqueued by", one_line(f"{origin.kind} {origin.name}{f', user {origin.user}' if origin.user else ''}")
+    yield "Usually", _usual(why.run_time)
     yield "Due", clock(result.run_after)
     yield "Expires", clock(result.expires_at)
     yield "Finished", clock(result.finished_at)
@@ -68,6 +74,13 @@ def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterat
         yield "Progress", f"{progress.done:g}{share} {progress.note}".rstrip()
     if with_arguments:
         yield "Arguments", arguments_of(result)
+
+
+def _usual(run_time: Histogram) -> str:
+    """Return p50 and p99 of the tasks of the name in the last 3 hours; "" without any."""
+    if run_time.p50 is None or run_time.p99 is None:
+        return ""
+    return f"{run_time.p50:.3g} s (p50), {run_time.p99:.3g} s (p99)"
 
 
 def _run_row(run: TaskRun) -> tuple[str, ...]:

@@ -9,13 +9,18 @@ local MINUTES, COUNTERS, RUN_TIMES = 180, 0, 224
 -- Return the number of the name's counters by hour, nil without any; and whether in some hour others had taken all numbers.
 local function numbers_of(ctx, queue, name)
   local numbers, is_partial
-  local hour = math.floor(ctx.now_ms / 3600000)
+  local hour, keys = math.floor(ctx.now_ms / 3600000), {}
   for ago = 0, MINUTES / 60 do
-    local names = queue_key(ctx, queue, P.task_names .. ":" .. (hour - ago))
+    keys[ago + 1] = queue_key(ctx, queue, P.task_names .. ":" .. (hour - ago))
+  end
+  if redis.call("EXISTS", unpack(keys)) == 0 then -- most of many queues
+    return nil, false
+  end
+  for ago, names in ipairs(keys) do
     local number = tonumber(redis.call("HGET", names, string.sub(name, 1, 200)))
     if number then
       numbers = numbers or {}
-      numbers[hour - ago] = number
+      numbers[hour - ago + 1] = number
     elseif redis.call("HLEN", names) >= MAX_NAMES then
       is_partial = true
     end

@@ -2,7 +2,7 @@
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] name  of the task
--- ARGV[2] first  rank of the first queue of this call in the index, from which it looks at 1,000
+-- ARGV[2] first  rank of the first queue of this call in the index, from which it looks at 500
 -- ARGV[3] limit  queues whose counters are returned at most
 -- DERIVED base:queues zset, base:q:<queue>:task_names:<hour> hash, base:q:<queue>:minute:<minute> string
 -- Returns {now_us, next, others, uncounted, rows}: next is the rank at which the next call continues, 0 after the last queue;
@@ -16,7 +16,7 @@ local limit = tonumber(ARGV[3])
 -- @include name_counters
 
 -- Queues of the index that one call looks at.
-local CHUNK = 1000
+local CHUNK = 500
 local ctx = new_context(base)
 local rows, others, uncounted = {}, 0, 0
 local queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
