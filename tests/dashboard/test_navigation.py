@@ -81,7 +81,9 @@ def test_tabs_have_counts_on_every_page_and_after_each_refresh(redis_server: Sto
     schedules = URL.replace("overview", "schedule")
     assert tabs_of(viewer, schedules) == {"Schedules": ("page", ""), "Failures": ("", "2"), "Workers": ("", "1 lost")}
     fragment = viewer.get(schedules, {"format": "fragment"}).content.decode()
-    assert re.search(r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad"><bdi>2<', fragment, re.DOTALL)
+    assert re.search(
+        r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad"><bdi>2<', fragment, re.DOTALL
+    )
 
 
 def test_one_tab_is_marked_on_each_page_and_confirmation(redis_server: Store, viewer: Client) -> None:
