@@ -172,8 +172,8 @@ class ObjectAdmin(UnmanagedAdmin):
         return response
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return False: no entry in the index."""
-        return False
+        """Return whether the user sees the entry in the index: of a page of all objects only."""
+        return self.page.listing is not None and self.has_view_permission(request)
 
     def _verb_view(self, verb: Verb, view: View) -> View:
         return super()._verb_view(verb, self._with_id(view))
