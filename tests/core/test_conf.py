@@ -47,6 +47,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),
     ("TASKQUEUE.FAILED_TTL", 60, 60.0, None, DURATION),
     ("TASKQUEUE.FAILED_LIMIT", 5, 5, 0, "an integer from 1 to 10000000"),
+    ("TASKQUEUE.KEEP_FINISHED", 0, 0, -1, "an integer from 0 to 100000"),
+    ("TASKQUEUE.FINISHED_TTL", 60, 60.0, 0, DURATION),
     ("TASKQUEUE.GRACE", 0, 0.0, -0.5, DURATION_OR_ZERO),
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),

@@ -14,10 +14,14 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
-STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
+STATES = (
+    *("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered"),
+    *finished.FINISHED,
+)
 #: Tasks that one read looks at: about 5 ms of the server.
 BUDGET = 2_000
 #: Largest message that is read and searched, in bytes; as in scan_tasks.lua.
@@ -46,11 +50,12 @@ class Filters:
 
     Attributes:
         name: part of the task's name.
-        text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match.
+        text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match. Of
+            finished tasks their first 256 bytes are searched.
         error: part of the class or the text of its last error.
         fingerprint: of its last error, whole.
         begin_ms, end_ms: bounds of the time of its state, in milliseconds since the epoch: of the failure, of
-            the next run, of the acceptance of a waiting, ready, limited or running task.
+            the next run, of the acceptance of a waiting, ready, limited or running task; when it finished.
     """
 
     name: str = ""
@@ -85,12 +90,17 @@ class ScannedTask:
         record: its record, without history and errors.
         size: of its message, in bytes; above `MAX_MESSAGE` the record has no arguments.
         error_class, error_text: of its last error, or "".
+        is_clipped: whether the arguments are only the first ones. A finished task whose record has expired is still
+            listed, with the start of its message.
+        duration: of a finished task's run in seconds; None if it did not run.
     """
 
     record: TaskRecord[Any]
     size: int = 0
     error_class: str = ""
     error_text: str = ""
+    is_clipped: bool = False
+    duration: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,6 +154,9 @@ def scan_tasks(
         budget: most tasks that are looked at.
         mode: "rows"; "names": also count by name, within the budget; "ids": tasks have the id only, oldest first.
     """
+    if state in finished.FINISHED:
+        page = {"cursor": cursor, "direction": direction, "limit": limit, "budget": budget, "mode": mode}
+        return (yield from _scan_finished(shard, queue, state, filters, page))
     reply = yield SCAN_TASKS(
         base=shard.base,
         queue=queue,
@@ -166,11 +179,42 @@ def scan_tasks(
         first=first.decode(errors="replace"),
         last=last.decode(errors="replace"),
         tasks=[_task(*row) for row in rows],
-        names={
-            name.decode(errors="replace"): (count, moment_of(int(oldest_us)))
-            for name, count, oldest_us in zip(names[::3], names[1::3], names[2::3], strict=True)
-        },
+        names=_names(names),
     )
+
+
+def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page: dict[str, Any]) -> Flow[TaskScan]:
+    """Read finished tasks, newest first. None of them matches a filter by error."""
+    arguments = filters.arguments()
+    has_error = bool(arguments.pop("error")) | bool(arguments.pop("fingerprint"))
+    reply = yield finished.scan_call(shard, queue, state, **page, **arguments)
+    at_us, total, start, scanned, matched, first, last, rows, names = reply
+    found = [] if has_error else [finished.parse_row(queue, state, row) for row in rows]
+    return TaskScan(
+        at_us=int(at_us),
+        sequence=0,
+        total=total,
+        start=start,
+        scanned=scanned,
+        matched=0 if has_error else matched,
+        first=first.decode(errors="replace"),
+        last=last.decode(errors="replace"),
+        tasks=[_finished_task(row) for row in found],
+        names={} if has_error else _names(names),
+    )
+
+
+def _finished_task(row: finished.FinishedRow) -> ScannedTask:
+    record: TaskRecord[Any] = TaskRecord(row.name, row.id, row.fields, [])
+    return ScannedTask(record, len(row.fields.get(Field.body, b"")), "", "", row.is_clipped, row.duration)
+
+
+def _names(flat: Sequence[Any]) -> dict[str, tuple[int, datetime]]:
+    """Return how many tasks match by name, and when the oldest of them was accepted."""
+    return {
+        name.decode(errors="replace"): (count, moment_of(int(oldest_us)))
+        for name, count, oldest_us in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    }
 
 
 def read_tasks(shard: Shard, queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:
