@@ -147,7 +147,7 @@ def test_queue_page_takes_one_round_trip(store: Store, viewer: Client) -> None:
     text = page_text_of(viewer, "mail")
 
     trips = "1 round trip per node" if store.is_cluster else "1 round trip"
-    assert f"8 commands · {trips} · " in text
+    assert f"11 commands · {trips} · " in text
 
 
 def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
@@ -166,7 +166,7 @@ def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
     assert [(each["message"], each["count"], each["task_ids"]) for each in found["failures"]] == [
         ("no user #", 1_204, ["newest", "older"])
     ]
-    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (8, 1)
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (11, 1)
     overview = viewer.get(URL, {"format": "json"}).json()
     assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
 

@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
+from django_redis_components.taskqueue.store.finished import count_finished
 from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
 
 #: Minutes, hours, error groups and restorable purges that the page shows.
@@ -54,6 +55,7 @@ class QueueSnapshot:
         at: the server's time.
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
+        finished: by state, how many finished tasks are listed.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -65,6 +67,7 @@ class QueueSnapshot:
     minutes: Metrics
     hours: Metrics
     errors: list[ErrorGroup]
+    finished: dict[str, int]
     is_known: bool
 
 
@@ -77,6 +80,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         errors.read_errors(queue_shard(), name, ERRORS),
         control.read_trash(queue_shard(), name, TRASH),
         _read_index(queue_shard(), name),
+        count_finished(queue_shard(), name),
     ]
     if with_list:
         cursor, direction = query.cursor, query.direction
@@ -84,7 +88,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
             queue_shard(), name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE
         )
         flows.append(page)
-    [depth], minutes, hours, groups, trash, is_indexed, *scans = yield from gather_values(flows)
+    [depth], minutes, hours, groups, trash, is_indexed, finished, *scans = yield from gather_values(flows)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
@@ -94,6 +98,7 @@ def read_queue(name: str, query: TaskQuery, *, with_list: bool = True) -> Flow[Q
         minutes=minutes,
         hours=hours,
         errors=groups,
+        finished=finished,
         is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
     )
 
