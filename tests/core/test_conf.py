@@ -122,7 +122,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("NOTIFICATIONS.SLACK", [HOOK], (Secret(HOOK),), Secret("ftp://hooks"), HTTP_URLS),
     ("NOTIFICATIONS.EMAILS", ["a@b.c"], ("a@b.c",), ["a"], "a list of up to 50 e-mail addresses"),
     ("NOTIFICATIONS.SEVERITY", "warning", "warning", "all", "one of 'critical', 'warning'"),
-    ("NOTIFICATIONS.URL", HOOK, HOOK, "shop", "None or a URL, such as 'https://www.example.com/admin/'"),
+    ("NOTIFICATIONS.LINK", HOOK, HOOK, "shop", "None or a URL, such as 'https://www.example.com/admin/'"),
     ("NOTIFICATIONS.TIMEOUT", 5, 5.0, 0, DURATION),
     ("MONITORING.TOKEN", "0123456789abcdef", Secret("0123456789abcdef"), Secret("0123456789abcde"), TOKEN),
     ("MONITORING.PUBLIC", True, True, "yes", BOOLEAN),

@@ -329,7 +329,7 @@ class NotificationsSettings:
     #: The least severity that is announced. A warning is announced after a minute, a critical problem at once.
     severity: str = _option("critical", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
-    url: str | None = _option(None, optional(http_url))
+    link: str | None = _option(None, optional(http_url))
     #: Seconds that a delivery may take.
     timeout_s: float = _duration(10.0)
 

@@ -135,7 +135,7 @@ def test_webhook_is_told_once_by_whichever_process_is_active(
     redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(
-        settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], URL="https://shop.example.com/"
+        settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], LINK="https://shop.example.com/"
     )
     first, second = Watch("default"), Watch("default")
 
