@@ -147,7 +147,7 @@ class PageAdmin(UnmanagedAdmin):
 
 
 class ObjectAdmin(UnmanagedAdmin):
-    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index."""
+    """Pages of objects, ``<model>/<id>/``, and the page of all. Only a page of all is in the admin's index."""
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""

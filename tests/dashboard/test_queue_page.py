@@ -218,10 +218,6 @@ def test_queue_page_rejects_post(redis_server: Store) -> None:
     assert client_of("superuser").post(url_of("mail")).status_code == 405
 
 
-def test_queues_have_an_entry_in_the_index(redis_server: Store) -> None:
-    assert "/queues/" in client_of("superuser").get("/admin/").content.decode()
-
-
 @pytest.mark.parametrize("name", ["a/b", "add", "_add", "x/change", "später", "100%", "a b", "..", "-x"])
 def test_any_valid_queue_name_has_a_page(name: str, redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, name, ready=7)
