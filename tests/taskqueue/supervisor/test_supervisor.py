@@ -165,10 +165,11 @@ def test_stopping_worker_finishes_running_tasks_and_fetches_none(redis_server: S
     worker = queue_worker(children, "--threads", "2")
     running = hold.enqueue("a")
     threads = Path(f"/proc/{held.started()}/task")
-    eventually(lambda: len(list(threads.iterdir())) == 5)  # main thread, flusher, log writer, and two that run tasks
+    # The main thread, flusher, log writer, watch, and two that run tasks.
+    eventually(lambda: len(list(threads.iterdir())) == 6)
 
     worker.terminate()
-    eventually(lambda: len(list(threads.iterdir())) == 4)  # the one that waited for work has ended
+    eventually(lambda: len(list(threads.iterdir())) == 5)  # the one that waited for work has ended
     waiting = add.enqueue(2, 3)
     held.release()
 
@@ -234,7 +235,7 @@ def test_sigterm_to_the_process_group_leaves_the_grace_period(
 
     for _ in range(copies):
         os.killpg(worker.pid, signal.SIGTERM)
-    eventually(lambda: len(list(threads.iterdir())) == 4)  # the thread that waited for work has ended
+    eventually(lambda: len(list(threads.iterdir())) == 5)  # the thread that waited for work has ended
     worker.wait_for("Stopping: running tasks have 300 s to finish")
     held.release()
 
@@ -253,7 +254,7 @@ def test_later_copies_of_sigterm_to_a_process_leave_its_grace_period(
     pid = held.started()
     threads = Path(f"/proc/{pid}/task")
     worker.terminate()
-    eventually(lambda: len(list(threads.iterdir())) == 4)
+    eventually(lambda: len(list(threads.iterdir())) == 5)
 
     for _ in range(3):
         os.kill(pid, signal.SIGTERM)
