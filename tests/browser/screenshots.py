@@ -85,9 +85,12 @@ print(json.dumps({**{name: each.id for name, each in ids.items()}, "limit": BY_N
 #: The pages of the documentation by the names of their pictures, with the ids of `_ids`.
 DOCUMENTED = {
     "dashboard": "overview/",
+    "incidents": "incident/",
     "live": "liveevent/",
     "queue": "queues/high/?state=failed",
     "task": "task/{task}/",
+    "task-class": "taskclass/example_project.market.tasks.notify_seller/",
+    "search": "tasksearch/?q=A-100",
     "failures": "failure/?group={error}",
     "flow": "taskflow/{flow}/",
     "schedules": "schedule/",
@@ -98,6 +101,7 @@ DOCUMENTED = {
     "autocomplete": "indexes/",
     "messaging": "messaging/",
     "files": "files/",
+    "memory": "memory/",
     "actions": "action/",
 }
 
