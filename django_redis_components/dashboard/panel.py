@@ -115,8 +115,8 @@ _own = {
     "search": "search.SearchPanel",
     "sign-in-calendar": "sign_in_calendar.CalendarPanel",
     "sign-ins": "analytics.SignInsPanel",
-    "sources": "traffic.SourcesPanel",
-    "top-pages": "traffic.TopPagesPanel",
+    "sources": "sources.SourcesPanel",
+    "top-pages": "top_pages.TopPagesPanel",
     "traffic": "traffic.TrafficPanel",
     "visitors": "analytics.VisitorsPanel",
 }
