@@ -198,11 +198,6 @@ def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
     return sorted(pages, key=lambda row: (-row[1], row[0]))
 
 
-def view_series_flow(views: PageViews, start: date, end: date, unit: Unit) -> Flow[dict[date, int]]:
-    """Return the flow of `PageViews.series` for all pages, to run it with others."""
-    return views._series(None, start, end, unit)
-
-
 def breakdown_flow(
     views: PageViews, dimension: Dimension, at: date, limit: int, unit: Unit
 ) -> Flow[list[tuple[str, int]]]:

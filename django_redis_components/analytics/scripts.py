@@ -58,3 +58,8 @@ SET_SCORE = LuaScript(
 ADD_SCORE = LuaScript(
     "analytics", "score", keys=("base",), args=("member", "score", "mode", "ttl_ms", "periods*"), idempotent=False
 )
+#: Reads for pages: one command for each, however long the range is.
+MOST_VIEWED = LuaScript(
+    "analytics", "most_viewed", keys=("periods*",), args=("current", "limit", "sample", "names*"), reads_only=True
+)
+COUNT_USERS = LuaScript("analytics", "count_users", keys=("days*",), reads_only=True)

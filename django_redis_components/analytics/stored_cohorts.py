@@ -64,14 +64,23 @@ async def aroll_up_cohorts(
     return await first._arun(_roll_up(first, later, unit, periods, end))
 
 
-def stored_cohorts_flow(site: str, limit: int) -> Flow[list[StoredCohorts]]:
-    """Return the flow that reads the tables of a site that were stored last, up to a limit, in two round trips."""
-    names = yield Read("ZREVRANGE", _index(site), 0, limit - 1)
+def stored_cohorts_flow(site: str, limit: int, chosen: str = "") -> Flow[tuple[list[str], list[StoredCohorts]]]:
+    """Return the flow that reads the names of the tables of a site, and some of the tables, in two round trips.
+
+    Args:
+        limit: how many are read, of those that were stored last.
+        chosen: the name of the only table that is read, if it is stored.
+
+    Returns:
+        The names, ``first:later:unit``, and the tables.
+    """
+    names = [name.decode() for name in (yield Read("ZREVRANGE", _index(site), 0, MAX_TABLES - 1))]
     if not names:
-        return []
-    found = yield Read("MGET", *(_key(site, name.decode()) for name in names))
-    tables = [_parsed(name.decode(), stored) for name, stored in zip(names, found, strict=True) if stored]
-    return sorted(tables, key=lambda table: (table.first, table.later, table.unit))
+        return [], []
+    wanted = [chosen] if chosen in names else names[:limit]
+    found = yield Read("MGET", *(_key(site, name) for name in wanted))
+    tables = [_parsed(name, stored) for name, stored in zip(wanted, found, strict=True) if stored]
+    return sorted(names), sorted(tables, key=lambda table: (table.first, table.later, table.unit))
 
 
 def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[StoredCohorts]:

@@ -203,6 +203,9 @@ class UniqueVisitors(SiteCounter):
     def _series(self, start: date, end: date | None, unit: Unit) -> Flow[dict[date, Estimate]]:
         periods.check_unit(unit)
         found = periods.starts(unit, start, end) if unit != "day" else span(start, end)
+        return (yield from self._counts(found, unit))
+
+    def _counts(self, found: Sequence[date], unit: Unit) -> Flow[dict[date, Estimate]]:
         counts: list[int] = yield Batch([Read("PFCOUNT", self._period(unit, at)) for at in found])
         ranges = [periods.days_of(unit, at) for at in found]
         return {
@@ -297,9 +300,9 @@ def visitor_count_flow(visitors: UniqueVisitors, start: date, end: date | None =
     return visitors._count(start, end)
 
 
-def visitor_series_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
-    """Return the flow of `UniqueVisitors.series` by day, to run it with others."""
-    return visitors._series(start, end, "day")
+def visitor_periods_flow(visitors: UniqueVisitors, starts: Sequence[date], unit: Unit) -> Flow[dict[date, Estimate]]:
+    """Return the flow of the visitors of each of several periods, to run it with others."""
+    return visitors._counts(starts, unit)
 
 
 def recent_flow(visitors: UniqueVisitors, hours: int) -> Flow[Estimate]:

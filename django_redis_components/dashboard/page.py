@@ -116,6 +116,8 @@ class Page:
     data: ClassVar[Any]
     #: Returns the context of the templates: `context(request, snapshot)`.
     context: ClassVar[Any]
+    #: Returns the columns and the rows of ``?format=csv``: `csv(snapshot)`. None: the page has no CSV.
+    csv: ClassVar[Any] = None
 
     def heading(self, request: PageRequest) -> Any:
         """Return the heading."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.template import TemplateDoesNotExist
@@ -17,6 +18,7 @@ from django.utils.module_loading import import_string
 from django_redis_components.core.arguments import check_int
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import pages
+from django_redis_components.dashboard.display_names import Kind, Names
 
 if TYPE_CHECKING:
     from django_redis_components.core.protocol import Flow
@@ -75,6 +77,22 @@ class Panel:
         return value
 
 
+class NamingPanel(Panel):
+    """A panel that shows users or chats by the names of ``DASHBOARD["NAMES"]``, which are looked up once for a page."""
+
+    def ids(self, value: Any) -> Mapping[Kind, Iterable[str]]:
+        """Return the ids that are shown, by kind, for the value of `read`."""
+        raise NotImplementedError
+
+    def named_context(self, value: Any, names: Names) -> dict[str, Any]:
+        """Return the context of the template with names."""
+        raise NotImplementedError
+
+    def context(self, value: Any) -> dict[str, Any]:
+        """Return the context of the template without names."""
+        return self.named_context(value, Names())
+
+
 P = TypeVar("P", bound=Panel)
 
 _panels: dict[str, Panel] = {}
@@ -97,8 +115,8 @@ _own = {
     "search": "search.SearchPanel",
     "sign-in-calendar": "sign_in_calendar.CalendarPanel",
     "sign-ins": "analytics.SignInsPanel",
-    "sources": "traffic.SourcesPanel",
-    "top-pages": "traffic.TopPagesPanel",
+    "sources": "sources.SourcesPanel",
+    "top-pages": "top_pages.TopPagesPanel",
     "traffic": "traffic.TrafficPanel",
     "visitors": "analytics.VisitorsPanel",
 }

@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_redis_components.analytics.csv_text import csv_lines
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
@@ -23,7 +24,7 @@ from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
-#: Values of ``?format=``: the full page, the part that is refreshed, the data as JSON.
+#: Values of ``?format=``: the full page, the part that is refreshed, the data as JSON. A page may have "csv", too.
 FORMATS = ("html", "fragment", "json")
 _TEMPLATES = "django_redis_components/dashboard"
 
@@ -58,8 +59,10 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
     wanted = request.http.GET.get("format", "html")
-    if wanted not in FORMATS:
-        return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {', '.join(FORMATS)}.", "text/plain")
+    formats_of_page = (*FORMATS, "csv") if page.csv else FORMATS
+    if wanted not in formats_of_page:
+        expected = ", ".join(formats_of_page)
+        return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {expected}.", "text/plain")
     shared = {"title": page.heading(request), "is_subpage": page.is_object, "refresh_s": page.refresh_s}
     try:
         snapshot = page.read(request)
@@ -72,6 +75,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         return missing
     if wanted == "json":
         return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+    if wanted == "csv":
+        return _csv_response(page, snapshot)
     if wanted == "html" and (redirect := page.redirect(request, snapshot)) is not None:
         return redirect
     context = page.context(request, snapshot)
@@ -123,6 +128,13 @@ def fragment_response(request: PageRequest, template: str, context: dict[str, An
     # `url` resolves the links within this admin site.
     request.http.current_app = request.model_admin.admin_site.name
     return PageResponse(request.http, f"{_TEMPLATES}/{template}", context)
+
+
+def _csv_response(page: Page, snapshot: Any) -> HttpResponse:
+    """Return the CSV as a download."""
+    content = encodable("".join(csv_lines(*page.csv(snapshot))))
+    disposition = f'attachment; filename="{page.slug}.csv"'
+    return HttpResponse(content, "text/csv; charset=utf-8", headers={"Content-Disposition": disposition})
 
 
 def _format_response(request: PageRequest, folder: str, wanted: str, context: dict[str, Any]) -> TemplateResponse:

@@ -104,6 +104,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.ENVIRONMENT", "staging", "staging", b"staging", f"None or {TEXT}"),
     ("DASHBOARD.VISITORS", "shop", "shop", "", f"None or {TEXT}"),
     ("DASHBOARD.MASK_ERROR", "shop.privacy.mask", "shop.privacy.mask", 7, f"None or {TEXT}"),
+    ("DASHBOARD.NAMES", "shop.people.names", "shop.people.names", "", f"None or {TEXT}"),
     ("DASHBOARD.LATE_AFTER", timedelta(minutes=1), 60.0, 0, DURATION),
     ("DASHBOARD.FAILURE_RATE", 1, 1.0, 5, "a number from 0 to 1"),
     ("DASHBOARD.RETRY_RATE", 0.5, 0.5, "1", "a number from 0 to 1000"),

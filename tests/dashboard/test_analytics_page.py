@@ -26,8 +26,8 @@ def viewer() -> Client:
     return browser("view_analytics")
 
 
-def figures(client: Client) -> dict[str, Any]:
-    response = client.get(ANALYTICS, {"format": "json"})
+def figures(client: Client, **query: str) -> dict[str, Any]:
+    response = client.get(ANALYTICS, {"format": "json", **query})
     assert response.status_code == 200, response.content
     assert response.json()["errors"] == {}
     panels: dict[str, Any] = response.json()["panels"]
@@ -49,7 +49,7 @@ def fill() -> None:
 
 def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
     fill()
-    commands = 115
+    commands = 84
 
     html = viewer.get(ANALYTICS).content.decode()
 
@@ -113,20 +113,23 @@ def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
     assert len(found["days"]) == 30
 
 
-def test_top_pages_are_those_of_today_with_their_share(store: Store, viewer: Client) -> None:
+def test_top_pages_are_those_of_the_range_with_their_share(store: Store, viewer: Client) -> None:
     for number in range(12):
         for _ in range(number + 1):
             PageViews().hit(f"/items/{number}/")
     PageViews().hit("/yesterday/", at=timezone.localdate() - timedelta(days=1))
+    PageViews().hit("/long ago/", at=timezone.localdate() - timedelta(days=31))
 
     found = figures(viewer)["top-pages"]
+    [today] = [figures(viewer, period="today")["top-pages"]]
 
-    assert (found["total"], len(found["pages"])) == (78, 10)
-    assert found["pages"][0] == {"page": "/items/11/", "views": 12, "visitors": 0}
+    assert (found["total"], len(found["pages"])) == (79, 10)
+    assert today["total"] == 78
+    assert found["pages"][0] == {"page": "/items/11/", "views": 12, "before": 0, "visitors": 0}
     shown = text(viewer)
-    assert "Top pages today Page Views Share Visitors /items/11/ 12 15.38 %" in shown
-    assert "All pages 78" in shown
-    assert "/yesterday/" not in shown
+    assert "Top pages Page Views Share Visitors /items/11/ 12 15.19 %" in shown
+    assert "All pages 79" in shown
+    assert "/long ago/" not in shown
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, OTHER, "x" * 5_000])
@@ -147,11 +150,10 @@ def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settin
 
     shown = text(viewer)
 
-    assert "No visitors in 30 days. To count visitors, append this to MIDDLEWARE:" in shown
-    assert "No sign-ins in 30 days. Logins are counted automatically. To count others:" in shown
-    assert "No page views in 30 days. To count page views, append this to MIDDLEWARE:" in shown
-    assert "No page views this month. The middleware counts the linking site, the campaign" in shown
-    assert "No page views today. To count page views, append this to MIDDLEWARE:" in shown
+    assert "No visitors in this period. To count visitors, append this to MIDDLEWARE:" in shown
+    assert "No sign-ins in this period. Logins are counted automatically. To count others:" in shown
+    assert "No page views in this period. To count page views, append this to MIDDLEWARE:" in shown
+    assert "No page views in this period. The middleware counts the linking site, the campaign" in shown
 
 
 @pytest.mark.parametrize("use_tz", [True, False])
@@ -176,7 +178,7 @@ def test_unreadable_counter_fails_only_its_panels(redis_server: Store, viewer: C
 
     assert response.status_code == 200
     shown = text_of(response.content.decode())
-    assert "Top pages today Redis returned an error. (WRONGTYPE" in shown
+    assert "Top pages Redis returned an error. (WRONGTYPE" in shown
     assert "Visitors by day" in shown
     found = viewer.get(ANALYTICS, {"format": "json"}).json()
     assert (found["panels"]["top-pages"], list(found["errors"])) == (None, ["traffic", "top-pages"])
@@ -249,8 +251,8 @@ def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, s
         "\N{NO-BREAK SPACE}", " "
     )
     assert "Page views by day Peak: 2" in shown
-    assert "Top pages today Page Views Share Visitors /admin/login/ 2 100.00 % ≈ 2" in shown
-    assert "Linking site Views Share example.org 1 100.00 % Device Views Share" in shown
+    assert "Top pages Page Views Share Visitors /admin/login/ 2 66.67 % ≈ 2" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Linking site Views Share of 1 example.org 1 100.00 % Device Views Share of 2" in shown
     found = figures(viewer)
     assert found["sources"]["device"] == {"total": 2, "values": {"mobile": 1, "desktop": 1}}
     assert (found["traffic"]["visitors_active"], found["traffic"]["visitors_24_hours"]) == (2, 2)
@@ -264,7 +266,7 @@ def test_sums_of_weeks_and_months_are_labeled(
     redis_server: Store, viewer: Client, settings, policy: str, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"VISITOR_IDENTITY": policy}}
-    monkeypatch.setattr("django_redis_components.dashboard.panels.analytics.site_date", lambda: date(2026, 11, 20))
+    monkeypatch.setattr("django_redis_components.dashboard.panels.selection.site_date", lambda: date(2026, 11, 20))
     UniqueVisitors("default").add("anna", at=date(2026, 11, 20))
 
     assert label in text(viewer)

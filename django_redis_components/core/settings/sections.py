@@ -309,6 +309,9 @@ class DashboardSettings:
     #: Dotted path of a function that returns the message or the traceback of an error as it may be shown, such as
     #: "shop.privacy.mask_error"; None: as it is.
     mask_error: str | None = _option(None, optional(text))
+    #: Dotted path of a function that returns the names of users and chats for their ids, such as "shop.people.names":
+    #: ``names(kind, ids)`` gets "user" or "chat" and a list of texts, and returns a mapping; None: ids are shown.
+    names: str | None = _option(None, optional(text))
     #: Whether the dashboard refuses all changes.
     read_only: bool = _option(False, boolean)
     #: Whether the worker processes and pollers of a connection watch it: one of them makes the checks that read more

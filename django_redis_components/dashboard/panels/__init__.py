@@ -23,6 +23,10 @@ class AnalyticsPage(PanelPage):
     slug = "analytics"
     title = _("Analytics")
     name = _("analytics")
+    templates = "analytics"
+    parse = hook("analytics_page.parse")
+    context = hook("analytics_page.context")
+    csv = hook("analytics_page.csv")
 
 
 class IndexesPage(PanelPage):

@@ -22,6 +22,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import number, short_percent
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel, sign_ins_counter
+from django_redis_components.dashboard.panels.selection import OTHERS, PARAMETERS, kept_parameters
 
 #: Days of the retention, up to yesterday.
 DAYS = 14
@@ -64,7 +65,7 @@ class RetentionPanel(AnalyticsPanel):
 
     name = "retention"
     title = gettext_lazy("Retention of sign-ins")
-    order = 25
+    order = 97
     template_name = "django_redis_components/dashboard/panels/cohorts.html"
 
     def read(self) -> Flow[list[Cohort]]:
@@ -81,21 +82,62 @@ class RetentionPanel(AnalyticsPanel):
         return {"tables": [_table(caption, "day", value, note)] if value else [], "is_retention": True}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredTables:
+    """Stored tables of cohorts.
+
+    Attributes:
+        names: of all that are stored.
+        chosen: the name of the one that is shown, or "".
+        kept: parameters of the page that the form keeps.
+    """
+
+    names: list[str]
+    tables: list[StoredCohorts]
+    chosen: str
+    kept: dict[str, str]
+
+
 class CohortsPanel(AnalyticsPanel):
-    """The stored tables of cohorts of events."""
+    """The stored tables of cohorts of events: the last ones, or the one that is chosen."""
 
     name = "cohorts"
     title = gettext_lazy("Cohorts")
-    order = 45
+    order = 98
     template_name = "django_redis_components/dashboard/panels/cohorts.html"
+    parameters = (*PARAMETERS, *OTHERS)
 
-    def read(self) -> Flow[list[StoredCohorts]]:
+    def read(self, **query: str) -> Flow[StoredTables]:
         """Read the tables in two round trips."""
-        return (yield from stored_cohorts_flow(conf.settings().analytics.site, MAX_TABLES))
+        chosen = query.get("cohorts", "")
+        names, tables = yield from stored_cohorts_flow(conf.settings().analytics.site, MAX_TABLES, chosen)
+        return StoredTables(names, tables, chosen if chosen in names else "", kept_parameters(query, "cohorts"))
 
-    def context(self, value: list[StoredCohorts]) -> dict[str, Any]:
+    def context(self, value: StoredTables) -> dict[str, Any]:
+        """Return the tables, and the form that chooses one of several."""
+        choices = [(name, _choice_text(name), name == value.chosen) for name in value.names]
+        return {
+            "tables": [_stored_table(table) for table in value.tables],
+            "is_retention": False,
+            "choices": choices if len(choices) > 1 else [],
+            "kept": value.kept,
+            "last_count": MAX_TABLES,
+        }
+
+    def data(self, value: StoredTables) -> list[StoredCohorts]:
         """Return the tables."""
-        return {"tables": [_stored_table(table) for table in value], "is_retention": False}
+        return value.tables
+
+
+def _choice_text(name: str) -> str:
+    first, later, unit = name.split(":")
+    text = {
+        "hour": _("%(first)s, then %(later)s, by hour"),
+        "day": _("%(first)s, then %(later)s, by day"),
+        "week": _("%(first)s, then %(later)s, by week"),
+        "month": _("%(first)s, then %(later)s, by month"),
+    }[unit]
+    return text % {"first": first, "later": later}
 
 
 def _stored_table(table: StoredCohorts) -> CohortTable:

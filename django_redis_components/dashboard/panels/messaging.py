@@ -11,8 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.dashboard.display_names import Kind, Names
+from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.panel import Panel
+from django_redis_components.dashboard.panel import NamingPanel, Panel
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.scripts import SUMMARY
@@ -75,7 +77,7 @@ class BroadcastRow:
     subscribers: int
 
 
-class ChatsPanel(Panel):
+class ChatsPanel(NamingPanel):
     """The newest chats."""
 
     name = "chats"
@@ -89,14 +91,18 @@ class ChatsPanel(Panel):
         rows = yield from _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
         return rows
 
-    def context(self, value: list[ChatRow]) -> dict[str, Any]:
+    def ids(self, value: list[ChatRow]) -> dict[Kind, list[str]]:
+        """Return the chats, and the members who have read least."""
+        return {"chat": [row.id for row in value], "user": [member for row in value for member in row.lag]}
+
+    def named_context(self, value: list[ChatRow], names: Names) -> dict[str, Any]:
         """Return the table."""
         note = _("At most the %(count)s newest chats, each with the members who have read least.")
-        table = Table(_CHATS, note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
+        table = Table(_chat_columns(names), note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
         return table.context(value)
 
 
-class MailboxesPanel(Panel):
+class MailboxesPanel(NamingPanel):
     """The newest mailboxes."""
 
     name = "mailboxes"
@@ -110,10 +116,14 @@ class MailboxesPanel(Panel):
         rows = yield from _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
         return rows
 
-    def context(self, value: list[MailboxRow]) -> dict[str, Any]:
+    def ids(self, value: list[MailboxRow]) -> dict[Kind, list[str]]:
+        """Return the owners."""
+        return {"user": [row.owner for row in value]}
+
+    def named_context(self, value: list[MailboxRow], names: Names) -> dict[str, Any]:
         """Return the table."""
         note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
-        return Table(_MAILBOXES, note=note, empty=_("There are no mailboxes.")).context(value)
+        return Table(_mailbox_columns(names), note=note, empty=_("There are no mailboxes.")).context(value)
 
 
 class BroadcastsPanel(Panel):
@@ -168,8 +178,11 @@ def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
     return ChatRow(chat_id, members, sent, stored, lag, size or 0)
 
 
-def _lag(row: ChatRow) -> str:
-    texts = [_("%(member)s: %(count)s") % {"member": name, "count": number(lag)} for name, lag in row.lag.items()]
+def _lag(row: ChatRow, names: Names) -> str:
+    texts = [
+        _("%(member)s: %(count)s") % {"member": names.text_of("user", member), "count": number(lag)}
+        for member, lag in row.lag.items()
+    ]
     if row.members > len(texts):
         texts.append(_("%(count)s more") % {"count": number(row.members - len(texts))})
     return ", ".join(texts)
@@ -199,21 +212,32 @@ def _memory(key: str) -> Command:
     return Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)
 
 
-_CHATS: list[Column[ChatRow]] = [
-    Column("id", gettext_lazy("Chat"), lambda row: row.id, "name"),
-    Column("members", gettext_lazy("Members"), lambda row: row.members),
-    Column("sent", gettext_lazy("Sent"), lambda row: row.sent),
-    Column("stored", gettext_lazy("Stored"), lambda row: row.stored),
-    Column("lag", gettext_lazy("Unread, by member"), _lag, "whole"),
-    Column("bytes", gettext_lazy("Memory"), lambda row: filesizeformat(row.bytes)),
-]
-_MAILBOXES: list[Column[MailboxRow]] = [
-    Column("owner", gettext_lazy("Owner"), lambda row: row.owner, "name"),
-    Column("sent", gettext_lazy("Sent"), lambda row: row.sent),
-    Column("unread", gettext_lazy("Unread"), lambda row: row.unread),
-    Column("dropped", gettext_lazy("Dropped up to"), lambda row: row.dropped or None),
-    Column("bytes", gettext_lazy("Memory"), lambda row: filesizeformat(row.bytes)),
-]
+def _chat_columns(names: Names) -> list[Column[ChatRow]]:
+    return [
+        Column("id", _("Chat"), lambda row: _named_cell(names, "chat", row.id), "name"),
+        Column("members", _("Members"), lambda row: row.members),
+        Column("sent", _("Sent"), lambda row: row.sent),
+        Column("stored", _("Stored"), lambda row: row.stored),
+        Column("lag", _("Unread, by member"), lambda row: _lag(row, names), "whole"),
+        Column("bytes", _("Memory"), lambda row: filesizeformat(row.bytes)),
+    ]
+
+
+def _mailbox_columns(names: Names) -> list[Column[MailboxRow]]:
+    return [
+        Column("owner", _("Owner"), lambda row: _named_cell(names, "user", row.owner), "name"),
+        Column("sent", _("Sent"), lambda row: row.sent),
+        Column("unread", _("Unread"), lambda row: row.unread),
+        Column("dropped", _("Dropped up to"), lambda row: row.dropped or None),
+        Column("bytes", _("Memory"), lambda row: filesizeformat(row.bytes)),
+    ]
+
+
+def _named_cell(names: Names, kind: Kind, id_: str) -> Cell:
+    name = names.name_of(kind, id_)
+    return Cell(name, note=id_) if name else Cell(id_)
+
+
 _BROADCASTS: list[Column[BroadcastRow]] = [
     Column("channel", gettext_lazy("Channel"), lambda row: row.channel, "name"),
     Column("subscribers", gettext_lazy("Subscribed processes"), lambda row: row.subscribers),

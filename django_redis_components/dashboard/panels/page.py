@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,10 +23,11 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
 from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.display_names import Kind, Names, find_names
 from django_redis_components.dashboard.json_data import JSONEncoder
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.panel import Panel, add_own_panels, panels_of
+from django_redis_components.dashboard.panel import NamingPanel, Panel, add_own_panels, panels_of
 from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded, budget_of
 from django_redis_components.dashboard.panels.reading import (
     PagePart,
@@ -41,6 +43,8 @@ logger = guarded_logger("django_redis_components.dashboard")
 
 #: Characters of an error's text in a note.
 MAX_NOTE_CHARS = 300
+#: The content of a panel without data: one paragraph.
+_EMPTY = re.compile(r'\s*<p class="drc-empty">(?:(?!</?p\b).)*</p>\s*', re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class ShownPanel:
     title: str
     html: str
     note: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all it shows is a line that says so; pages show it as a line, not as a box."""
+        return _EMPTY.fullmatch(self.html) is not None
 
 
 def permitted_panels(page: str, request: HttpRequest) -> list[Panel]:
@@ -106,7 +115,9 @@ def panel_page_data(snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:
 
 def show_panels(results: Iterable[PanelResult], request: HttpRequest) -> list[ShownPanel]:
     """Render panels."""
-    return [_show(result, request) for result in results]
+    results = list(results)
+    names = find_names(_ids(results))
+    return [_show(result, request, names) for result in results]
 
 
 def panel_data(results: Iterable[PanelResult]) -> dict[str, Any]:
@@ -122,20 +133,31 @@ def panel_data(results: Iterable[PanelResult]) -> dict[str, Any]:
     return {"panels": data, "errors": errors}
 
 
-def _show(result: PanelResult, request: HttpRequest) -> ShownPanel:
+def _ids(results: Iterable[PanelResult]) -> dict[Kind, list[str]]:
+    """Return the ids that panels show, by kind."""
+    found: dict[Kind, list[str]] = {}
+    for result in results:
+        if isinstance(result.panel, NamingPanel) and result.error is None:
+            for kind, ids in result.panel.ids(result.value).items():
+                found.setdefault(kind, []).extend(ids)
+    return found
+
+
+def _show(result: PanelResult, request: HttpRequest, names: Names) -> ShownPanel:
     panel = result.panel
     try:
-        html = _render(result, request)
+        html = _render(result, request, names)
     except Exception as exc:  # noqa: BLE001 - the other panels are shown
         return ShownPanel(panel.name, str(panel.title), "", _note(result, exc))
     return ShownPanel(panel.name, str(panel.title), html)
 
 
-def _render(result: PanelResult, request: HttpRequest) -> str:
+def _render(result: PanelResult, request: HttpRequest, names: Names) -> str:
     if result.error is not None:
         raise result.error
-    panel = result.panel
-    return render_to_string(panel.template_name, {"panel": panel, **panel.context(result.value)}, request)
+    panel, value = result.panel, result.value
+    context = panel.named_context(value, names) if isinstance(panel, NamingPanel) else panel.context(value)
+    return render_to_string(panel.template_name, {"panel": panel, **context}, request)
 
 
 def _json(result: PanelResult) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.analytics import Events, roll_up_cohorts
+from django_redis_components.analytics.csv_text import csv_lines
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
@@ -16,7 +17,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.management.arguments import day, whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
-from django_redis_components.management.redis.analytics.site import COLUMNS, Site, as_csv, last_days
+from django_redis_components.management.redis.analytics.site import COLUMNS, Site, last_days
 
 #: Commands and their descriptions.
 VERBS = {
@@ -74,7 +75,7 @@ class Group(groups.CommandGroup):
         rows = _site(options).rows(what, *_range(options))
         if options["json"]:
             return CommandResult({"rows": [dict(zip(COLUMNS[what], row, strict=True)) for row in rows]})
-        for line in as_csv(what, rows):
+        for line in csv_lines(COLUMNS[what], rows):
             self.command.stdout.write(line, ending="")
         return CommandResult({})
 

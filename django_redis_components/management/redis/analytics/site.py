@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any, get_args
@@ -26,10 +23,6 @@ from django_redis_components.management.tables import TextTable
 
 #: Rows of the tables of a report, and names of a day that it adds up.
 TOP, MAX_NAMES = 10, 1_000
-#: First characters that make a spreadsheet run a text as a formula; some also accept the full-width ones.
-FORMULA = "=+-@＝＋－＠"
-#: Places where some spreadsheets begin a cell: a semicolon separates cells in many languages.
-CELL_STARTS = re.compile(rf"(^[\t\r\n]*|[;\t\r\n]\s*)(?=\"?[{re.escape(FORMULA)}])|^(?=[\t\r\n])")
 
 #: The columns of each export.
 COLUMNS = {
@@ -163,23 +156,3 @@ class Site:
 def last_days(days: int, end: date) -> tuple[date, date]:
     """Return the first and the last day of this many days."""
     return end - timedelta(days=days - 1), end
-
-
-def as_csv(what: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-    """Yield an export as CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before it.
-
-    So does one after a semicolon, a tab or a line break in a text.
-    """
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerow(COLUMNS[what])
-    for row in rows:
-        writer.writerow([_without_formula(cell) for cell in row])
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue()
-
-
-def _without_formula(cell: Any) -> Any:
-    return CELL_STARTS.sub(r"\1'", cell) if isinstance(cell, str) else cell
