@@ -27,6 +27,7 @@ def entries(path: Path) -> dict[tuple[str, str], list[str]]:
     """(context, text) to translations, in the form that `makemessages --no-wrap` writes."""
     found: dict[tuple[str, str], list[str]] = {}
     for block in path.read_text().split("\n\n")[1:]:
+        block = block.replace('\\"', '"')
         context = re.search(r'^msgctxt "(.*)"$', block, re.M)
         text = re.search(r'^msgid "(.*)"$', block, re.M)
         if text:
