@@ -143,6 +143,14 @@ def days_zone() -> str:
     return timezone.get_default_timezone_name()
 
 
+def server(address: str) -> str:
+    """Format the address of a server, the text of an `Endpoint`."""
+    nodes, separator, alias = address.partition(" (connection ")
+    if not separator:
+        return address
+    return _("%(nodes)s (connection %(alias)s)") % {"nodes": nodes, "alias": alias.removesuffix(")")}
+
+
 def day_long(day: date) -> str:
     """Format a day in full."""
     return date_format(day, "DATE_FORMAT")

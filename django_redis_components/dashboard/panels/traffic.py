@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any, get_args
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.analytics import Estimate, PageViews, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
@@ -123,7 +123,7 @@ class TopPagesPanel(AnalyticsPanel):
         """Return the table, with the views of all pages."""
         columns: list[Column[tuple[str, int, int]]] = [
             Column("page", _("Page"), lambda row: row[0], "name", total=lambda rows: _("All pages")),
-            Column("views", _("Views"), lambda row: row[1], total=lambda rows: value.total),
+            Column("views", pgettext("of pages", "Views"), lambda row: row[1], total=lambda rows: value.total),
             Column("share", _("Share"), lambda row: _share(row[1], value.total)),
             Column("visitors", _("Visitors"), lambda row: _about(row[2]) if row[2] else ""),
         ]

@@ -271,9 +271,10 @@ def _rate_text(task: Explanation) -> str:
     interval_us, _slash, tolerance_us = task.facts.get("rate", "").partition("/")
     pace = _("one start every %(time)s") % {"time": formats.duration(number_of(interval_us) / 1e6)}
     left_s = (task.fact("next_us") - number_of(tolerance_us)) / 1e6 - task.at.timestamp()
-    if left_s <= 0:
-        return f"{pace}, {_('the next may start now')}"
-    return f"{pace}, {_('the next in %(time)s') % {'time': formats.duration(left_s)}}"
+    following = _("the next may start now")
+    if left_s > 0:
+        following = _("the next in %(time)s") % {"time": formats.duration(left_s)}
+    return f"{pace}, {following}"
 
 
 def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
