@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
@@ -172,7 +172,7 @@ def _lag(row: ChatRow) -> str:
     texts = [_("%(member)s: %(count)s") % {"member": name, "count": number(lag)} for name, lag in row.lag.items()]
     if row.members > len(texts):
         texts.append(_("%(count)s more") % {"count": number(row.members - len(texts))})
-    return ", ".join(texts)
+    return listed(texts)
 
 
 def _mailbox_requests(owner: str) -> list[Command]:

@@ -139,7 +139,7 @@ def _note(schedule: ScheduleInfo, at: datetime) -> str:
         notes.append(_("paused %(age)s ago by %(author)s") % names)
     if schedule.is_added:
         notes.append(_("added at run time"))
-    return ", ".join(notes)
+    return formats.listed(notes)
 
 
 def _next(schedule: ScheduleInfo, at: datetime) -> str:

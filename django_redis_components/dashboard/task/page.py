@@ -224,8 +224,10 @@ def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     yield Fact(_("Enqueued"), _ago(time_of(record, "enqueued_at"), task.at))
     yield Fact(_("Enqueued by"), *origin_of(task, links))
     yield Fact(_("Due"), _in(task.due_at, task.at))
-    yield Fact(_("Started"), _ago(time_of(record, "started_at"), task.at))
-    yield Fact(_("Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else "")
+    yield Fact(pgettext("a time", "Started"), _ago(time_of(record, "started_at"), task.at))
+    yield Fact(
+        pgettext("a time", "Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else ""
+    )
     yield Fact(_("Attempts"), NO_VALUE if attempts is None else number(attempts))
     lost = number_of(task.text(Field.deliveries))
     yield Fact(_("Workers lost with it"), number(lost) if lost else "")
@@ -259,7 +261,10 @@ def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
         own = _("one by this task") if task.fact("is_holder") else _("none by this task")
         meter = Meter(text, f"{min(held / limit, 1) * 100:.2f}%")
         yield Limit(
-            _("Concurrency limit %(name)s") % {"name": key}, f"{text}, {own}", _links(task.holders, url_of), meter
+            _("Concurrency limit %(name)s") % {"name": key},
+            formats.listed([text, own]),
+            _links(task.holders, url_of),
+            meter,
         )
     if key := limit_key(task, Field.rate):
         yield Limit(_("Rate limit %(name)s") % {"name": key}, _rate_text(task), [])
@@ -274,7 +279,7 @@ def _rate_text(task: Explanation) -> str:
     following = _("the next may start now")
     if left_s > 0:
         following = _("the next in %(time)s") % {"time": formats.duration(left_s)}
-    return f"{pace}, {following}"
+    return formats.listed([pace, following])
 
 
 def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
