@@ -147,7 +147,7 @@ class PageAdmin(UnmanagedAdmin):
 
 
 class ObjectAdmin(UnmanagedAdmin):
-    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index."""
+    """Pages of objects, ``<model>/<id>/``, and the page of all. Only a page of all is in the admin's index."""
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
@@ -172,8 +172,8 @@ class ObjectAdmin(UnmanagedAdmin):
         return response
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return False: no entry in the index."""
-        return False
+        """Return whether the user sees the entry in the index: of a page of all objects only."""
+        return self.page.listing is not None and self.has_view_permission(request)
 
     def _verb_view(self, verb: Verb, view: View) -> View:
         return super()._verb_view(verb, self._with_id(view))

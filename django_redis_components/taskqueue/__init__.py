@@ -62,6 +62,8 @@ q:<queue>:retrying            zset    ids of the scheduled tasks that failed, by
 q:<queue>:running             zset    ids by lease expiry in ms                                the poller
 q:<queue>:failed              zset    ids by time of failure in ms                             failed_ttl, poller
 q:<queue>:unregistered        zset    ids of unregistered names, by time in ms                 the operator
+q:<queue>:successful          list    rows of the newest finished tasks, `KEEP_FINISHED`       FINISHED_TTL, poller
+q:<queue>:cancelled, :expired list    the same of tasks that did not finish a run              FINISHED_TTL, poller
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
 wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s

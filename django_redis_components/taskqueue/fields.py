@@ -105,6 +105,10 @@ class Part:
     failed = "failed"
     #: Zset by time of the fetch: tasks whose name the fetching worker did not know.
     unregistered = "unregistered"
+    #: Lists: rows of the newest tasks that finished in this state, the newest last (lua/shared/finished_list.lua).
+    successful = "successful"
+    cancelled = "cancelled"
+    expired = "expired"
     #: Zset by time of acceptance: tasks that wait for other tasks of their flow.
     waiting = "waiting"
     #: Hash limit -> entry of the task for which the next start of a rate is reserved.

@@ -36,6 +36,7 @@ from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.fingerprint import WORKER_LOST
 from django_redis_components.taskqueue.store.control import delete_trash
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 #: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.
@@ -90,6 +91,7 @@ class Poller:
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
+        self._finished_bounds = finished_bounds()
         self._wakeups = WakeupListener(client, [shard.wakeup("poller"), *other_keys], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # At most a third of a lease: after half of one without contact, nothing is recovered for a while.
@@ -194,6 +196,7 @@ class Poller:
                     lost_fingerprint=WORKER_LOST.fingerprint,
                     lost_description=WORKER_LOST.description,
                     first=first,
+                    **self._finished_bounds,
                 )
             )
             self._contact = ""

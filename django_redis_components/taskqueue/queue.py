@@ -245,11 +245,16 @@ class Queue:
     def tasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
         """List one page of the tasks in a state, in the order in which they run or have failed.
 
-        Until it is refreshed, a result has only the last of its errors. Cancelled and expired tasks are left out, so
-        a page may be shorter than its limit.
+        Until it is refreshed, a result has only the last of its errors. Pending tasks that were cancelled or have
+        expired are left out, so a page may be shorter than its limit.
+
+        Finished tasks (successful, cancelled, expired) are listed newest first: the newest KEEP_FINISHED of each
+        state, for FINISHED_TTL. If the result of one has expired, its name and times are known, and its arguments
+        if they are at most 256 bytes of JSON; to read others, or its return value, raises `TaskResultDoesNotExist`.
 
         Args:
-            state: ready, scheduled, waiting (for other tasks of a flow), running, failed or unregistered.
+            state: ready, scheduled, waiting (for other tasks of a flow), running, failed, unregistered, successful,
+                cancelled or expired.
             limit: 1 to 1000 tasks.
             offset: how many tasks to skip; positions change while workers fetch.
         """

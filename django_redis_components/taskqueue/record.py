@@ -12,7 +12,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.arguments import check_number, check_string
 from django_redis_components.core.leasing.holder import clean
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
+from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished, TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
@@ -265,9 +265,10 @@ class TaskRecord(Generic[R_co]):
         Raises:
             TaskNotFinished: it has not finished yet.
             TaskFailed: it failed, was cancelled or expired.
+            TaskResultDoesNotExist: the result has expired, and the task comes from the list of finished ones.
         """
         if self.status is TaskResultStatus.SUCCESSFUL:
-            value: R_co = unpack(self._fields[Field.return_value])
+            value: R_co = unpack(self._stored(Field.return_value))
             return value
         if self.status is TaskResultStatus.FAILED:
             last = self.errors[-1:]
@@ -300,8 +301,14 @@ class TaskRecord(Generic[R_co]):
 
     def _decoded_message(self) -> Any:
         if self._message is None:
-            self._message = unpack(self._fields[Field.body])
+            self._message = unpack(self._stored(Field.body))
         return self._message
+
+    def _stored(self, field: str) -> bytes:
+        """Return a field that every record has. The list of finished tasks has only a part of an expired one."""
+        if field not in self._fields:
+            raise TaskResultDoesNotExist(self.id)
+        return self._fields[field]
 
     def _decoded(self, field: str) -> str:
         value = self._fields.get(field, b"")

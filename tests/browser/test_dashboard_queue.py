@@ -14,6 +14,7 @@ from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
 from tests.support import Store, eventually
 from tests.taskqueue.store.support import fail_many
+from tests.taskqueue.support import base_key, work_off
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")
@@ -55,6 +56,35 @@ def test_the_list_and_its_confirmations_are_accessible(
     page.locator("tbody input[type=checkbox]").first.check()
     page.locator("button[formaction*='/delete/']").first.click()
     page.wait_for_selector("form.drc-confirm")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1280, {}),
+        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ],
+    ids=["light", "dark, narrow and right to left"],
+)
+def test_finished_tasks_and_one_whose_result_has_expired_are_accessible(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    mail = note.enqueue({"to": "kim@example.com", "password": "x", "note": "long text " * 20})
+    work_off(worker="mailer:7")
+    redis_server.raw.delete(base_key(redis_server, "t", mail.id))
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    page.goto(f"{site}{DEFAULT}?state=successful")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(".drc-task-table a").first.click()
+
+    expect(page.locator(".drc-task-facts")).to_contain_text(mail.id)
+    expect(page.locator(".drc-task-facts")).to_contain_text("mailer:7")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

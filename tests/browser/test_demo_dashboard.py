@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -91,10 +92,15 @@ def day_rows(page: Page, panel: str) -> dict[str, int]:
     section = page.locator(f"section[aria-labelledby={panel}]")
     section.get_by_text("Show data").click()
     rows = section.locator("tbody tr")
-    expect(rows).to_have_count(DAYS)
+    expect(rows).not_to_have_count(0)
     return {
         row.locator("time").get_attribute("datetime") or "": whole(row.locator("td").inner_text()) for row in rows.all()
     }
+
+
+def since_first(counts: dict[str, int]) -> dict[str, int]:
+    """Return the counts from the first day on that has any, with which the chart begins."""
+    return dict(itertools.dropwhile(lambda item: not item[1], counts.items()))
 
 
 def test_analytics_shows_what_redis_has(page, simulated, raw):
@@ -102,11 +108,13 @@ def test_analytics_shows_what_redis_has(page, simulated, raw):
     page.get_by_role("link", name="Analytics", exact=True).first.click()
 
     visitors = day_rows(page, "drc-panel-visitors")
-    assert visitors == {f"{day}": raw.pfcount(f"market:analytics:{{default}}:uv:{day:%Y%m%d}") for day in days()}
+    counted = {f"{day}": raw.pfcount(f"market:analytics:{{default}}:uv:{day:%Y%m%d}") for day in days()}
+    assert visitors == since_first(counted)
     assert max(visitors.values()) > 20, "today has few shortly after midnight"
 
     sign_ins = day_rows(page, "drc-panel-sign-ins")
-    assert sign_ins == {f"{day}": raw.bitcount(f"market:analytics:{{default}}:si:d:{day:%Y%m%d}") for day in days()}
+    counted = {f"{day}": raw.bitcount(f"market:analytics:{{default}}:si:d:{day:%Y%m%d}") for day in days()}
+    assert sign_ins == since_first(counted)
     assert max(sign_ins.values()) > 5
 
 

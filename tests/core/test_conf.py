@@ -23,6 +23,8 @@ RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count
 TEXT = "a string that is not empty"
 TOKEN = "None or 16 to 200 printable ASCII characters without spaces"
 IDENTITY = "one of 'user', 'cookie', 'hash', 'hash:day', 'hash:week', 'hash:month'"
+HOOK = "https://hooks.example.com/redis"
+HTTP_URLS = "a list of up to ten URLs, such as 'https://hooks.example.com/redis'"
 BOOLEAN = "True or False"
 NAME = "1 to 200 bytes of text without braces and control characters"
 PATHS_EXPECTED = "a list of paths, each beginning with '/'"
@@ -47,6 +49,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),
     ("TASKQUEUE.FAILED_TTL", 60, 60.0, None, DURATION),
     ("TASKQUEUE.FAILED_LIMIT", 5, 5, 0, "an integer from 1 to 10000000"),
+    ("TASKQUEUE.KEEP_FINISHED", 0, 0, -1, "an integer from 0 to 100000"),
+    ("TASKQUEUE.FINISHED_TTL", 60, 60.0, 0, DURATION),
     ("TASKQUEUE.GRACE", 0, 0.0, -0.5, DURATION_OR_ZERO),
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
@@ -113,6 +117,13 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.REPLICA_LAG", 5, 5.0, 0, DURATION),
     ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
     ("DASHBOARD.READ_ONLY", True, True, "yes", BOOLEAN),
+    ("DASHBOARD.WATCH", False, False, None, BOOLEAN),
+    ("NOTIFICATIONS.WEBHOOKS", [HOOK], (Secret(HOOK),), Secret("ftp://hooks"), HTTP_URLS),
+    ("NOTIFICATIONS.SLACK", [HOOK], (Secret(HOOK),), Secret("ftp://hooks"), HTTP_URLS),
+    ("NOTIFICATIONS.EMAILS", ["a@b.c"], ("a@b.c",), ["a"], "a list of up to 50 e-mail addresses"),
+    ("NOTIFICATIONS.SEVERITY", "warning", "warning", "all", "one of 'critical', 'warning'"),
+    ("NOTIFICATIONS.LINK", HOOK, HOOK, "shop", "None or a URL, such as 'https://www.example.com/admin/'"),
+    ("NOTIFICATIONS.TIMEOUT", 5, 5.0, 0, DURATION),
     ("MONITORING.TOKEN", "0123456789abcdef", Secret("0123456789abcdef"), Secret("0123456789abcde"), TOKEN),
     ("MONITORING.PUBLIC", True, True, "yes", BOOLEAN),
 ]

@@ -69,7 +69,7 @@ def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
     assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
     assert re.search(r"contacts 500 [\d,]+ [\d.]+ (KB|MB)", text(viewer)), text(viewer)
-    assert re.search(r"14 commands · 1 round trip", text(viewer))
+    assert re.search(r"15 commands · 1 round trip", text(viewer))
     assert dump(store) == before, "the page writes nothing"
 
 
@@ -104,7 +104,7 @@ def test_indexes_that_are_not_measured_say_why(redis_server: Store, viewer: Clie
     assert found["a31"]["note"] == "only the first 30 are measured"
     assert found["guilds"]["note"] == "one index for each scope; scopes are not listed"
     assert found["remote"]["note"] == "on the connection “other”"
-    assert "182 commands · 1 round trip" in text(viewer)
+    assert "183 commands · 1 round trip" in text(viewer)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -254,7 +254,7 @@ def test_without_search_indexes_the_panel_says_so(redis_server: Store, viewer: C
         search.unregister(one.name)
 
     try:
-        assert "No search index of a model is registered in this process." in text(viewer)
+        assert "No search index has been used in the last 90 days." in text(viewer)
     finally:
         for one in before:
             search.register(type(one))
@@ -275,3 +275,16 @@ def test_search_indexes_that_are_not_read_are_listed_with_the_reason(
 
     assert "groups – – not compared yet only the first 0 are measured" in shown
     assert "remote – – not compared yet on the connection “other”" in shown
+
+
+@pytest.mark.usefixtures("catalogued")
+def test_index_without_a_model_is_listed_with_what_found_nothing(redis_server: Store, viewer: Client) -> None:
+    index = search.SearchIndex("items")
+    index.add("1", "a red lamp")
+    for _ in range(3):
+        index.search("unicorn")
+
+    shown = text(viewer)
+
+    assert "items 1 2 –" in shown
+    assert "unicorn" in shown

@@ -16,7 +16,17 @@ from django_redis_components.dashboard.formats import axis_duration
 from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.failure_pages import FAILURES
-from tests.dashboard.support import URL, client_of, fail_with, now_ms, page_text, settle_tasks, text_of, write_queue
+from tests.dashboard.support import (
+    URL,
+    client_of,
+    fail_with,
+    group_of,
+    now_ms,
+    page_text,
+    settle_tasks,
+    text_of,
+    write_queue,
+)
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
@@ -263,3 +273,16 @@ def test_failures_of_another_time_are_not_listed(redis_server: Store) -> None:
 
     assert "0 errors" in page
     assert viewer.get(FAILURES, {"begin": "noon"}).status_code == 400
+
+
+def test_bar_of_an_error_leads_to_the_tasks_that_failed_with_it_in_a_minute(redis_server: Store) -> None:
+    fail_with("no stock", "no user", queue="mail")
+    viewer, group = client_of("superuser"), group_of("no stock")
+
+    html = viewer.get(FAILURES, {"group": group}).content.decode()
+
+    [url] = re.findall(
+        rf'<a href="(/admin/\S+queues/mail/\?state=failed&amp;error={group}&amp;begin=[^"]+)" tabi', html
+    )
+    assert html.count(url) == 2, "by the keyboard it is in the table"
+    assert "1 matches here" in text_of(viewer.get(url.replace("&amp;", "&")).content.decode())

@@ -81,7 +81,9 @@ def test_tabs_have_counts_on_every_page_and_after_each_refresh(redis_server: Sto
     schedules = URL.replace("overview", "schedule")
     assert tabs_of(viewer, schedules) == {"Schedules": ("page", ""), "Failures": ("", "2"), "Workers": ("", "1 lost")}
     fragment = viewer.get(schedules, {"format": "fragment"}).content.decode()
-    assert re.search(r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad">2<', fragment, re.DOTALL)
+    assert re.search(
+        r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad"><bdi>2<', fragment, re.DOTALL
+    )
 
 
 def test_one_tab_is_marked_on_each_page_and_confirmation(redis_server: Store, viewer: Client) -> None:
@@ -216,3 +218,10 @@ def test_throughput_has_one_window_everywhere(redis_server: Store, viewer: Clien
 def test_visitors_are_shown_only_where_they_are_counted(redis_server: Store, viewer: Client) -> None:
     assert "Sign-ins today" not in text_of(viewer.get(URL).content.decode())
     assert viewer.get(URL, {"format": "json"}).json()["sign_ins"]["today"] == 1
+
+
+def test_pages_of_queues_and_flows_are_in_the_index_of_the_admin(redis_server: Store, viewer: Client) -> None:
+    index = viewer.get("/admin/django_redis_components/").content.decode()
+
+    assert {f'href="{QUEUES}"' in index, f'href="{FLOWS}"' in index} == {True}
+    assert QUEUES not in browser("view_lock").get("/admin/").content.decode()

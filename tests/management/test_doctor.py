@@ -69,6 +69,7 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     base = f"{own_server.prefix}:taskqueue:{{default}}"
     own_server.raw.hset(f"{base}:t:lost", mapping={"q": "mail", "s": "running"})
     own_server.raw.rpush(f"{base}:q:unlisted:ready", "x")
+    own_server.raw.rpush(f"{base}:q:mail:successful", "a list of finished tasks belongs to its queue")
     own_server.raw.set(f"{own_server.prefix}:leftover", "x")
     Permission.objects.filter(codename="purge_queue").delete()
 

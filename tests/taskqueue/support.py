@@ -19,6 +19,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
@@ -191,6 +192,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
         lost_fingerprint=fingerprints.WORKER_LOST.fingerprint,
         lost_description=fingerprints.WORKER_LOST.description,
         first=0,
+        **finished_bounds(),
     )
     found = [word.decode() for word in connections.client().execute(call)[3]]
     return list(zip(found[::3], found[1::3], found[2::3], strict=True))

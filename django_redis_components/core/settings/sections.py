@@ -128,6 +128,10 @@ class TaskQueueSettings:
     failed_ttl_s: float = _duration(7 * 86_400.0)
     #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are always kept.
     failed_limit: int = _option(10_000, integer(1, 10_000_000))
+    #: How many successful tasks a queue lists, the newest ones, and as many cancelled and expired ones; 0: none.
+    keep_finished: int = _option(1_000, integer(0, 100_000))
+    #: Seconds for which finished tasks are listed. Their results are kept for the tasks' own `result_ttl`.
+    finished_ttl_s: float = _duration(86_400.0)
     #: Version of the site's code that workers report; None: the commit of the git repository of the settings module.
     version: str | None = _option(None, optional(text), strict=optional(line))
     #: Seconds that running tasks may take to finish after SIGTERM; then they are returned to the queue.
@@ -325,7 +329,7 @@ class NotificationsSettings:
     #: The least severity that is announced. A warning is announced after a minute, a critical problem at once.
     severity: str = _option("critical", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
-    url: str | None = _option(None, optional(http_url))
+    link: str | None = _option(None, optional(http_url))
     #: Seconds that a delivery may take.
     timeout_s: float = _duration(10.0)
 

@@ -184,7 +184,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "last_age": _("%(age)s ago") % {"age": _age(newest.last_at, at)},
         "failures": _("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
         "queues": _queues(failure),
-        "panel": next(iter(marked(filter(None, [_panel(failure, at)]), snapshot.deploys)), None),
+        "panel": next(iter(marked(filter(None, [_panel(failure, at, links)]), snapshot.deploys)), None),
         "sample": _masked(sample) if sample else None,
         "sample_url": links.task(sample.task_id) if sample else "",
         "tasks": [(row, links.task(row.task.id, "retry")) for row in _tasks(snapshot, links.task)],
@@ -268,12 +268,14 @@ def _sparkline(failure: FailureGroup, at: datetime) -> charts.Sparkline:
     return charts.Sparkline(f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", "", path, _finding(values))
 
 
-def _panel(failure: FailureGroup, at: datetime) -> charts.ChartPanel | None:
+def _panel(failure: FailureGroup, at: datetime, links: Links) -> charts.ChartPanel | None:
     values = _minutes(failure, at)
     if not any(values.values()):
         return None
     points = [
-        charts.Point(minute.isoformat(timespec="minutes"), clock, clock, count, count)
+        charts.Point(
+            minute.isoformat(timespec="minutes"), clock, clock, count, count, _minute_url(failure, minute, count, links)
+        )
         for minute, count in values.items()
         for clock in [formats.clock_short(minute)]
     ]
@@ -286,6 +288,15 @@ def _panel(failure: FailureGroup, at: datetime) -> charts.ChartPanel | None:
         note=_("Failures per minute, last hour"),
         chart=charts.bar_chart(points, _finding(values), MINUTES_PER_LABEL),
     )
+
+
+def _minute_url(failure: FailureGroup, minute: datetime, count: int, links: Links) -> str:
+    """Return the URL of the tasks that failed with an error in a minute, if all of them are in one queue."""
+    if not count or len(failure.parts) > 1:
+        return ""
+    begin, end = formats.input_time(minute), formats.input_time(minute + timedelta(minutes=1))
+    newest = failure.newest
+    return links.queue(newest.queue, state="failed", error=newest.fingerprint, begin=begin, end=end)
 
 
 def _age(then: datetime, at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The panel of search: the registered indexes, their slowest queries, and the queries that found nothing."""
+"""The panel of search: the indexes, their slowest queries, and the queries that found nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.model_changes import CheckRecord, read_check
+from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
@@ -16,7 +17,7 @@ from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table
-from django_redis_components.search import QueryStats, SearchInfo, registered
+from django_redis_components.search import QueryStats, SearchIndex, SearchInfo, registered
 from django_redis_components.search.index import info_flow, stats_flow
 
 #: Indexes that are measured. Each takes 7 commands.
@@ -27,11 +28,12 @@ MAX_QUERIES = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchRow:
-    """A registered index.
+    """An index.
 
     Attributes:
         size, queries: None if they could not be read; `note` says why.
         check: the last comparison with the model, or None.
+        is_of_model: whether it is compared with one at all.
     """
 
     name: str
@@ -39,6 +41,7 @@ class SearchRow:
     queries: QueryStats | None
     check: CheckRecord | None
     note: str = ""
+    is_of_model: bool = True
 
 
 def _note(row: SearchRow) -> str:
@@ -55,15 +58,15 @@ _TABLE: Table[SearchRow] = Table(
         Column("name", gettext_lazy("Name"), lambda row: row.name, "name"),
         Column("documents", gettext_lazy("Documents"), lambda row: row.size.documents if row.size else None),
         Column("terms", gettext_lazy("Terms"), lambda row: row.size.terms if row.size else None),
-        Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check), "whole"),
+        Column("drift", gettext_lazy("Drift"), lambda row: drift_cell(row.check) if row.is_of_model else None, "whole"),
         Column("note", gettext_lazy("Note"), _note, "whole", has_label=False, skip_empty=True),
     ],
-    empty=gettext_lazy("No search index of a model is registered in this process."),
+    empty=gettext_lazy("No search index has been used in the last 90 days."),
 )
 
 
 class SearchPanel(Panel):
-    """The search indexes of models that this process has registered."""
+    """The search indexes of models that this process has registered, and those that any process has used."""
 
     name = "search"
     title = gettext_lazy("Search indexes")
@@ -76,25 +79,39 @@ class SearchPanel(Panel):
         return next((each.index.using for each in registered()), conf.settings().dashboard.using)
 
     def read(self) -> Flow[list[SearchRow]]:
-        """Measure the indexes in one round trip."""
-        alias = self.using()
-        searches = [each for each in registered() if each.index.using == alias][:MAX_INDEXES]
+        """Measure the indexes in two round trips."""
+        alias, of_models = self.using(), {(each.index.name, each.index.using): each.name for each in registered()}
+        used = objects((yield from names_flow(SearchIndex.catalog_kind)), SearchIndex)
+        indexes = [each.index for each in registered()]
+        indexes += [each for each in used if (each.name, each.using) not in of_models]
+        read = [each for each in indexes if each.using == alias][:MAX_INDEXES]
         flows = [
             flow
-            for each in searches
-            for flow in (info_flow(each.index), stats_flow(each.index), read_check("search", each.name))
+            for each in read
+            for flow in (info_flow(each), stats_flow(each), read_check("search", of_models.get(_id(each), each.name)))
         ]
         outcomes = yield from gather(flows)
         raise_if_all_failed(outcomes)
         rows = []
-        for number_, each in enumerate(searches):
+        for number_, each in enumerate(read):
             size, queries, check = outcomes[3 * number_ : 3 * number_ + 3]
             error = size.error or queries.error
-            rows.append(SearchRow(each.name, size.value, queries.value, check.value, str(error) if error else ""))
-        others = [each for each in registered() if each not in searches]
-        notes = [not_read(each.index.using, alias, MAX_INDEXES) for each in others]
-        return rows + [SearchRow(each.name, None, None, None, note) for each, note in zip(others, notes, strict=True)]
+            name, note, is_of_model = (
+                of_models.get(_id(each), each.name),
+                str(error) if error else "",
+                _id(each) in of_models,
+            )
+            rows.append(SearchRow(name, size.value, queries.value, check.value, note, is_of_model))
+        others = [each for each in indexes if each not in read]
+        return rows + [
+            SearchRow(of_models.get(_id(each), each.name), None, None, None, not_read(each.using, alias, MAX_INDEXES))
+            for each in others
+        ]
 
     def context(self, value: list[SearchRow]) -> dict[str, Any]:
         """Return the table, and the indexes with queries."""
         return {**_TABLE.context(value), "rows": [row for row in value if row.queries], "limit": f":{MAX_QUERIES}"}
+
+
+def _id(index: SearchIndex) -> tuple[str, str]:
+    return index.name, index.using

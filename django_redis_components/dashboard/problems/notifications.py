@@ -60,7 +60,7 @@ def payload(announcement: Announcement) -> dict[str, Any]:
         "began_at": _iso(incident.began_at),
         "ended_at": _iso(incident.ended_at),
         "environment": settings.dashboard.environment,
-        "url": settings.notifications.url,
+        "url": settings.notifications.link,
     }
 
 
@@ -84,7 +84,7 @@ def _text(announcement: Announcement) -> str:
         lines.append(f"{began} – {_iso(incident.ended_at)}")
     else:
         lines += [began or "", incident.advice, incident.command]
-    return "\n".join(filter(None, [*lines, conf.settings().notifications.url]))
+    return "\n".join(filter(None, [*lines, conf.settings().notifications.link]))
 
 
 def _post(url: str, body: Mapping[str, Any]) -> None:

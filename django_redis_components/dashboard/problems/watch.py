@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two rounds, before the first one, and the lease of the active process.
 ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
+#: Seconds that a process which stops waits for the release of its lease.
+STOP_S = 1.0
 #: Seconds for which Redis must be away until the process that was active announces it.
 AWAY_AFTER_S = 30.0
 
@@ -67,7 +69,8 @@ class Watch:
         self._stopped.set()
         if self.is_active:
             try:
-                connections.client(self._using).execute(Command("DEL", self._lease_key(), retry=True))
+                client = connections.client_with_timeout(self._using, STOP_S, 0)  # a process must not wait to exit
+                client.execute(Command("DEL", self._lease_key()))
             except (RedisError, RedisComponentsError) as exc:
                 logger.debug("The lease of the watching process was not released: %s", exc)
 

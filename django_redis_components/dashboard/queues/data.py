@@ -11,6 +11,7 @@ from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
+from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
@@ -35,6 +36,7 @@ def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
         ],
         "listing": _listing_data(snapshot),
         "trash": snapshot.trash,
+        "finished": snapshot.finished,
     }
 
 
@@ -46,10 +48,21 @@ def task_data(task: ScannedTask) -> dict[str, Any]:
         "name": record.name,
         "arguments": arguments_text(record) if task.size <= MAX_MESSAGE else None,
         "arguments_bytes": task.size,
+        "are_arguments_clipped": task.is_clipped,
+        "duration_s": task.duration,
+        "worker_ids": _workers_of(record),
         "attempts": attempts_of(record),
         **{name: time_of(record, name) for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")},
         "error": {"class": task.error_class, "message": masked_error(task.error_text)} if task.error_class else None,
     }
+
+
+def _workers_of(record: TaskRecord[Any]) -> list[str]:
+    """Return the workers that ran the task; none if the record is corrupt."""
+    try:
+        return record.worker_ids
+    except ValueError:
+        return []
 
 
 def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
+from django_redis_components.taskqueue.store.finished import count_finished
 from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, scan_tasks
 
 #: States of which a queue's page shows the first that has tasks, unless the request names one.
@@ -64,6 +65,7 @@ class QueueSnapshot:
         at: the server's time.
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
+        finished: by state, how many finished tasks are listed.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -75,6 +77,7 @@ class QueueSnapshot:
     minutes: Metrics
     hours: Metrics
     errors: list[ErrorGroup]
+    finished: dict[str, int]
     is_known: bool
     deploys: list[Deploy]
 
@@ -96,6 +99,7 @@ def read_queue(
         control.read_trash(queue_shard(), name, TRASH),
         _read_index(queue_shard(), name),
         read_deploys(queue_shard()),
+        count_finished(queue_shard(), name),
     ]
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
     cursor, direction = query.cursor, query.direction
@@ -105,7 +109,7 @@ def read_queue(
         scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
         for state in states
     ]
-    [depth], minutes, hours, groups, trash, is_indexed, deploys, *scans = yield from gather_values(flows)
+    [depth], minutes, hours, groups, trash, is_indexed, deploys, finished, *scans = yield from gather_values(flows)
     if chooses_state:
         query = dataclasses.replace(query, state=_most_interesting(depth))
     listing = dict(zip(states, scans, strict=True)).get(query.state)
@@ -118,6 +122,7 @@ def read_queue(
         minutes=minutes,
         hours=hours,
         errors=groups,
+        finished=finished,
         is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
         deploys=deploys,
     )

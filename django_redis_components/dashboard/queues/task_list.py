@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, Link, TaskLine
@@ -18,6 +20,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.store.finished import FINISHED
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
 
 #: Characters of the text of an error in the list.
@@ -44,12 +47,14 @@ class TaskRow:
     """A task in the list.
 
     Attributes:
-        moment: until it is due, since it runs, or since it failed.
+        moment: until it is due, since it runs, or since it failed or finished.
+        duration: of the run of a finished task.
         error_class, error_text: of the last error, or "".
     """
 
     task: TaskLine
     moment: str
+    duration: str
     attempts: str
     error_class: str
     error_text: str
@@ -64,18 +69,24 @@ def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
     }
     tabs = []
     for state in STATES:
-        count = getattr(snapshot.depth, state)
+        count = snapshot.finished[state] if state in FINISHED else getattr(snapshot.depth, state)
         tabs.append(
             StateTab(
                 label=labels[state],
                 query=f"state={state}",
-                count=number(count),
+                count=_newest(count) if state in FINISHED else number(count),
                 is_current=state == snapshot.query.state,
                 is_alarming=state in ("failed", "unregistered") and count > 0,
                 note=notes.get(state, ""),
             )
         )
     return tabs
+
+
+def _newest(count: int) -> str:
+    """Return the number of listed tasks; there were more if the list is full."""
+    is_full = count and count >= conf.settings().taskqueue.keep_finished
+    return _("%(count)s newest") % {"count": number(count)} if is_full else number(count)
 
 
 def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) -> dict[str, Any]:
@@ -91,6 +102,7 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "state_label": state_labels()[state],
         "rows": [list_row(task, state, snapshot.at, url_of) for task in listing.tasks],
         "moment_label": _moment_labels().get(state, ""),
+        "has_durations": state == "successful",
         "has_errors": state in ("failed", "retrying"),
         "empty": _empty_text(listing),
         "scanned": _scanned_text(listing),
@@ -119,6 +131,8 @@ def _time_help(state: str) -> str:
     """Return what the bounds of the time are compared with."""
     if state in ("failed", "unregistered"):
         return _("Time of the failure, or of the fetch of an unregistered task")
+    if state in FINISHED:
+        return _("Time at which the task finished")
     return _("Time of the next run") if state in ("scheduled", "retrying") else _("Time at which the task was enqueued")
 
 
@@ -129,21 +143,26 @@ def task_line(task: ScannedTask, at: datetime, url_of: TaskUrl) -> TaskLine:
         arguments = _("%(size)s KiB") % {"size": number(task.size // 1_024)}
     else:
         arguments = arguments_text(record)
+        if task.is_clipped and not arguments.endswith("…"):
+            arguments = f"{arguments}, …" if arguments else "…"
     return TaskLine(record.id, record.name, url_of(record.id), arguments, _since(time_of(record, "enqueued_at"), at))
 
 
 def list_row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> TaskRow:
     """Return the row of a task."""
-    record, attempts = task.record, attempts_of(task.record)
+    record, attempts, line = task.record, attempts_of(task.record), task_line(task, at, url_of)
+    if line.url and state in FINISHED:  # if its record has expired, its page looks in the list of this queue first
+        line = dataclasses.replace(line, url=f"{line.url}?{urlencode({'queue': record.queue_name})}")
     moments: dict[str, Callable[[], str]] = {
         "scheduled": lambda: _until(time_of(record, "run_after"), at),
         "retrying": lambda: _until(time_of(record, "run_after"), at),
         "running": lambda: _since(time_of(record, "last_attempted_at"), at),
-        "failed": lambda: _since(time_of(record, "finished_at"), at),
+        **dict.fromkeys(("failed", *FINISHED), lambda: _since(time_of(record, "finished_at"), at)),
     }
     return TaskRow(
-        task=task_line(task, at, url_of),
+        task=line,
         moment=moments[state]() if state in moments else "",
+        duration=NO_VALUE if task.duration is None else formats.duration(task.duration),
         attempts=NO_VALUE if attempts is None else number(attempts),
         error_class=task.error_class.removeprefix("builtins."),
         error_text=_cut(masked_error(task.error_text), MAX_ERROR),
@@ -161,12 +180,16 @@ def state_labels() -> dict[str, str]:
         "running": pgettext("tasks", "Running"),
         "failed": pgettext("tasks", "Failed"),
         "unregistered": pgettext("tasks", "Unregistered"),
+        "successful": pgettext("tasks", "Succeeded"),
+        "cancelled": pgettext("tasks", "Cancelled"),
+        "expired": pgettext("tasks", "Expired"),
     }
 
 
 def _moment_labels() -> dict[str, str]:
     due = _("Due in")
-    return {"scheduled": due, "retrying": due, "running": _("Running for"), "failed": _("Failed ago")}
+    finished = dict.fromkeys(FINISHED, _("Finished ago"))
+    return {"scheduled": due, "retrying": due, "running": _("Running for"), "failed": _("Failed ago"), **finished}
 
 
 def attempts_of(record: TaskRecord[Any]) -> int | None:

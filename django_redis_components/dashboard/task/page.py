@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats, responses
@@ -22,7 +22,7 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
-from django_redis_components.dashboard.task import reasons
+from django_redis_components.dashboard.task import expired, reasons
 from django_redis_components.dashboard.task.changes import applies
 from django_redis_components.dashboard.task.origin import origin_of
 from django_redis_components.dashboard.task.timeline import timeline
@@ -39,6 +39,7 @@ from django_redis_components.taskqueue.stats.explain import (
     limit_key,
     number_of,
 )
+from django_redis_components.taskqueue.store.finished import find_finished
 
 T = TypeVar("T")
 
@@ -72,19 +73,23 @@ class Limit:
 
 
 def read(request: PageRequest) -> Snapshot[Explanation]:
-    """Read the task in one round trip.
+    """Read the task in one round trip. Without its record, read what a list of finished tasks knows, for `missing`.
 
     Raises:
         Http404: no task has this id, or its result has expired.
     """
-    return read_snapshot(_read(request.object_id))
+    snapshot = read_snapshot(_read(request.object_id, request.http.GET.get("queue", "")[:MAX_ID]))
+    if isinstance(snapshot.value, Explanation):
+        return snapshot
+    request.query = snapshot
+    raise Http404(str(TaskResultDoesNotExist(request.object_id)))
 
 
-def _read(task_id: str) -> Flow[Explanation]:
+def _read(task_id: str, queue: str) -> Flow[Any]:
     try:
         return (yield from explain(queue_shard(), task_id))
-    except TaskResultDoesNotExist as exc:
-        raise Http404(str(exc)) from exc
+    except TaskResultDoesNotExist:
+        return (yield from find_finished(queue_shard(), task_id, queue))
 
 
 def jump(request: PageRequest) -> HttpResponse:
@@ -99,9 +104,11 @@ def jump(request: PageRequest) -> HttpResponse:
 
 
 def missing(request: PageRequest) -> HttpResponse:
-    """Respond with 404 and what may have happened to the task."""
+    """Respond with what a list of finished tasks still knows, or with 404 and what may have happened to the task."""
     response: HttpResponse
     task_id = request.object_id
+    if request.query is not None and request.query.value is not None:
+        return expired.respond(request, request.query)
     if request.http.GET.get("format") == "json":
         response = JsonResponse({"error": {"code": "no_task", "id": task_id}})
     else:
@@ -154,12 +161,7 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[s
 
 def state_label(state: str) -> str:
     """Return the label of a state."""
-    finished = {
-        "successful": pgettext("tasks", "Succeeded"),
-        "cancelled": pgettext("tasks", "Cancelled"),
-        "expired": pgettext("tasks", "Expired"),
-    }
-    return {**state_labels(), **finished}.get(state, state)
+    return state_labels().get(state, state)
 
 
 def guarded(read: Callable[[], T], default: T) -> T:

@@ -19,6 +19,7 @@ class TaskClassPage(Page):
     name = _("task class")
     permission = "view_overview"
     templates = "task_class"
+    section = "queues"
     is_object = True
     refresh_s = 15
     read = hook("snapshot.read")

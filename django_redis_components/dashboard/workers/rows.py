@@ -56,6 +56,8 @@ class RowBuilder:
 
     def __init__(self, listed: WorkerPage, commands: Mapping[str, str], url_of: TaskUrl) -> None:
         self.listed, self.commands, self.url_of = listed, commands, url_of
+        self._labels = labels.actions()
+        self._states = {name: state() for name, state in labels.STATES.items()}
         self._largest = max((worker.memory or 0 for worker in listed.workers), default=0)
         self._of_supervisor: dict[str, list[WorkerInfo]] = {}
         for worker in listed.workers:
@@ -95,7 +97,7 @@ class RowBuilder:
         return {
             "id": worker.id,
             "name": str(worker.pid) if worker.pid else worker.id,
-            "state": labels.STATES[labels.state_of(worker)](),
+            "state": self._states[labels.state_of(worker)],
             "note": self._command_note(worker.id, [worker]) or self._command_note(worker.supervisor, siblings),
             "fate": self._fate(siblings) if not worker.is_alive else "",
             "queues": ", ".join(worker.queues),
@@ -191,7 +193,7 @@ class RowBuilder:
             "stop": states != {"stopping"},
         }
         query = urlencode([("id", target) for target in targets])
-        for command, label in labels.actions().items():
+        for command, label in self._labels.items():
             if wanted[command] and command in self.commands:
                 yield Action(command, label, f"{self.commands[command]}?{query}")
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from django_redis_components.core import serialization
 from django_redis_components.management.tables import TextTable
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
@@ -78,6 +79,16 @@ _STATE_COLUMNS: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] =
     ),
     "failed": (("FAILED", lambda task: clock(task.finished_at)), ("LAST ERROR", lambda task: _error_of(task))),
     "unregistered": (("ENQUEUED", lambda task: clock(task.enqueued_at)),),
+    "successful": (
+        ("STARTED", lambda task: clock(task.last_attempted_at)),
+        ("FINISHED", lambda task: clock(task.finished_at)),
+        ("WORKER", lambda task: _worker_of(task)),
+    ),
+    "cancelled": (
+        ("ENQUEUED", lambda task: clock(task.enqueued_at)),
+        ("CANCELLED", lambda task: clock(task.finished_at)),
+    ),
+    "expired": (("ENQUEUED", lambda task: clock(task.enqueued_at)), ("EXPIRED", lambda task: clock(task.finished_at))),
 }
 
 
@@ -178,7 +189,8 @@ def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
         data[name] = _aware(getattr(result, name))
     if with_arguments:
-        data |= {"args": result.args, "kwargs": result.kwargs}
+        args, kwargs = known_arguments(result) or (None, None)
+        data |= {"args": args, "kwargs": kwargs}
     return data
 
 
@@ -234,9 +246,18 @@ def _worker_of(result: TaskResult) -> str:
     return result.worker_ids[-1] if result.worker_ids else ""
 
 
+def known_arguments(result: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]] | None:
+    """Return the arguments of a task; None if its result has expired, and the list has only a part of them."""
+    try:
+        return result.args, result.kwargs
+    except TaskResultDoesNotExist:
+        return None
+
+
 def arguments_of(result: TaskRecord[Any]) -> str:
     """Return the arguments of a task as JSON."""
-    return serialization.encode(pack([result.args, result.kwargs])).decode()
+    known = known_arguments(result)
+    return "(expired)" if known is None else serialization.encode(pack([*known])).decode()
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -16,6 +16,7 @@ from django_redis_components.core.units import Seconds, moment_of
 from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store.finished import FINISHED, finished_bounds, list_finished
 from django_redis_components.taskqueue.store.scripts import (
     DELETE_TASKS,
     DELETE_TRASH,
@@ -44,7 +45,7 @@ MAX_TRASH = 200
 _TRASH_LISTS = (Part.requeued, Part.ready)
 _TRASH_ZSETS = (Part.priority, Part.scheduled, Part.limited, Part.failed, Part.unregistered)
 #: States whose tasks can be listed.
-LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered")
+LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered", *FINISHED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def restore_chunk(shard: Shard, queue: str, trash_id: str) -> Flow[tuple[int, bo
 
 
 def _restore_call(shard: Shard, queue: str, trash_id: str) -> Call:
-    return RESTORE(base=shard.base, queue=queue, trash=trash_id, limit=CHUNK, op=new_op())
+    return RESTORE(base=shard.base, queue=queue, trash=trash_id, limit=CHUNK, op=new_op(), **finished_bounds())
 
 
 def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
@@ -191,18 +192,29 @@ def delete_trash(shard: Shard, keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_
 
 
 def list_tasks(shard: Shard, queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
-    """Return a page of the tasks in a state: id, record and last error. Expired and cancelled ones are omitted."""
-    found = yield LIST_TASKS(base=shard.base, queue=queue, state=state, offset=offset, limit=limit)
-    ids = [task_id.decode() for task_id in found]
+    """Return a page of the tasks in a state: id, record and last error. Expired and cancelled ones are omitted.
+
+    Of a finished task whose record has expired the fields are those that the list still knows.
+    """
+    listed: dict[str, dict[str, bytes]] = {}
+    if state in FINISHED:
+        rows = yield from list_finished(shard, queue, state, limit, offset)
+        listed = {row.id: row.fields_of_record for row in rows}
+        ids = list(listed)
+    else:
+        found = yield LIST_TASKS(base=shard.base, queue=queue, state=state, offset=offset, limit=limit)
+        ids = [task_id.decode() for task_id in found]
     reads = [Read("HGETALL", shard.record(task_id)) for task_id in ids]
     reads += [Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1) for task_id in ids]
     replies = (yield Batch(reads)) if reads else []
-    rows = []
+    tasks: list[Row] = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
-        if Field.queue in fields and fields.get(Field.state) != b"cancelled":
-            rows.append((task_id, fields, failures))
-    return rows
+        if listed and fields.get(Field.state) != state.encode():
+            tasks.append((task_id, listed[task_id], []))
+        elif Field.queue in fields and (listed or fields.get(Field.state) != b"cancelled"):
+            tasks.append((task_id, fields, failures))
+    return tasks
 
 
 def _repeat_until_done(call: Callable[[], Call], calls: int | None = None) -> Flow[int]:

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.states import ERROR_OUTCOMES
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES, SUCCEEDED
+
+#: Bytes of a message that the list of finished tasks keeps; as in lua/shared/finished_list.lua.
+MAX_LISTED_MESSAGE = 256
 
 
 @dataclasses.dataclass(slots=True)
@@ -85,6 +88,7 @@ class Ack(NamedTuple):
         delay_ms: until the task is due again.
         ttl_ms: how long the record is kept if the task has finished; and the error otherwise.
         ran_us: how long the function ran; 0 if it did not run.
+        message: the first `MAX_LISTED_MESSAGE` bytes of the job's body; only sent if the outcome is succeeded.
         error: what is counted as one error; only sent if the outcome is failed or retried.
     """
 
@@ -95,13 +99,18 @@ class Ack(NamedTuple):
     delay_ms: int = 0
     ttl_ms: int = 0
     ran_us: int = 0
+    message: bytes = b""
     error: ErrorIdentity = NO_ERROR
 
 
 def ack_args(acks: Iterable[Ack]) -> list[Any]:
-    """Return the arguments of `fetch.lua` for acks. Those without an error have no empty arguments for it."""
+    """Return the arguments of `fetch.lua` for acks: without empty ones for an error, and with a message for a delay."""
     args: list[Any] = []
     for ack in acks:
+        if ack.outcome == SUCCEEDED:
+            task_id, token, outcome, payload, _, ttl_ms, ran_us, message, _ = ack
+            args += (task_id, token, outcome, payload, message, ttl_ms, ran_us)
+            continue
         args += ack[:7]
         if ack.outcome in ERROR_OUTCOMES:
             args += ack.error

@@ -9,6 +9,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.options import RESULT_TTL_S
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.control import chunks_of, new_op
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.scripts import CANCEL_TASKS, MOVE_TASKS, RESCHEDULE_TASKS
 
 
@@ -50,7 +51,7 @@ def cancel_tasks(shard: Shard, queue: str, ids: Sequence[str], force_ms: int | s
 
     def script(ids: list[str]) -> Call:
         names = {"queue": queue, "until_us": until_us, "ttl_ms": ttl_ms, "force_ms": force_ms}
-        return CANCEL_TASKS(base=shard.base, op=new_op(), ids=ids, **names)
+        return CANCEL_TASKS(base=shard.base, op=new_op(), ids=ids, **names, **finished_bounds())
 
     return sum((yield from _in_chunks(script, ids)))
 

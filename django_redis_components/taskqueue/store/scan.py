@@ -14,10 +14,14 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
-STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
+STATES = (
+    *("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered"),
+    *finished.FINISHED,
+)
 #: States of tasks that wait for nothing but a worker, their time or a limit, which have no index of ids.
 PENDING = ("ready", "scheduled", "retrying", "limited")
 #: Tasks that one read looks at: about 5 ms of the server.
@@ -48,11 +52,12 @@ class Filters:
 
     Attributes:
         name: part of the task's name.
-        text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match.
+        text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match. Of
+            finished tasks their first 256 bytes are searched.
         error: part of the class or the text of its last error.
         fingerprint: of its last error, whole.
         begin_ms, end_ms: bounds of the time of its state, in milliseconds since the epoch: of the failure, of
-            the next run, of the acceptance of a waiting, ready, limited or running task.
+            the next run, of the acceptance of a waiting, ready, limited or running task; when it finished.
         any_text: part of the task's name, or of the class or the text of its last error; or `any_body` is part of the
             JSON of its arguments.
     """
@@ -95,6 +100,9 @@ class ScannedTask:
         error_class, error_text: of its last error, or "".
         cursor: of the task; the page after it is the rest of the list.
         scanned: how many tasks were looked at, this one included.
+        is_clipped: whether the arguments are only the first ones. A finished task whose record has expired is still
+            listed, with the start of its message.
+        duration: of a finished task's run in seconds; None if it did not run.
     """
 
     record: TaskRecord[Any]
@@ -103,6 +111,8 @@ class ScannedTask:
     error_text: str = ""
     cursor: str = ""
     scanned: int = 0
+    is_clipped: bool = False
+    duration: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,6 +166,9 @@ def scan_tasks(
         budget: most tasks that are looked at.
         mode: "rows"; "names": also count by name, within the budget; "ids": tasks have the id only, oldest first.
     """
+    if state in finished.FINISHED:
+        page = {"cursor": cursor, "direction": direction, "limit": limit, "budget": budget, "mode": mode}
+        return (yield from _scan_finished(shard, queue, state, filters, page))
     reply = yield SCAN_TASKS(
         base=shard.base,
         queue=queue,
@@ -178,11 +191,50 @@ def scan_tasks(
         first=first.decode(errors="replace"),
         last=last.decode(errors="replace"),
         tasks=[_task(*row) for row in rows],
-        names={
-            name.decode(errors="replace"): (count, moment_of(int(oldest_us)))
-            for name, count, oldest_us in zip(names[::3], names[1::3], names[2::3], strict=True)
-        },
+        names=_names(names),
     )
+
+
+def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page: dict[str, Any]) -> Flow[TaskScan]:
+    """Read finished tasks, newest first. None of them matches a filter by error."""
+    arguments = filters.arguments()
+    has_error = bool(arguments.pop("error")) | bool(arguments.pop("fingerprint"))
+    any_text, any_body = str(arguments.pop("any_text")), str(arguments.pop("any_body"))
+    reply = yield finished.scan_call(shard, queue, state, **page, **arguments)
+    at_us, total, start, scanned, matched, first, last, rows, names = reply
+    found = [] if has_error else [finished.parse_row(queue, state, row) for row in rows]
+    found = [
+        row
+        for row in found
+        if any_text in row.name or any_body in row.fields.get(Field.body, b"").decode(errors="replace")
+    ]
+    return TaskScan(
+        at_us=int(at_us),
+        sequence=0,
+        total=total,
+        start=start,
+        scanned=scanned,
+        matched=0 if has_error else matched,
+        first=first.decode(errors="replace"),
+        last=last.decode(errors="replace"),
+        tasks=[_finished_task(row, state, scanned) for row in found],
+        names={} if has_error else _names(names),
+    )
+
+
+def _finished_task(row: finished.FinishedRow, state: str, scanned: int) -> ScannedTask:
+    cursor = f"{state} {row.fields.get(Field.finished_at_us, b'0').decode()} {row.id}"
+    record: TaskRecord[Any] = TaskRecord(row.name, row.id, row.fields, [])
+    size = len(row.fields.get(Field.body, b""))
+    return ScannedTask(record, size, is_clipped=row.is_clipped, duration=row.duration, cursor=cursor, scanned=scanned)
+
+
+def _names(flat: Sequence[Any]) -> dict[str, tuple[int, datetime]]:
+    """Return how many tasks match by name, and when the oldest of them was accepted."""
+    return {
+        name.decode(errors="replace"): (count, moment_of(int(oldest_us)))
+        for name, count, oldest_us in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    }
 
 
 def read_tasks(shard: Shard, queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:

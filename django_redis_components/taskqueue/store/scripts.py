@@ -22,7 +22,10 @@ ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
 FETCH = _script(
     "fetch/fetch",
-    args=("worker", "thread", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
+    args=(
+        *("worker", "thread", "request", "lease_ms", "want", "failed_limit", "finished_limit", "finished_ttl_ms"),
+        *("queues", "rest*"),
+    ),
 )
 ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
@@ -46,6 +49,8 @@ MAINTAIN = _script(
         "max_deliveries",
         "lost_fingerprint",
         "lost_description",
+        "finished_limit",
+        "finished_ttl_ms",
         "first",
     ),
 )
@@ -73,11 +78,14 @@ EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"), reads_onl
 
 PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
-CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms"))
+CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms", "finished_limit", "finished_ttl_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
-CANCEL_TASKS = _script("admin/cancel_tasks", args=("queue", "until_us", "ttl_ms", "force_ms", "op", "ids*"))
+CANCEL_TASKS = _script(
+    "admin/cancel_tasks",
+    args=("queue", "until_us", "ttl_ms", "force_ms", "op", "finished_limit", "finished_ttl_ms", "ids*"),
+)
 RETRY_FAILED = _script(
     "admin/retry_failed",
     args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"),
@@ -100,7 +108,16 @@ SCAN_TASKS = _script(
     ),
     reads_only=True,
 )
-RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
+SCAN_FINISHED = _script(
+    "admin/scan_finished",
+    args=(
+        *("queue", "state", "finished_limit", "finished_ttl_ms", "cursor", "direction", "limit", "budget", "mode"),
+        *("name", "body_part", "from_ms", "until_ms"),
+    ),
+    reads_only=True,
+)
+FIND_FINISHED = _script("admin/find_finished", args=("id", "queue", "first", "budget"), reads_only=True)
+RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op", "finished_limit", "finished_ttl_ms"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 
 REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))

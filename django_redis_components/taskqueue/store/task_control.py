@@ -9,6 +9,7 @@ from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResul
 from django_redis_components.taskqueue.options import RESULT_TTL_S
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.control import new_op
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.scripts import CANCEL, RESCHEDULE
 
 
@@ -27,7 +28,8 @@ def try_cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -
 
 def cancel_call(shard: Shard, task_id: str, force_ms: int | str) -> Call:
     """Return the call that cancels a task; `force_ms` empty: only a pending one."""
-    return CANCEL(base=shard.base, id=task_id, ttl_ms=to_ms(RESULT_TTL_S, "result_ttl"), force_ms=force_ms)
+    ttl_ms = to_ms(RESULT_TTL_S, "result_ttl")
+    return CANCEL(base=shard.base, id=task_id, ttl_ms=ttl_ms, force_ms=force_ms, **finished_bounds())
 
 
 def force_ms(force_after: Seconds | None) -> int:

@@ -37,7 +37,7 @@ from django_redis_components.taskqueue.middleware import Middleware, RunContext,
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
 from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
 
@@ -230,7 +230,7 @@ class Execution:
         ttl = self._task.options.result_ttl
         ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
-        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, job.ran_us)
+        return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, job.ran_us, job.body[:MAX_LISTED_MESSAGE])
 
     def failure(self, exc: BaseException) -> Ack:
         """Return the outcome of a function that raised, or whose return value cannot be stored. It never raises."""
@@ -337,7 +337,7 @@ def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> 
     payload = serialization.encode(describe(exc))
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
     outcome = Outcome.failed if retry_ms is None else Outcome.retried
-    return Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, round(hard_s * 1_000_000), identify(exc))
+    return Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, round(hard_s * 1_000_000), error=identify(exc))
 
 
 def cancelled(task_id: str, token: str) -> Ack:

@@ -26,6 +26,7 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import is_error_reply
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, Job, ack_args
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
@@ -102,6 +103,7 @@ class Fetcher:
         self._order = QueueOrder(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
         self._failed_limit = settings.failed_limit
+        self._finished_bounds = finished_bounds()
         self._base = shard.base
         self._acks: deque[Ack] = deque()
         self.settle = self._acks.append
@@ -258,6 +260,7 @@ class Fetcher:
                 failed_limit=self._failed_limit,
                 queues=len(queues),
                 rest=[*queues, *ack_args(acks)],
+                **self._finished_bounds,
             )
         )
 

@@ -135,7 +135,7 @@ def test_webhook_is_told_once_by_whichever_process_is_active(
     redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(
-        settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], URL="https://shop.example.com/"
+        settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], LINK="https://shop.example.com/"
     )
     first, second = Watch("default"), Watch("default")
 
@@ -331,3 +331,14 @@ def test_page_writes_nothing(unserved: None, redis_server: Store) -> None:
     viewer.get(URL)
 
     assert not redis_server.raw.keys(f"{redis_server.prefix}:problems:*")
+
+
+def test_process_exits_at_once_while_redis_is_away(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "STOP_S", 0.05)
+    watch = Watch("default")
+    watch.round()
+    own_server.servers[0].stop()
+
+    watch.stop()
+
+    own_server.servers[0].start()

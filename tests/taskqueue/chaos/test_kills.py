@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue import TaskResult, get_queue
 from tests.support.processes import Children
 from tests.support.stores import Store
 from tests.support.waiting import eventually
@@ -49,6 +49,7 @@ def test_kills_lose_no_task_and_explain_each_repeated_run(short_lease: Store, ch
     points_of_death = Counter(point for point, _ in traces.deaths)
     assert traces.unexplained() == {}
     assert set(traces.starts) == set(range(TASKS))
+    assert len(set(get_queue("default").tasks("successful", limit=1_000))) == 1_000
     print(f"{TASKS} of {TASKS} ran; doubles: {len(traces.doubles())}; deaths: {dict(points_of_death)}")
 
 
@@ -74,6 +75,7 @@ def test_task_runs_again_after_its_worker_died_at_a_failpoint(
     assert len(traces.starts[1]) == started_before[point]
     assert traces.unexplained() == {}
     assert result.runs == 2, "the dead worker and the one that finished"
+    assert get_queue("default").tasks("successful") == [result], "an outcome that was sent twice is listed once"
 
 
 @pytest.mark.parametrize("point", ["before_maintain", "after_maintain"])

@@ -33,7 +33,7 @@ from tests.taskqueue.support import (
 )
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
 
-LEASE_S, FAILED_TTL_S = 100, 5_000
+LEASE_S, FAILED_TTL_S, FINISHED_TTL_S = 100, 5_000, 3_000
 
 #: Each kind in the package's docstring: its pattern, and its longest TTL in seconds (None: no TTL).
 KINDS: dict[str, tuple[str, float | None]] = {
@@ -48,6 +48,8 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:running": (r"q:\w+:running", None),
     "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
     "q:<queue>:unregistered": (r"q:\w+:unregistered", None),
+    "q:<queue>:successful": (r"q:\w+:successful", FINISHED_TTL_S),
+    "q:<queue>:cancelled, :expired": (r"q:\w+:(cancelled|expired)", FINISHED_TTL_S),
     "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
     "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
@@ -95,7 +97,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
 @pytest.fixture
 def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A queue in which everything has happened that can happen to a task."""
-    taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S)
+    taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S, FINISHED_TTL=FINISHED_TTL_S)
     for queue in ("default", "mail"):
         waited_for = add.using(queue_name=queue).enqueue(2, 3)
         store.raw.hset(base_key(store, "t", waited_for.id), "W", 1)
@@ -168,7 +170,7 @@ def kinds(store: Store) -> dict[str, list[bytes]]:
 def test_documented_keys_are_those_of_this_test() -> None:
     table = (taskqueue.__doc__ or "").partition("\nKeys")[2].split("=\n")[2]
 
-    assert [line.split("  ")[0] for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
+    assert [line[:30].strip() for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
 
 
 def test_keys_of_every_documented_kind_and_no_other_exist(busy_store: Store) -> None:
@@ -204,7 +206,7 @@ def test_result_ttl_sets_the_lifetime_of_a_result(store: Store) -> None:
     assert 590 < store.raw.ttl(base_key(store, "t", usual.id)) <= 600
 
 
-def test_finished_tasks_leave_only_results(store: Store, settings: Any) -> None:
+def test_finished_tasks_leave_only_results_and_their_list(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S)
     for priority in (-1, 0, 1):
         note.using(priority=priority).enqueue(priority)
@@ -214,6 +216,7 @@ def test_finished_tasks_leave_only_results(store: Store, settings: Any) -> None:
 
     assert set(kinds(store)) == {
         "t:<id>",
+        "q:<queue>:successful",
         "wakeup:q:<queue>, :poller",
         "queues, workers, idle_queues",
         "last_fetch:<worker>:<thread>",

@@ -41,6 +41,7 @@ def used_up(store: Store) -> Store:
     """Queue "default" has had a task, and has nothing any more."""
     note.enqueue(1)
     work_off()
+    store.raw.delete(queue_key(store, "successful"))  # FINISHED_TTL has passed
     recover()
     return store
 
@@ -102,6 +103,15 @@ def came_back(store: Store) -> None:
     end_lease(store, result.id)
 
 
+def successful(_: Store) -> None:
+    note.enqueue(1)
+    work_off()
+
+
+def cancelled(_: Store) -> None:
+    note.using(run_after=60).enqueue(1).cancel()
+
+
 def failed(_: Store) -> None:
     fail.enqueue()
     work_off()
@@ -131,7 +141,11 @@ def limited(_: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "something", [ready, urgent, scheduled, running, came_back, failed, unregistered, paused, waiting, limited]
+    "something",
+    [
+        *(ready, urgent, scheduled, running, came_back, failed, unregistered, paused, waiting, limited),
+        *(successful, cancelled),
+    ],
 )
 def test_a_queue_that_is_not_empty_stays_in_the_index(store: Store, something: Any) -> None:
     something(store)

@@ -491,3 +491,36 @@ def test_scheduled_task_is_run_now(redis_server: Store) -> None:
 
     assert get_queue("default").info().ready == 1
     assert "is not scheduled" in refused("tasks", "run-now", note.enqueue("ready").id)
+
+
+def test_finished_tasks_are_listed(store: Store) -> None:
+    sent, cancelled = note.enqueue("kim"), note.enqueue("nobody")
+    cancelled.cancel()
+    work_off(worker="mailer:7")
+
+    header, row, _, footer = lines("tasks", "list", "default", "successful", "--args")
+
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", "ARGUMENTS", "STARTED", "FINISHED", "WORKER"]
+    assert row.split()[0] == sent.id
+    assert '[["kim"],{}]' in row
+    assert row.endswith("mailer:7")
+    assert footer == "1 successful task in queue 'default'; listed from offset 0."
+    [found] = data("tasks", "list", "default", "cancelled")["tasks"]
+    assert (found["id"], found["state"]) == (cancelled.id, "cancelled")
+    assert lines("tasks", "list", "default", "expired") == ["Queue 'default' has 0 expired tasks; none from offset 0."]
+
+
+def test_task_whose_result_has_expired_is_shown_from_the_list(store: Store) -> None:
+    short, long = note.enqueue("kim"), note.enqueue("x" * 300)
+    work_off(worker="mailer:7")
+    store.raw.delete(base_key(store, "t", short.id))
+    store.raw.delete(base_key(store, "t", long.id))
+
+    _, row, _, footer = lines("tasks", "show", short.id, "--args")
+
+    assert row.startswith(f"{short.id} ")
+    assert '[["kim"],{}]' in row
+    assert footer == "Its result has expired. This is what the list of successful tasks of queue 'default' has."
+    assert "(expired)" in redis_command("tasks", "list", "default", "successful", "--args")
+    assert data("tasks", "show", long.id, "--args")["args"] is None
+    assert refused("tasks", "show", "unknown").startswith("There is no task 'unknown'")

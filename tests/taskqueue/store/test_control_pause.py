@@ -12,6 +12,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import queue_stats
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import prefetch
 from tests.conftest import components_settings
@@ -62,6 +63,7 @@ def maintain() -> list[Any]:
         lost_fingerprint="0",
         lost_description="{}",
         first=0,
+        **finished_bounds(),
         **settings,
     )
     reply: list[Any] = connections.client().execute(call)

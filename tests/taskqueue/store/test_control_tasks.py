@@ -136,9 +136,11 @@ def test_invalid_page_raises(redis_server: Store, options: dict[str, Any], text:
         get_queue("default").tasks("ready", **options)
 
 
-@pytest.mark.parametrize("state", ["successful", "cancelled", "", None])
+@pytest.mark.parametrize("state", ["succeeded", "retrying", "", None])
 def test_invalid_state_raises(redis_server: Store, state: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"expected one of 'ready', .*, 'failed', 'unregistered'\.$"):
+    with pytest.raises(
+        (TypeError, ValueError), match=r"expected one of 'ready', .*, 'successful', 'cancelled', 'expired'\.$"
+    ):
         get_queue("default").tasks(state)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, ack_args
 from django_redis_components.taskqueue.store.scripts import FETCH
 
@@ -20,4 +21,5 @@ def fetch_call(*acks: Ack, worker: str = "w") -> Call:
         failed_limit=10,
         queues=1,
         rest=rest,
+        **finished_bounds(),
     )

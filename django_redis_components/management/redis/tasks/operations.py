@@ -7,11 +7,14 @@ from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
 from django_redis_components.management.redis.tasks import task_text
-from django_redis_components.taskqueue.queue import get_queue
-from django_redis_components.taskqueue.result import get_result
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
+from django_redis_components.taskqueue.queue import Queue, get_queue
+from django_redis_components.taskqueue.result import TaskResult, get_result
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats.explain import explain
 from django_redis_components.taskqueue.store import task_control
+from django_redis_components.taskqueue.store.finished import FINISHED, FinishedRow, count_finished, find_finished
 
 
 def list_tasks(
@@ -19,7 +22,7 @@ def list_tasks(
 ) -> CommandResult:
     """Return one page of the tasks of a queue in a state."""
     queue = get_queue(queue_name, using=using)
-    results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.info(), state))
+    results, total = queue.tasks(state, limit=limit, offset=offset), _count(queue, state)
     data = {"queue": queue_name, "state": state, "total": total, "limit": limit, "offset": offset}
     data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
     if not results:
@@ -41,12 +44,34 @@ def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> Comm
         TaskResultDoesNotExist: no task has this id, or its result has expired.
     """
     shard = home(using)
-    result, why = get_result(task_id, using=using), shard.run(explain(shard, task_id))
+    try:
+        result, why = get_result(task_id, using=using), shard.run(explain(shard, task_id))
+    except TaskResultDoesNotExist:
+        row = shard.run(find_finished(shard, task_id))
+        if row is None:
+            raise
+        return _listed_task(row, shard, with_arguments=with_arguments)
     text = task_text.describe(result, why, with_arguments=with_arguments)
     if result.state == "failed":
         retry = command_line("redis", "queues", "retry", arguments=[result.queue_name, task_id], using=using)
         text += f"\nTo retry it: {retry}"
     return CommandResult(task_text.details(result, why, with_arguments=with_arguments), text)
+
+
+def _count(queue: Queue, state: str) -> int:
+    if state not in FINISHED:
+        return int(getattr(queue.info(), state))
+    shard = home(queue.using)
+    return shard.run(count_finished(shard, queue.name))[state]
+
+
+def _listed_task(row: FinishedRow, shard: Shard, *, with_arguments: bool) -> CommandResult:
+    """Return what the list of finished tasks knows of a task whose record has expired."""
+    result: TaskResult = TaskResult(registry.find(row.name), row.name, row.id, shard, row.fields_of_record)
+    data = task_listing.data_of(result, with_arguments=with_arguments)
+    listed = task_listing.of_tasks([result], result.state, with_arguments=with_arguments)
+    note = f"Its result has expired. This is what the list of {result.state} tasks of queue {result.queue_name!r} has."
+    return CommandResult(data, note, listed)
 
 
 def cancel_task(task_id: str, force_after: float | None = None, *, using: str) -> CommandResult:

@@ -7,7 +7,9 @@
 -- ARGV[3] ttl_ms  how long their records are kept
 -- ARGV[4] force_ms  how long a running task has to stop by itself; empty: running tasks are left alone
 -- ARGV[5] op  id of the operation, new for each
--- ARGV[6..] ids  of tasks
+-- ARGV[6] finished_limit  how many cancelled tasks a queue lists; 0: none
+-- ARGV[7] finished_ttl_ms  how long they are listed
+-- ARGV[8..] ids  of tasks
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
 --         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:*,
 --         :unfinished_flows, :wakeup:* zsets, base:unique:<digest>, :sequence strings, base:flow:<flow> hash
@@ -19,12 +21,15 @@ local until_us = ARGV[2]
 local ttl_ms = ARGV[3]
 local force_ms = tonumber(ARGV[4])
 local op = ARGV[5]
+local finished_limit = tonumber(ARGV[6])
+local finished_ttl_ms = ARGV[7]
 -- @include cancellation
 -- @include entry_time
 -- @include flush
 -- @include idempotency
 
 local ctx = new_context(base)
+ctx.finished_limit, ctx.finished_ttl_ms = finished_limit, finished_ttl_ms
 local earlier_reply = stored_reply(ctx, op)
 if earlier_reply then
   return earlier_reply
@@ -40,7 +45,7 @@ local function is_selected(id)
 end
 
 local cancelled, asked = 0, 0
-for index = 6, #ARGV do
+for index = 8, #ARGV do
   local done = is_selected(ARGV[index]) and cancel(ctx, ARGV[index], ttl_ms, force_ms) or 0
   cancelled = cancelled + (done == 1 and 1 or 0)
   asked = asked + (done == 2 and 1 or 0)

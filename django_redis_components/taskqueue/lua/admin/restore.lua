@@ -6,7 +6,9 @@
 -- ARGV[2] trash  id
 -- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
--- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :limited, :failed, :unregistered zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
+-- ARGV[5] finished_limit  how many cancelled tasks a queue lists; 0: none
+-- ARGV[6] finished_ttl_ms  how long they are listed
+-- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :limited, :failed, :unregistered zsets, :cancelled list, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,
 --         :unique:<digest> strings
 -- Returns {n, has_more}: n tasks restored; has_more 1 when another call finds more, else 0
@@ -16,15 +18,19 @@ local queue = ARGV[1]
 local trash = ARGV[2]
 local limit = tonumber(ARGV[3])
 local op = ARGV[4]
+local finished_limit = tonumber(ARGV[5])
+local finished_ttl_ms = ARGV[6]
 -- @include placement
 -- @include flush
 -- @include idempotency
 -- @include trash
 -- @lazy counters: count
 -- @lazy results: notify_waiters
+-- @include finished_unrun
 -- @lazy unique: reacquire_key
 
 local ctx = new_context(base)
+ctx.finished_limit, ctx.finished_ttl_ms = finished_limit, finished_ttl_ms
 local earlier_reply = stored_reply(ctx, op)
 if earlier_reply then
   return earlier_reply
@@ -41,6 +47,7 @@ local PRIORITIES = { [P.requeued] = 150, [P.limited] = 0.5, [P.ready] = 0.5 }
 local function cancel_duplicate(id, waiters, task_name)
   redis.call("HSET", task_key(ctx, id), F.state, S.cancelled, F.finished_at_us, ctx.now_us)
   redis.call("PEXPIRE", task_key(ctx, id), T.cancelled_ms)
+  list_unrun(ctx, id, S.cancelled)
   results().notify_waiters(ctx, id, waiters)
   counters().count(ctx, queue, task_name, O.cancelled)
 end

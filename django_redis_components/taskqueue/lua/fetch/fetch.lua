@@ -7,9 +7,11 @@
 -- ARGV[4] lease_ms  duration of a lease without renewal
 -- ARGV[5] want  maximum number of tasks
 -- ARGV[6] failed_limit  how many failed tasks a queue keeps
--- ARGV[7] queues  how many queue names follow
--- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, ran_us; after these, if
---         the outcome is failed or retried: fingerprint, description
+-- ARGV[7] finished_limit  how many successful tasks, cancelled and expired ones a queue lists; 0: none
+-- ARGV[8] finished_ttl_ms  how long they are listed
+-- ARGV[9] queues  how many queue names follow
+-- ARGV[10..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, ran_us; the start of the
+--         message instead of delay_ms if the outcome is succeeded; if it is failed or retried: fingerprint, description
 -- DERIVED base:t:<id> hash, :errors, :done lists, base:q:<queue>:* lists, zsets, hashes and strings, base:queues zset,
 --         base:last_fetch:<worker>:<thread> string, base:wakeup:* zset, base:paused hash, base:limit:*, :rate:* strings,
 --         base:holders:*, :concurrency_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
@@ -25,8 +27,11 @@ local request = ARGV[3]
 local lease_ms = tonumber(ARGV[4])
 local want = tonumber(ARGV[5])
 local failed_limit = ARGV[6]
-local queues = tonumber(ARGV[7])
+local finished_limit = tonumber(ARGV[7])
+local finished_ttl_ms = ARGV[8]
+local queues = tonumber(ARGV[9])
 -- @include flush
+-- @include finished_list
 -- @lazy rare
 -- @lazy settle: settle_all
 -- @include lease
@@ -37,6 +42,7 @@ local now_ms = math.floor(now_us / 1000)
 -- slow at formatting such numbers.
 local ctx = {
   base = base, now_us = now_us, now_ms = now_ms, now_text = string.format("%.0f", now_us),
+  finished_limit = finished_limit, finished_ttl_ms = finished_ttl_ms,
   worker = worker, token = worker .. "/" .. thread .. "/" .. request, failed_limit = failed_limit,
   lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
 }
@@ -59,7 +65,7 @@ local function leave_rest(queue, was_plain)
   return due_ms
 end
 
-local acks = #ARGV >= 8 + queues and settle().settle_all(ctx, ARGV, 8 + queues) or {}
+local acks = #ARGV >= 10 + queues and settle().settle_all(ctx, ARGV, 10 + queues) or {}
 if want == 0 then
   flush(ctx)
   return { acks, {}, 0, now_us }
@@ -83,14 +89,14 @@ if stored and string.match(stored, "^%S+") == request then
 end
 
 -- One command for both, as most sites have no pause, and most queues only ready tasks.
-local others = queues > 0 and count_others(ctx, ARGV[8], base_key(ctx, K.paused)) or 0
+local others = queues > 0 and count_others(ctx, ARGV[10], base_key(ctx, K.paused)) or 0
 local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 others = has_pauses and others - 1 or others
 local next_due_ms = 0
-for index = 8, 7 + queues do
+for index = 10, 9 + queues do
   local due_ms = has_pauses and paused_until(ctx, ARGV[index])
   if not due_ms then
-    due_ms = leave_rest(ARGV[index], lease_from(ctx, ARGV[index], index == 8 and others or count_others(ctx, ARGV[index])))
+    due_ms = leave_rest(ARGV[index], lease_from(ctx, ARGV[index], index == 10 and others or count_others(ctx, ARGV[index])))
   end
   if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
     next_due_ms = due_ms

@@ -13,7 +13,9 @@
 -- ARGV[9] max_deliveries  for tasks that do not state it
 -- ARGV[10] lost_fingerprint  of that error
 -- ARGV[11] lost_description  JSON of class, location and text of that error
--- ARGV[12] first  rank of the first queue of this call; a round starts with 0
+-- ARGV[12] finished_limit  how many successful tasks, cancelled and expired ones a queue lists; 0: none
+-- ARGV[13] finished_ttl_ms  how long they are listed
+-- ARGV[14] first  rank of the first queue of this call; a round starts with 0
 -- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets, base:unique:<digest>, :sequence strings,
@@ -35,7 +37,9 @@ local lost_error = ARGV[8]
 local max_deliveries = tonumber(ARGV[9])
 local lost_fingerprint = ARGV[10]
 local lost_description = ARGV[11]
-local first = tonumber(ARGV[12])
+local finished_limit = tonumber(ARGV[12])
+local finished_ttl_ms = ARGV[13]
+local first = tonumber(ARGV[14])
 -- @include placement
 -- @include times
 -- @include flush
@@ -47,7 +51,7 @@ local first = tonumber(ARGV[12])
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: remove_holder
 -- @lazy termination: finish_cancelled
--- @lazy pruning: prune_index, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, prune_workers
+-- @lazy pruning: prune_index, prune_finished, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, prune_workers
 -- @include contact
 
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
@@ -66,6 +70,7 @@ if is_passive and contact ~= "new" and contact ~= "error" then
   return { 0, left_ms, 0, {}, 0, 1, 0 }
 end
 local ctx = new_context(base)
+ctx.finished_limit, ctx.finished_ttl_ms = finished_limit, finished_ttl_ms
 local next_due_ms = 0
 
 local function see_due(due_ms)
@@ -164,6 +169,7 @@ local function prune_queue(queue)
   failed_index().trim_failed(ctx, queue, failed_limit, MAX_TRIMMED)
   pruning().prune_index(ctx, queue, P.errors, keep_ms)
   pruning().prune_index(ctx, queue, P.retrying, 0)
+  pruning().prune_finished(ctx, queue)
   pruning().prune_workers(ctx, queue_key(ctx, queue, P.workers))
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
     pruning().serve_limited(ctx, queue, SAMPLES)

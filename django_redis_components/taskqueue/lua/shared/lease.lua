@@ -12,12 +12,23 @@ local function wants_more(ctx)
   return #ctx.tasks < ctx.want and ctx.skipped < MAX_SKIPPED
 end
 
+-- Fields that every record has: those read here, and the queue.
+local PENDING_FIELDS = 4
+
+-- Return what a record tells about its start. To count its fields costs less than to read eight that a plain one does not have.
+local function read_pending(record)
+  if redis.call("HLEN", record) <= PENDING_FIELDS then
+    return unpack(redis.call("HMGET", record, F.task_name, F.body, F.enqueued_at_us))
+  end
+  return unpack(redis.call("HMGET", record, F.task_name, F.body, F.enqueued_at_us, F.state, F.attempts, F.runs,
+    F.first_leased_at_us, F.expiry, F.unique_claim, F.concurrency, F.rate))
+end
+
 -- Lease a popped task and return true. Cancelled, deleted and expired tasks, and those that wait for a limit, are skipped.
 local function lease(ctx, id, queue)
   local record = task_key(ctx, id)
-  local name, body, state, attempts, runs, enqueued_us, first_leased_us, expiry, claim, concurrency, rate = unpack(
-    redis.call("HMGET", record, F.task_name, F.body, F.state, F.attempts, F.runs, F.enqueued_at_us,
-      F.first_leased_at_us, F.expiry, F.unique_claim, F.concurrency, F.rate))
+  local name, body, enqueued_us, state, attempts, runs, first_leased_us, expiry, claim, concurrency, rate =
+    read_pending(record)
   local is_ordinary = body and state ~= S.cancelled and not (expiry or claim or concurrency or rate)
   if not is_ordinary and not rare().admit(ctx, id, queue, name, body, state, expiry, claim, concurrency or rate) then
     ctx.skipped = ctx.skipped + 1

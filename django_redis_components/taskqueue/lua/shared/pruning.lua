@@ -10,6 +10,7 @@ local function forget_empty_queue(ctx, queue)
   local idle, keys = base_key(ctx, K.idle_queues), {}
   local parts = {
     P.requeued, P.ready, P.priority, P.scheduled, P.limited, P.running, P.failed, P.unregistered, P.waiting,
+    P.successful, P.cancelled, P.expired,
   }
   for index, part in ipairs(parts) do
     keys[index] = queue_key(ctx, queue, part)
@@ -85,6 +86,33 @@ end
 
 local function prune_index(ctx, queue, part, keep_ms)
   redis.call("ZREMRANGEBYSCORE", queue_key(ctx, queue, part), "-inf", ctx.now_ms - keep_ms)
+end
+
+-- Delete rows that are too old, some in a call, and those beyond a limit that was lowered. Renew the TTL of the others.
+local function prune_rows(ctx, queue, state)
+  local list = queue_key(ctx, queue, state)
+  if ctx.finished_limit == 0 then
+    redis.call("UNLINK", list)
+    return
+  end
+  redis.call("LTRIM", list, -ctx.finished_limit, -1)
+  redis.call("PEXPIRE", list, ctx.finished_ttl_ms)
+  local oldest_us, expired = ctx.now_us - ctx.finished_ttl_ms * 1000, 0
+  for _, old in ipairs(redis.call("LRANGE", list, 0, 199)) do
+    if (tonumber(string.match(old, "^[^\t]*\t(%d+)")) or 0) >= oldest_us then
+      break
+    end
+    expired = expired + 1
+  end
+  if expired > 0 then
+    redis.call("LPOP", list, expired)
+  end
+end
+
+local function prune_finished(ctx, queue)
+  for _, state in ipairs({ S.successful, S.cancelled, S.expired }) do
+    prune_rows(ctx, queue, state)
+  end
 end
 
 -- Delete workers from a zset by heartbeat.

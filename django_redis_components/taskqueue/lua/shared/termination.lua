@@ -1,15 +1,18 @@
 -- Finish tasks outside of a run: cancelled, expired or deleted ones.
+-- Reads in ctx: finished_limit, finished_ttl_ms.
 -- @include context
 -- @include times
 -- @include states
 -- @lazy results: notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers
+-- @include finished_unrun
 
 local function finish(ctx, id, state, ttl_ms, reason)
   local record = task_key(ctx, id)
   redis.call("HSET", record, F.state, state, F.finished_at_us, ctx.now_us)
   redis.call("PEXPIRE", record, ttl_ms)
+  list_unrun(ctx, id, state)
   local waiters, claim, flow_ref = unpack(redis.call("HMGET", record, F.waiters, F.unique_claim, F.flow_ref))
   if waiters then
     results().notify_waiters(ctx, id, waiters)
