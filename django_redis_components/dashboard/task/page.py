@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats, responses
