@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.formats import Timestamp, number
@@ -121,13 +121,17 @@ def moment_cell(at: datetime | None, now: datetime) -> Cell:
 
 def pause_note(pause: QueuePause, now: datetime) -> str:
     """Return since when, by whom, until when and why a queue is paused."""
-    parts = [_("Paused %(age)s ago") % {"age": formats.age((now - pause.at).total_seconds())}]
-    if pause.author:
-        parts.append(_("by %(author)s") % {"author": pause.author})
+    facts = {"age": formats.age((now - pause.at).total_seconds()), "author": pause.author}
+    text = (_("Paused %(age)s ago by %(author)s") if pause.author else _("Paused %(age)s ago")) % facts
     if pause.ends_at:
-        parts.append(_("until %(time)s") % {"time": formats.timestamp(pause.ends_at, now).text})
+        text = _("%(paused)s until %(time)s") % {"paused": text, "time": formats.timestamp(pause.ends_at, now).text}
     reason = pause.reason.rstrip(".")
-    return " ".join(parts) + (f": {reason}." if reason else ".")
+    return sentence(_("%(text)s: %(reason)s") % {"text": text, "reason": reason} if reason else text)
+
+
+def sentence(text: str) -> str:
+    """Return a text with the full stop of the active language."""
+    return pgettext("a sentence with its full stop", "%(text)s.") % {"text": text}
 
 
 def cost_note(cost: Cost, *, per_node: bool) -> str:

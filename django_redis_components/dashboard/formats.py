@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -141,6 +142,19 @@ def zone() -> str:
 def days_zone() -> str:
     """Return the name of the zone whose dates analytics counts by."""
     return timezone.get_default_timezone_name()
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join phrases as the active language does."""
+    return pgettext("between phrases", ", ").join(parts)
+
+
+def server(address: str) -> str:
+    """Format the address of a server, the text of an `Endpoint`."""
+    nodes, separator, alias = address.partition(" (connection ")
+    if not separator:
+        return address
+    return _("%(nodes)s (connection %(alias)s)") % {"nodes": nodes, "alias": alias.removesuffix(")")}
 
 
 def day_long(day: date) -> str:

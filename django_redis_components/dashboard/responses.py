@@ -84,7 +84,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         **shared,
         "links": request.links,
         "page_url": request.links.here,
-        "address": snapshot.address,
+        "address": formats.server(snapshot.address),
         "at": snapshot.at,
         "footer": _footer(snapshot),
         "tabs": _tabs(request, getattr(snapshot, "failure_counts", None), context.get("problems_count", 0)),
@@ -101,7 +101,8 @@ def outage_response(
     if wanted == "json":
         response = JsonResponse({"error": outage}, json_data.JSONEncoder)
     else:
-        context = {"refresh_s": Page.refresh_s, "outage": outage, **(extra or {})}
+        server = formats.server(outage.address)
+        context = {"refresh_s": Page.refresh_s, "outage": outage, "server": server, **(extra or {})}
         response = _format_response(request, "outage", wanted, context)
     # Django logs each 503 as an error and mails it to ADMINS: one mail per refresh of each open page.
     logger.warning("The dashboard cannot be shown (%s): %s", outage.code, one_line(outage.detail))

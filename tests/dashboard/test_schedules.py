@@ -103,7 +103,7 @@ def test_schedules_are_translated(redis_server: Store, viewer: Client) -> None:
 
     pages = [viewer.get(url, headers={"Accept-Language": "zh-hans"}).content.decode() for url in (URL, SCHEDULES)]
 
-    for words in ("计划 late 已逾期 1 分", "没有轮询进程将其任务入队。"):
+    for words in ("计划 late 已逾期 1 分", "没有轮询器将其任务入队。"):
         assert words in pages[0]
     for words in ("周期任务", "上次入队", "已逾期", "停用"):
         assert words in pages[1]

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import gettext
 import os
-import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+import django
 import pytest
 from django.utils import translation
 
-import django_redis_components
+from tests.dashboard.catalogue import CATALOGUE, PACKAGE, PLACEHOLDER, entries
 from tests.support import skip_missing
 
-PACKAGE = Path(django_redis_components.__file__).parent
-CATALOGUE = PACKAGE / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
-
-#: What may differ between a text and its translation, but must be in both.
-PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|%s|\{\w+\}")
-
-
-def entries(path: Path) -> dict[tuple[str, str], list[str]]:
-    """(context, text) to translations, in the form that `makemessages --no-wrap` writes."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for block in path.read_text().split("\n\n")[1:]:
-        context = re.search(r'^msgctxt "(.*)"$', block, re.M)
-        text = re.search(r'^msgid "(.*)"$', block, re.M)
-        if text:
-            found[context[1] if context else "", text[1]] = re.findall(r'^msgstr(?:\[\d\])? "(.*)"$', block, re.M)
-    return found
+#: Functions that mark a text, and how many of their first arguments are the context and the text.
+FUNCTIONS = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"), 1),
+    **dict.fromkeys(("pgettext", "pgettext_lazy", "npgettext", "npgettext_lazy"), 2),
+}
 
 
 def test_all_messages_are_translated() -> None:
@@ -49,18 +40,25 @@ def test_translations_keep_the_placeholders() -> None:
     ] == []
 
 
-def test_compiled_catalog_is_current() -> None:
-    with CATALOGUE.with_suffix(".mo").open("rb") as compiled:
+def compiled_texts(path: Path, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """(context, text) to the translation in a compiled catalog; the text itself if there is none."""
+    with path.with_suffix(".mo").open("rb") as compiled:
         catalog = gettext.GNUTranslations(compiled)
 
     def compiled_text(context: str, text: str) -> str:
         if context:
-            return catalog.pgettext(context, text)
+            found = catalog.pgettext(context, text)
+            return found if found != text else catalog.npgettext(context, text, text, 2)
         found = catalog.gettext(text)
         return found if found != text else catalog.ngettext(text, text, 2)
 
+    return {key: compiled_text(*key) for key in keys}
+
+
+def test_compiled_catalog_is_current() -> None:
     written = {key: translations[0] for key, translations in entries(CATALOGUE).items()}
-    assert {key: compiled_text(*key) for key in written} == written, "run: make messages"
+
+    assert compiled_texts(CATALOGUE, written) == written, "run: make messages"
 
 
 def test_catalog_matches_the_sources(tmp_path: Path) -> None:
@@ -77,6 +75,37 @@ def test_catalog_matches_the_sources(tmp_path: Path) -> None:
 
     fresh = entries(copy / CATALOGUE.relative_to(PACKAGE))
     assert set(fresh) == set(entries(CATALOGUE)), "run: make messages"
+
+
+def test_each_marked_text_is_in_the_catalog() -> None:
+    """Texts within f-strings are not: makemessages does not read them."""
+    known, missing = entries(CATALOGUE), []
+
+    for path in PACKAGE.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in FUNCTIONS:
+                continue
+            [*context, text] = [
+                each.value for each in call.args[: FUNCTIONS[call.func.id]] if isinstance(each, ast.Constant)
+            ] or [None]
+            key = (context[0] if context else "", str(text).replace("\n", "\\n"))
+            if isinstance(text, str) and key not in known:
+                missing.append((str(path), call.lineno, text))
+
+    assert missing == []
+
+
+def test_no_text_is_translated_otherwise_by_django() -> None:
+    """Of a text that several apps translate Django shows the translation of the first app: ours need a context."""
+    ours = {key: translations[0] for key, translations in entries(CATALOGUE).items()}
+    other = {
+        (path.parts[-5], key[1], text)
+        for path in Path(django.__file__).parent.glob("**/locale/zh_Hans/LC_MESSAGES/django.mo")
+        for key, text in compiled_texts(path, ours).items()
+        if text not in (key[1], ours[key])
+    }
+
+    assert other == set(), "give these a context"
 
 
 @pytest.mark.parametrize("asked", ["zh-hans", "zh-cn", "zh-hans-cn"])

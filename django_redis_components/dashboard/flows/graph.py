@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard.flows.states import rank, state_label
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.taskqueue.flows.overview import FlowMember
 
 #: Boxes beside each other, and layers below each other.
@@ -163,9 +163,9 @@ def _name(names: Sequence[str], count: int) -> str:
 def _states_text(states: Counter[str]) -> str:
     """Return the most urgent states; "…" for those that have no room."""
     parts = [f"{number(states[state])} {state_label(state)}" for state in sorted(states, key=rank)]
-    while len(", ".join(parts)) > MAX_STATES:
+    while len(listed(parts)) > MAX_STATES:
         parts[-2:] = ["…"]
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def _line(above: tuple[int, int], below: tuple[int, int]) -> Line:

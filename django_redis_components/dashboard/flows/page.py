@@ -11,10 +11,10 @@ from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.elements import Tile
+from django_redis_components.dashboard.elements import Tile, sentence
 from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
 from django_redis_components.dashboard.flows.states import rank, state_label
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
@@ -100,7 +100,7 @@ def _finding(flow: FlowOverview) -> str:
         for state in sorted(flow.states, key=rank)
         if state != "successful"
     ]
-    return ", ".join(parts) + "."
+    return sentence(listed(parts))
 
 
 def _listed(flow: FlowOverview) -> list[FlowMember]:

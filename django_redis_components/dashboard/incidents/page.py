@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import Cell, moment_cell
+from django_redis_components.dashboard.elements import Cell, moment_cell, sentence
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
@@ -62,7 +62,7 @@ def acknowledgment_note(held: Acknowledgment, at: datetime) -> str:
         text = _("Acknowledged by %(author)s %(time)s, until it ends") % facts
     else:
         text = _("Acknowledged by %(author)s %(time)s, until %(end)s") % facts
-    return f"{text}: {held.reason}" if held.reason else f"{text}."
+    return _("%(text)s: %(reason)s") % {"text": text, "reason": held.reason} if held.reason else sentence(text)
 
 
 def moment(at: float) -> datetime:

@@ -104,7 +104,7 @@ def kind_label(kind: str, role: str = "") -> str:
 
 def holder_text(holder: LeaseHolder) -> str:
     """Return the process, the thread, and the task or request of a holder."""
-    return ", ".join(filter(None, (_process_text(holder), _work_text(holder))))
+    return formats.listed(filter(None, (_process_text(holder), _work_text(holder))))
 
 
 def time_left(seconds: float) -> str:

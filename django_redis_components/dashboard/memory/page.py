@@ -9,7 +9,7 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -116,7 +116,7 @@ def _groups(found: dict[str, Any] | None, kind: str) -> list[Group]:
 def _tiles(use: MemoryUse) -> Iterator[Tile]:
     used, most = memory_share(use.info)
     unit = _("of %(most)s") % {"most": filesizeformat(most)} if most else ""
-    yield Tile(_("Used"), filesizeformat(used) if use.info else NO_VALUE, unit=unit)
+    yield Tile(pgettext("memory", "Used"), filesizeformat(used) if use.info else NO_VALUE, unit=unit)
     yield Tile(_("Keys"), number(use.keys))
     records = use.measured["used"] if use.measured else []
     growth = growth_per_s(records) * 3_600

@@ -13,7 +13,7 @@ from django_redis_components.core.observability.catalog import names_flow, objec
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
-from django_redis_components.dashboard.formats import number, percent
+from django_redis_components.dashboard.formats import listed, number, percent
 from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
@@ -101,7 +101,7 @@ def _consumers(row: ChannelRow) -> str:
     ]
     if row.consumers > len(texts):
         texts.append(_("%(count)s more") % {"count": number(row.consumers - len(texts))})
-    return ", ".join(texts)
+    return listed(texts)
 
 
 def _note(row: ChannelRow) -> str:
@@ -109,7 +109,7 @@ def _note(row: ChannelRow) -> str:
 
 
 def _file_progress(file: FileInfo) -> str:
-    return ", ".join(_progress(file, each) for each in file.consumers) if file.is_ready else _("being published")
+    return listed(_progress(file, each) for each in file.consumers) if file.is_ready else _("being published")
 
 
 def _progress(file: FileInfo, progress: ConsumerProgress) -> str:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.panel import NamingPanel, Panel
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
@@ -185,7 +185,7 @@ def _lag(row: ChatRow, names: Names) -> str:
     ]
     if row.members > len(texts):
         texts.append(_("%(count)s more") % {"count": number(row.members - len(texts))})
-    return ", ".join(texts)
+    return listed(texts)
 
 
 def _mailbox_requests(owner: str) -> list[Command]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.core.observability.catalog import CatalogEntry, names_flow
 from django_redis_components.core.protocol import Flow
@@ -41,7 +41,11 @@ class NamesPanel(Panel):
             Column("name", _("Name"), lambda entry: entry.name, "name"),
             Column("kind", _("Kind"), lambda entry: str(self.kinds[entry.kind]), ""),
             Column("using", _("Connection"), lambda entry: entry.using, ""),
-            Column("used_at", _("Used"), lambda entry: _("%(age)s ago") % {"age": age(now - entry.used_at)}),
+            Column(
+                "used_at",
+                pgettext("a name", "Used"),
+                lambda entry: _("%(age)s ago") % {"age": age(now - entry.used_at)},
+            ),
         ]
         note = _("At most the %(count)s names that were used last, exact to an hour.") % {"count": number(MAX_NAMES)}
         return Table(columns, note=note, empty=_("None has been used yet.")).context(value)

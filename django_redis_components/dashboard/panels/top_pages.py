@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.analytics.range_counts import view_sums_flow
@@ -97,7 +97,7 @@ def _columns(value: TopPages) -> list[Column[PageRow]]:
         Column(
             "page", _("Page"), lambda row: _page_cell(row.page, selection), "name", total=lambda rows: _("All pages")
         ),
-        Column("views", _("Views"), lambda row: row.views, total=lambda rows: value.total),
+        Column("views", pgettext("of pages", "Views"), lambda row: row.views, total=lambda rows: value.total),
         Column("share", _("Share"), lambda row: share_of(row.views, value.total)),
     ]
     if selection.before is not None:

@@ -18,7 +18,7 @@ def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()
     """Return the outcome of a change of `done` tasks, for a message with their count."""
     text = message % {"count": number(done)}
     if is_left:
-        text = f"{text} {_('The time was up before all were changed. Repeat it for the rest.')}"
+        text = " ".join([text, _("The time was up before all were changed. Repeat it for the rest.")])
         log = f"{log}, stopped before the end"
     return ChangeOutcome(log, text, done > 0 and not is_left, links)
 

@@ -1,4 +1,4 @@
-"""How often schedules run in each of the next hours, from their descriptions."""
+"""How often schedules run in each of the next hours, from their descriptions; and a label for those."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 import re
 from collections.abc import Sequence
 from datetime import datetime
+
+from django.utils.translation import gettext as _
 
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval
@@ -16,6 +18,12 @@ from django_redis_components.taskqueue.stats.due import HOUR_MS
 BUDGET = 300
 _EVERY = re.compile(r"every ([0-9]+(?:\.[0-9]+)?) s")
 _CRON = re.compile(r"cron (.{1,200}) \(([\w+/-]{1,60})\)")
+
+
+def times_label(times: str) -> str:
+    """Return the description of the times of a schedule in the active language."""
+    match = _EVERY.fullmatch(times)
+    return _("every %(seconds)s s") % {"seconds": match[1]} if match else times
 
 
 def runs_by_hour(schedules: Sequence[ScheduleInfo], first_at: datetime, hours: int) -> tuple[list[int], int]:

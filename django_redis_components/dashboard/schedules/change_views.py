@@ -7,6 +7,7 @@ from functools import partial
 
 from django.http import HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from django_redis_components.core import keys
 from django_redis_components.core.settings import conf
@@ -49,7 +50,12 @@ def _confirmation(command: str, name: str, back: str) -> Confirmation:
         "resume": _("Resume the schedule %(name)s"),
         "remove": _("Remove the schedule %(name)s"),
     }
-    buttons = {"run": _("Run now"), "pause": _("Pause"), "resume": _("Resume"), "remove": _("Remove")}
+    buttons = {
+        "run": _("Run now"),
+        "pause": _("Pause"),
+        "resume": _("Resume"),
+        "remove": pgettext("a schedule", "Remove"),
+    }
     checks = {
         "run": [Check(_("Its task is enqueued once more. Its next run does not change."))],
         "pause": [Check(_("Nothing is enqueued until it is resumed. Times that pass meanwhile are not made up for."))],

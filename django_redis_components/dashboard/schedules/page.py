@@ -21,7 +21,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.schedules.calendar import runs_by_hour
+from django_redis_components.dashboard.schedules.calendar import runs_by_hour, times_label
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
@@ -86,7 +86,10 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
                 "name",
                 _("Name"),
                 lambda schedule: Cell(
-                    schedule.label, title=schedule.name, note=schedule.times, url=links.task_class(schedule.task)
+                    schedule.label,
+                    title=schedule.name,
+                    note=times_label(schedule.times),
+                    url=links.task_class(schedule.task),
                 ),
                 "name",
             ),
@@ -102,7 +105,13 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
             Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
             Column("task", _("Last task"), last_task, ""),
             Column("queue", _("Queue"), lambda schedule: schedule.queue_name or None, ""),
-            Column("actions", _("Action"), lambda schedule: _actions(schedule, urls), "whole", has_label=False),
+            Column(
+                "actions",
+                pgettext("on a row", "Action"),
+                lambda schedule: _actions(schedule, urls),
+                "whole",
+                has_label=False,
+            ),
         ]
     )
 
@@ -130,7 +139,7 @@ def _note(schedule: ScheduleInfo, at: datetime) -> str:
         notes.append(_("paused %(age)s ago by %(author)s") % names)
     if schedule.is_added:
         notes.append(_("added at run time"))
-    return ", ".join(notes)
+    return formats.listed(notes)
 
 
 def _next(schedule: ScheduleInfo, at: datetime) -> str:

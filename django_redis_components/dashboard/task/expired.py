@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import formats, json_data, responses
 from django_redis_components.dashboard.arguments import argument_lines
@@ -75,8 +76,8 @@ def _facts(row: FinishedRow, record: TaskRecord[Any], at: datetime) -> Iterator[
     yield _("Enqueued"), _ago(moments["enqueued_at"], at)
     if moments["started_at"] != moments["last_attempted_at"]:
         yield _("First started"), _ago(moments["started_at"], at)
-    yield _("Started"), _ago(moments["last_attempted_at"], at)
-    yield _("Finished"), _ago(moments["finished_at"], at)
+    yield pgettext("a time", "Started"), _ago(moments["last_attempted_at"], at)
+    yield pgettext("a time", "Finished"), _ago(moments["finished_at"], at)
     yield _("Run time"), "" if row.duration is None else formats.duration(row.duration)
     yield _("Attempts"), NO_VALUE if attempts is None else number(attempts)
     yield _("Worker"), row.fields.get(Field.worker_ids, b"").decode()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats, responses
@@ -226,8 +226,10 @@ def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     yield Fact(_("Enqueued"), _ago(time_of(record, "enqueued_at"), task.at))
     yield Fact(_("Enqueued by"), *origin_of(task, links))
     yield Fact(_("Due"), _in(task.due_at, task.at))
-    yield Fact(_("Started"), _ago(time_of(record, "started_at"), task.at))
-    yield Fact(_("Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else "")
+    yield Fact(pgettext("a time", "Started"), _ago(time_of(record, "started_at"), task.at))
+    yield Fact(
+        pgettext("a time", "Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else ""
+    )
     yield Fact(_("Attempts"), NO_VALUE if attempts is None else number(attempts))
     lost = number_of(task.text(Field.deliveries))
     yield Fact(_("Workers lost with it"), number(lost) if lost else "")
@@ -261,7 +263,10 @@ def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
         own = _("one by this task") if task.fact("is_holder") else _("none by this task")
         meter = Meter(text, f"{min(held / limit, 1) * 100:.2f}%")
         yield Limit(
-            _("Concurrency limit %(name)s") % {"name": key}, f"{text}, {own}", _links(task.holders, url_of), meter
+            _("Concurrency limit %(name)s") % {"name": key},
+            formats.listed([text, own]),
+            _links(task.holders, url_of),
+            meter,
         )
     if key := limit_key(task, Field.rate):
         yield Limit(_("Rate limit %(name)s") % {"name": key}, _rate_text(task), [])
@@ -273,9 +278,10 @@ def _rate_text(task: Explanation) -> str:
     interval_us, _slash, tolerance_us = task.facts.get("rate", "").partition("/")
     pace = _("one start every %(time)s") % {"time": formats.duration(number_of(interval_us) / 1e6)}
     left_s = (task.fact("next_us") - number_of(tolerance_us)) / 1e6 - task.at.timestamp()
-    if left_s <= 0:
-        return f"{pace}, {_('the next may start now')}"
-    return f"{pace}, {_('the next in %(time)s') % {'time': formats.duration(left_s)}}"
+    following = _("the next may start now")
+    if left_s > 0:
+        following = _("the next in %(time)s") % {"time": formats.duration(left_s)}
+    return formats.listed([pace, following])
 
 
 def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:

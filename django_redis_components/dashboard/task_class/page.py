@@ -16,6 +16,7 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import list_row, time_of
 from django_redis_components.dashboard.queues.throughput import quantile_text
+from django_redis_components.dashboard.schedules.calendar import times_label
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task_class import charts
 from django_redis_components.dashboard.task_class.options import LIMITS, option_lines
@@ -50,7 +51,8 @@ def build_page(snapshot: TaskClassSnapshot, links: Links) -> dict[str, Any]:
         "limits": [each for each in options or [] if each.name in LIMITS],
         "is_registered": options is not None,
         "schedules": [
-            (each, formats.timestamp(each.next_at, at) if each.next_at else None) for each in snapshot.schedules
+            (each.label, times_label(each.times), formats.timestamp(each.next_at, at) if each.next_at else None)
+            for each in snapshot.schedules
         ],
         "schedules_url": links.page("schedule"),
     }

@@ -182,7 +182,8 @@ def _checked(prefix: str, value: str) -> str:
         ValueError: it is not accepted.
     """
     if prefix == "state" and value not in STATES:
-        raise ValueError(f"state:{value[:40]}: {_('expected one of %(states)s.') % {'states': ', '.join(STATES)}}")
+        text = _("expected one of %(states)s.") % {"states": ", ".join(STATES)}
+        raise ValueError(f"state:{value[:40]}: {text}")
     if prefix == "queue":
         keys.validate_name(value, "queue name")
     if prefix in ("since", "until"):

@@ -44,7 +44,9 @@ def state_of(worker: WorkerInfo) -> str:
 
 def poller(name: str) -> str:
     """Return the label of the state of an embedded poller."""
-    return {"active": _("active"), "standby": pgettext("poller", "standby")}.get(name, pgettext("poller", "none"))
+    return {"active": pgettext("poller", "active"), "standby": pgettext("poller", "standby")}.get(
+        name, pgettext("poller", "none")
+    )
 
 
 def mebibytes(size: int) -> str:

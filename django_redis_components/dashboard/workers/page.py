@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.clients import queue_shard
@@ -68,7 +68,9 @@ def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:
     standby = len({worker.supervisor for worker in live if worker.poller == "standby"})
     standby_note = _("%(count)s standby") % {"count": number(standby)} if standby else ""
     missing = listed.poller is None
-    yield Tile(_("Poller"), _("none active") if missing else _("active"), standby_note, alarming=missing)
+    yield Tile(
+        _("Poller"), _("none active") if missing else pgettext("poller", "active"), standby_note, alarming=missing
+    )
     versions = sorted({worker.version for worker in live if worker.version})
     if len(versions) == 1:
         yield Tile(_("Version"), versions[0])
