@@ -78,9 +78,9 @@ def test_page_is_accessible_and_fits(
     page = open_page(scheme, width, **options)
     sign_in(page, site)
 
-    page.goto(f"{site}{ANALYTICS}?user=7&period=7d&page=/items/7/")
+    page.goto(f"{site}{ANALYTICS}?user=7&period=7d&page=/items/7/&step1=signup&step2=active")
 
-    expect(page.locator(".drc-panel")).to_have_count(12)
+    expect(page.locator(".drc-panel")).to_have_count(13)
     expect(page.locator(".drc-panel-note")).to_have_count(0)
     if options.get("java_script_enabled", True):
         for details in page.locator("details.drc-details").all():
