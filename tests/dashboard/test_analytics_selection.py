@@ -24,6 +24,7 @@ from django_redis_components.dashboard.panels.comparison import change, compare,
 from django_redis_components.dashboard.panels.selection import parse_selection
 from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, text_of
 from tests.support import Store
+from tools.localserver import free_port
 
 pytestmark = pytest.mark.django_db
 
@@ -318,6 +319,17 @@ def test_csv_requires_the_permission_of_the_page(redis_server: Store, viewer: Cl
     overview = other.get("/admin/django_redis_components/overview/", {"format": "csv"})
     assert overview.status_code == 400
     assert overview.content == b"format='csv': expected one of html, fragment, json."
+
+
+def test_csv_without_redis_is_the_page_of_the_outage(viewer: Client, settings: Any) -> None:
+    unreachable = {"CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}"}}}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, **unreachable}
+
+    response = viewer.get(ANALYTICS, {"format": "csv"})
+
+    assert (response.status_code, response["Content-Type"]) == (503, "text/html; charset=utf-8")
+    assert "</html>" in response.content.decode()
+    assert "Content-Disposition" not in response
 
 
 def test_stored_cohorts_are_chosen_on_the_page(redis_server: Store, viewer: Client) -> None:
