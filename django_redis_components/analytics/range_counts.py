@@ -10,7 +10,7 @@ from django_redis_components.analytics import periods
 from django_redis_components.analytics.dates import span, stamp
 from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.periods import Unit
-from django_redis_components.analytics.scripts import COUNT_USERS, MOST_VIEWED
+from django_redis_components.analytics.scripts import COUNT_FUNNEL, COUNT_USERS, MOST_VIEWED
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.analytics.view_counters import Dimension, page_key, value_key
 from django_redis_components.core import keys
@@ -20,7 +20,9 @@ from django_redis_components.core.protocol import Batch, Flow, Read
 DayRange = tuple[date, date]
 #: Names that are looked at in each of the months, weeks and days that cover a range. A name that is among the most
 #: viewed of a range, but among these in none of them, is missing.
-SAMPLE = 100
+SAMPLE = 50
+#: Bytes of the bitmaps of a funnel, which take about 10 ms of the server: 4 events, 30 days and 10,000 users.
+MAX_FUNNEL_BYTES = 48 * 1_024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +79,24 @@ def sign_in_counts_flow(sign_ins: SignIns, days: DayRange) -> Flow[dict[date, in
         days=[keys.key("analytics", sign_ins.name, "si", "d", stamp(day)) for day in found]
     )
     return dict(zip(found, counts, strict=True))
+
+
+def funnel_flow(site: str, events: Sequence[str], days: DayRange) -> Flow[list[int] | None]:
+    """Return the flow that counts the users of the first event in a range, of the first two, and so on.
+
+    The events must keep days, weeks and months. `funnel` counts sets of any size, and stores them in between.
+
+    Returns:
+        The users; None if the bitmaps have more than `MAX_FUNNEL_BYTES`.
+    """
+    covering = periods.cover(span(*days))
+    bitmaps = [
+        keys.key("analytics", site, f"ev:{event}:{unit}:{periods.label(unit, at)}")
+        for event in events
+        for unit, at in covering
+    ]
+    reply = yield COUNT_FUNNEL(bitmaps=bitmaps, max_bytes=MAX_FUNNEL_BYTES, sizes=[len(covering)] * len(events))
+    return None if reply == -1 else reply
 
 
 def _covering(views: PageViews, days: DayRange | None, dimension: Dimension | None) -> list[str]:

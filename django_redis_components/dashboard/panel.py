@@ -105,6 +105,7 @@ _own = {
     "counters": "names.CountersPanel",
     "events": "events.EventsPanel",
     "files": "files.FilesPanel",
+    "funnel": "funnel.FunnelPanel",
     "indexes": "autocomplete.IndexesPanel",
     "logs": "aggregation.LogsPanel",
     "mailboxes": "messaging.MailboxesPanel",

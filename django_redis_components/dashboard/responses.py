@@ -67,7 +67,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
     try:
         snapshot = page.read(request)
     except outages.SnapshotFailed as exc:
-        return outage_response(request, outages.outage_of(exc.error, exc.address), wanted, shared)
+        shown_as = "html" if wanted == "csv" else wanted
+        return outage_response(request, outages.outage_of(exc.error, exc.address), shown_as, shared)
     except Http404:
         missing = page.missing(request)
         if missing is None:

@@ -8,9 +8,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from django_redis_components.analytics import PageViews, SignIns
+from django_redis_components.analytics import Events, PageViews, SignIns, funnel
 from django_redis_components.analytics.range_counts import (
+    MAX_FUNNEL_BYTES,
     SAMPLE,
+    funnel_flow,
     name_series_flow,
     sign_in_counts_flow,
     view_sums_flow,
@@ -95,3 +97,32 @@ def test_sign_in_counts_are_those_of_series(store: Store) -> None:
 
     assert found == sign_ins.series(START, last)
     assert sum(found.values()) == 12
+
+
+@pytest.mark.contract
+def test_funnel_of_a_range_is_that_of_the_expressions(store: Store) -> None:
+    rnd, days = random.Random(9), (date(2026, 9, 12), date(2026, 10, 18))
+    events = [Events(name) for name in ("view", "cart", "buy")]
+    for number, event in enumerate(events):
+        for user in [*rnd.sample(range(9_000), 60 - 15 * number), *range(30 - 10 * number), 8_999]:
+            event.mark(user, at=START + timedelta(days=rnd.randrange(50)))
+
+    found = run(connections.client(), funnel_flow("default", ["view", "cart", "buy"], days))
+
+    assert found == funnel(*(event.between(*days) for event in events))
+    assert found is not None
+    assert found[0] > found[1] > found[2] > 0
+
+
+def test_funnel_of_events_without_users_is_zero(store: Store) -> None:
+    Events("view").mark(7, at=START)
+
+    assert run(connections.client(), funnel_flow("default", ["view", "none"], (START, START))) == [1, 0]
+    assert run(connections.client(), funnel_flow("default", ["none", "view"], (START, START))) == [0, 0]
+
+
+def test_funnel_of_too_many_users_is_not_counted(store: Store) -> None:
+    Events("view").mark(8 * MAX_FUNNEL_BYTES, at=START)
+
+    assert run(connections.client(), funnel_flow("default", ["view", "none"], (START, START))) is None
+    assert run(connections.client(), funnel_flow("default", ["none", "other"], (START, START))) == [0, 0]

@@ -49,7 +49,7 @@ def fill() -> None:
 
 def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
     fill()
-    commands = 84
+    commands = 85
 
     html = viewer.get(ANALYTICS).content.decode()
 

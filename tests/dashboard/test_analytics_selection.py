@@ -24,6 +24,7 @@ from django_redis_components.dashboard.panels.comparison import change, compare,
 from django_redis_components.dashboard.panels.selection import parse_selection
 from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, text_of
 from tests.support import Store
+from tools.localserver import free_port
 
 pytestmark = pytest.mark.django_db
 
@@ -320,6 +321,17 @@ def test_csv_requires_the_permission_of_the_page(redis_server: Store, viewer: Cl
     assert overview.content == b"format='csv': expected one of html, fragment, json."
 
 
+def test_csv_without_redis_is_the_page_of_the_outage(viewer: Client, settings: Any) -> None:
+    unreachable = {"CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}"}}}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, **unreachable}
+
+    response = viewer.get(ANALYTICS, {"format": "csv"})
+
+    assert (response.status_code, response["Content-Type"]) == (503, "text/html; charset=utf-8")
+    assert "</html>" in response.content.decode()
+    assert "Content-Disposition" not in response
+
+
 def test_stored_cohorts_are_chosen_on_the_page(redis_server: Store, viewer: Client) -> None:
     for number in range(5):
         roll_up_cohorts(Events(f"event {number}"), Events("active"), periods=1)
@@ -368,3 +380,28 @@ def test_buffered_views_by_source_are_what_the_tests_above_store(redis_server: S
     view_from(redis_server, "device", "mobile", 1, site_date())
 
     assert {key for key in redis_server.keys() if b":dm:" in key} == made  # noqa: SIM118
+
+
+def test_funnel_is_chosen_on_the_page(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 'Funnel A funnel needs two events. Mark one: Events("signup").mark(user_id)' in text(viewer)
+    for number, event in enumerate(("<view>", "cart", "buy")):
+        for user in range(12 - 4 * number):
+            Events(event).mark(user, at=site_date() - timedelta(days=user % 3))
+    Events("buy").mark(900)
+    assert "Choose two events or more." in text(viewer)
+
+    query = {"step1": "<view>", "step2": "cart", "step3": "buy", "step4": "unknown"}
+    found = page(viewer, **query)
+
+    assert figures(viewer, **query)["funnel"] == [
+        {"event": "<view>", "users": 12}, {"event": "cart", "users": 8}, {"event": "buy", "users": 4},
+    ]  # fmt: skip
+    assert figures(viewer, period="today", **query)["funnel"][0]["users"] == 4
+    shown = text_of(found).replace("\N{NO-BREAK SPACE}", " ")
+    assert "&lt;view&gt; 12 100 % 100 % cart 8 66.7 % 66.7 % buy 4 50.0 % 33.3 %" in shown
+    assert "Users who did all steps so far in " in shown
+    assert '<option value="cart" selected>cart</option>' in found
+    assert "<view>" not in found
+    monkeypatch.setattr("django_redis_components.analytics.range_counts.MAX_FUNNEL_BYTES", 3)
+    assert "Too many users for a page. Count them in Python:" in text(viewer, **query)
+    assert figures(viewer, **query)["funnel"] is None

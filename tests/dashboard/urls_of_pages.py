@@ -29,7 +29,7 @@ GENERIC_OF_OBJECTS = {"", "_add/", f"_history/{_ID}", f"_delete/{_ID}"}
 #: Pages by route, with example queries.
 PAGES: dict[str, tuple[str, ...]] = {
     "overview/": ("?sort=failed&queues=all&range=7d", ""),
-    "analytics/": ("",),
+    "analytics/": ("", "?period=month&compare=year&page=/a/", "?period=last-month&source=country:FR"),
     "indexes/": ("",),
     "messaging/": ("",),
     "files/": ("",),

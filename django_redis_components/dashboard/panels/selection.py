@@ -38,7 +38,7 @@ MAX_DAYS = 366
 WEEKS_FROM, MONTHS_FROM = 46, 201
 #: Query parameters that choose what is shown, and those of other panels, which links keep.
 PARAMETERS = ("period", "start", "end", "compare", "page", "source")
-OTHERS = ("user", "year", "cohorts")
+OTHERS = ("user", "year", "cohorts", "step1", "step2", "step3", "step4")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
