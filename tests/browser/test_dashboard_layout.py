@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.admin.utils import quote
 from playwright.sync_api import Page, expect
 
 from django_redis_components.core.observability import flushing
@@ -242,3 +243,19 @@ def test_wide_labels_of_an_axis_do_not_cover_the_border(
     )
     assert outside == []
     assert "毫秒" in (page.locator(".drc-history").text_content() or "")
+
+
+def test_headings_of_columns_are_not_broken_between_chinese_characters(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    [task_id] = fail_with("no stock", queue="mail")
+    page = open_page("light", 390, 844)
+    sign_in(page, site)
+    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": "zh-hans", "url": site}])
+    page.goto(f"{site}{ADMIN}task/{quote(task_id)}/")
+    page.get_by_text("显示数据").first.click()
+
+    headings = page.locator(".drc-table thead th")
+    heights = headings.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().height)")
+    assert headings.first.text_content() == "运行"
+    assert max(heights) < 40, "one line"

@@ -14,7 +14,7 @@ from django.test import Client
 from django_redis_components.taskqueue.options import DeclaredOptions
 from django_redis_components.taskqueue.store.scan import STATES
 from tests.dashboard.catalogue import CATALOGUE, PLACEHOLDER, entries
-from tests.dashboard.urls_of_pages import confirmations, fill, pages
+from tests.dashboard.urls_of_pages import ADMIN, confirmations, fill, pages
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +39,15 @@ NAMES = {
 }
 #: Identifiers that only one page shows.
 IDENTIFIERS = {"tasksearch": {*STATES, "midnight"}, "taskclass": {*DeclaredOptions.__annotations__, "None"}}
+#: Choices on pages that the examples of `urls_of_pages` do not make.
+CHOICES = (
+    "analytics/?period=month&compare=year",
+    "analytics/?source=device:mobile&compare=none",
+    "queues/mail/?state=successful",
+    "tasksearch/?q=no+stock",
+    "taskflow/",
+    "overview/?range=90d",
+)
 
 
 class Texts(HTMLParser):
@@ -78,7 +87,7 @@ def test_no_page_has_text_in_english(redis_server: Store, settings: Any) -> None
     client.force_login(User.objects.create_superuser("root"))
     words: dict[str, tuple[str, str]] = {}
 
-    for address in [*pages(known), *confirmations(known)]:
+    for address in [*pages(known), *confirmations(known), *(ADMIN + each for each in CHOICES)]:
         identifiers = next((found for page, found in IDENTIFIERS.items() if f"/{page}/" in address), set())
         texts = Texts()
         texts.feed(client.get(address).content.decode())

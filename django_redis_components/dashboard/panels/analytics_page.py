@@ -23,6 +23,7 @@ from django_redis_components.dashboard.panels.selection import (
     first_day,
     parse_selection,
 )
+from django_redis_components.dashboard.panels.sources import source_label
 from django_redis_components.dashboard.snapshot import Snapshot
 
 #: Columns of the CSV: the panel, what is counted (a day, a page, a source; "" for the whole range), and the counts.
@@ -130,5 +131,5 @@ def _filter_text(selection: Selection) -> str:
     if selection.page:
         return _("Page: %(page)s") % {"page": selection.page}
     if selection.dimension:
-        return _("Source: %(source)s") % {"source": selection.source}
+        return _("Source: %(source)s") % {"source": source_label(selection.dimension, selection.source)}
     return ""

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, get_args
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.analytics.countries import UNKNOWN_COUNTRY
 from django_redis_components.analytics.range_counts import ViewSums, view_sums_flow
@@ -111,7 +111,7 @@ def _row(selection: Selection, dimension: Dimension, name: str, views: int, befo
     is_chosen = (dimension, name) == (selection.dimension, selection.source)
     is_country = dimension == "country" and name not in (UNKNOWN_COUNTRY, OTHER)
     return SourceRow(
-        name=_("Unknown") if dimension == "country" and name == UNKNOWN_COUNTRY else name,
+        name=source_label(dimension, name),
         code=name if is_country else "",
         views=number(views),
         share=share_of(views, total),
@@ -119,3 +119,18 @@ def _row(selection: Selection, dimension: Dimension, name: str, views: int, befo
         url=selection.url(page="", source="" if is_chosen else f"{dimension}:{name}"),
         is_chosen=is_chosen,
     )
+
+
+def source_label(dimension: Dimension, name: str) -> str:
+    """Return a value as it is shown; the browser names countries."""
+    labels = {OTHER: pgettext("sources", "others")}
+    if dimension == "country":
+        labels[UNKNOWN_COUNTRY] = _("Unknown")
+    if dimension == "device":
+        labels |= {
+            "desktop": pgettext("device", "desktop"),
+            "mobile": pgettext("device", "mobile"),
+            "tablet": pgettext("device", "tablet"),
+            "other": pgettext("device", "other"),
+        }
+    return labels.get(name, name)

@@ -101,7 +101,14 @@ def _columns(value: TopPages) -> list[Column[PageRow]]:
         Column("share", _("Share"), lambda row: share_of(row.views, value.total)),
     ]
     if selection.before is not None:
-        columns.append(Column("change", _("Change"), lambda row: change(row.views, row.before), skip_empty=True))
+        columns.append(
+            Column(
+                "change",
+                pgettext("against a period", "Change"),
+                lambda row: change(row.views, row.before),
+                skip_empty=True,
+            )
+        )
     return [*columns, Column("visitors", _("Visitors"), lambda row: about(row.visitors) if row.visitors else "")]
 
 
