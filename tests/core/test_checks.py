@@ -75,7 +75,7 @@ def test_each_invalid_setting_is_a_separate_error(settings: Any) -> None:
             (
                 'REDIS_COMPONENTS["THREADS"] is unknown. '
                 "Known are AGGREGATION, ANALYTICS, AUTOCOMPLETE, CATALOG, CONNECTIONS, DASHBOARD, GEOIP, LIVE_EVENTS, "
-                "MESSAGING, MONITORING, PREFIX, RATELIMITS, TASKQUEUE, TRUSTED_PROXIES."
+                "MESSAGING, MONITORING, NOTIFICATIONS, PREFIX, RATELIMITS, TASKQUEUE, TRUSTED_PROXIES."
             ),
         ),
         (

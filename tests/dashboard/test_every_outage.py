@@ -32,6 +32,7 @@ WITHOUT_REDIS = {
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {"ratelimit/", "ratelimit/reset/"}
 #: Pages and a confirmation that read Redis, but call no script for some or all of it.
 WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "files/", "liveevent/"}
+WITHOUT_SCRIPTS |= {"incident/", "memory/"}
 RIGHTS = ("on", ">secret", "~*", "+@all")
 
 
@@ -186,6 +187,8 @@ def test_pages_of_an_emptied_server_say_that_the_object_is_gone(own_server: Stor
         "queues/<path:object_id>/",
         "schedule/edit/",
         "ratelimit/reset/",
+        "incident/acknowledge/",
+        "incident/withdraw/",
     }
     assert statuses(root, known) == dict.fromkeys(of_objects, 404)
     shown = text_of(root.get(address_of("task/<path:object_id>/", "", known)).content.decode())

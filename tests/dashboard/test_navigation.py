@@ -101,8 +101,8 @@ def test_one_tab_is_marked_on_each_page_and_confirmation(redis_server: Store, vi
 def test_tabs_of_messages_and_of_files_and_logs_are_apart(redis_server: Store, viewer: Client) -> None:
     labels = [tab.label for tab in viewer.get(URL).context["tabs"]]
 
-    assert labels[:7] == ["Overview", "Queues", "Failures", "Live", "Schedules", "Flows", "Workers"]
-    assert labels[-3:] == ["Messages", "Files and logs", "Actions"]
+    assert labels[:8] == ["Overview", "Queues", "Failures", "Live", "Schedules", "Incidents", "Flows", "Workers"]
+    assert labels[-4:] == ["Messages", "Files and logs", "Memory", "Actions"]
 
 
 def test_word_actions_is_on_a_page_once(redis_server: Store, viewer: Client) -> None:

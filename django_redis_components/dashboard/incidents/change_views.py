@@ -15,6 +15,7 @@ from django_redis_components.dashboard import formats, verbs
 from django_redis_components.dashboard.forms import ChangeForm, check_note, note_field
 from django_redis_components.dashboard.incidents.page import acknowledgment_note, moment
 from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems import incidents
 from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
@@ -108,12 +109,15 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
 
     Raises:
         Http404: there is none.
+        SnapshotFailed: it is not known whether there is.
     """
     wanted = request.form.get("problem", "")
     for problem in find_problems(facts):
         if problem.id == wanted:
             return problem
     incident = facts.incidents.incidents.get(wanted)
+    if incident is None and facts.errors:  # it may be among what could not be read
+        raise SnapshotFailed(next(iter(facts.errors.values())), str(facts.endpoint))
     if incident is None:
         raise Http404("This problem has ended.")
     _code, _separator, subject = incident.id.partition(":")

@@ -16,6 +16,7 @@ class TaskSearchPage(Page):
     permission = "view_overview"
     templates = "task_search"
     has_tab = False
+    section = "queues"
     parse = hook("query.parse")
     read = hook("page.read")
     data = hook("page.data")
