@@ -246,7 +246,7 @@ def test_pages_are_complete_without_javascript(site: str, redis_server: Store, o
     expect(page.locator("[data-drc-pause]")).to_be_hidden()
 
     write_queue(redis_server, "mail", failed=8)
-    page.get_by_role("link", name="Refresh").click()
+    page.get_by_role("link", name="Refresh", exact=True).click()
 
     expect(cell(page, "mail", FAILED)).to_have_text("8")
     page.get_by_role("link", name="Oldest").click()
