@@ -34,7 +34,7 @@ DATA = re.compile(
 NAMES = {
     *("mail", "default", "add", "note", "fails", "what", "stock", "api", "hourly", "here", "abc", "ada", "root"),
     *("repair", "later", "LookupError", "order_id"),
-    *("Django", "Valkey", "noeviction", "gcra", "MainThread", "Europe", "Berlin", "mon", "fri", "runworker"),
+    *("Django", "Valkey", "noeviction", "gcra", "MainThread", "Europe", "Berlin", "FR", "mon", "fri", "runworker"),
     *re.split(r"\W", socket.gethostname()),
 }
 #: Identifiers that only one page shows.
