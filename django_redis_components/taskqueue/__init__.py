@@ -63,14 +63,15 @@ q:<queue>:running             zset    ids by lease expiry in ms                 
 q:<queue>:failed              zset    ids by time of failure in ms                             failed_ttl, poller
 q:<queue>:unregistered        zset    ids of unregistered names, by time in ms                 the operator
 q:<queue>:successful          list    rows of the newest finished tasks, `KEEP_FINISHED`       FINISHED_TTL, poller
-q:<queue>:cancelled, :expired list    the same of tasks that did not finish a run              FINISHED_TTL, poller
+q:<queue>:cancelled           list    the same of cancelled tasks                              FINISHED_TTL, poller
+q:<queue>:expired             list    the same of tasks that expired before they started       FINISHED_TTL, poller
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
 wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
 stack:<op>                    string  stack of a running task, which an operator asked for     60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
-deploys, versions             zset    versions of the code, supervisors; by the first report     a year
+deploys, versions             zset    versions of the code, supervisors; by the first report   a year
 last_fetch:<worker>:<thread>  string  the last batch, for a repeated request                   one lease
 poller                        string  id of the active poller                                  6 s
 contact                       hash    when supervisors and pollers last reached the server     the poller
