@@ -184,4 +184,4 @@ def test_rows_are_one_line_high_and_no_name_is_cut_within_a_word(
     assert max(heights) <= 50
     name = rows.first.locator("th")
     assert name.get_attribute("title") in ("tests.taskqueue.tasks.fail", "tests.taskqueue.tasks.note")
-    assert name.locator("a").evaluate("(link) => link.getClientRects().length") == 1, "on one line"
+    assert name.locator("> a").evaluate("(link) => link.getClientRects().length") == 1, "on one line"
