@@ -10,13 +10,18 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.mail import EmailMessage
+from django.utils.translation import pgettext, pgettext_lazy
 
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard.problems.incidents import Announcement
 
 #: How an announcement begins, by its event.
-LABELS = {"began": "Problem", "critical": "Now critical", "ended": "Solved"}
+LABELS = {
+    "began": pgettext_lazy("how a notification begins", "Problem"),
+    "critical": pgettext_lazy("how a notification begins", "Now critical"),
+    "ended": pgettext_lazy("how a notification begins", "Solved"),
+}
 
 
 def channel_names() -> list[str]:
@@ -73,7 +78,8 @@ def _send_mail(announcement: Announcement) -> None:
 def _title(announcement: Announcement) -> str:
     environment = conf.settings().dashboard.environment
     where = f"[{environment}] " if environment else ""
-    return f"{where}{LABELS[announcement.event]}: {announcement.incident.text}"
+    separator = pgettext("between a label and its value", ": ")
+    return f"{where}{LABELS[announcement.event]}{separator}{announcement.incident.text}"
 
 
 def _text(announcement: Announcement) -> str:

@@ -163,6 +163,16 @@ def test_webhook_is_told_once_by_whichever_process_is_active(
 
 
 @pytest.mark.usefixtures("unserved")
+def test_notification_is_in_the_language_of_the_site(redis_server: Store, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "zh-hans"
+    notify(settings, EMAILS=["ops@example.com"])
+
+    Watch("default").round()
+
+    assert mail.outbox[0].subject.startswith("问题：队列 mail 有 2 个就绪任务，但没有存活的工作进程。")
+
+
+@pytest.mark.usefixtures("unserved")
 @pytest.mark.parametrize("status", [500, 302])
 def test_channel_that_fails_is_tried_again_and_the_others_are_not(
     status: int, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
