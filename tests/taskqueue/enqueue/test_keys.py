@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -49,7 +50,8 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
     "q:<queue>:unregistered": (r"q:\w+:unregistered", None),
     "q:<queue>:successful": (r"q:\w+:successful", FINISHED_TTL_S),
-    "q:<queue>:cancelled, :expired": (r"q:\w+:(cancelled|expired)", FINISHED_TTL_S),
+    "q:<queue>:cancelled": (r"q:\w+:cancelled", FINISHED_TTL_S),
+    "q:<queue>:expired": (r"q:\w+:expired", FINISHED_TTL_S),
     "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
     "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
@@ -105,6 +107,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         chain(add.using(queue_name=queue).s(2, 3), fail.using(queue_name=queue).si(), add.s(1)).enqueue()
         fail_thrice.using(queue_name=queue, backoff=60).enqueue()
         come_back.using(queue_name=queue).enqueue(60)
+        note.using(queue_name=queue, expires=datetime(1969, 1, 1, tzinfo=UTC)).enqueue("late")
         work_off(queue)
         with monkeypatch.context() as elsewhere:
             note.using(queue_name=queue).enqueue("unregistered")
@@ -191,6 +194,7 @@ def test_keys_have_the_documented_ttl(busy_store: Store) -> None:
                 b"successful",
                 b"failed",
                 b"cancelled",
+                b"expired",
             ):
                 assert left_ms == -1, f"{key!r}: a task that has not finished has no end"
             else:
