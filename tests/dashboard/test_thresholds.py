@@ -100,6 +100,18 @@ def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, v
     assert "Retry 33 failed tasks of the queue “default”?" in text_of(root.get(unescape(link)).content.decode())
 
 
+def test_errors_of_earlier_hours_are_no_cause(redis_server: Store, viewer: Client) -> None:
+    fail_with(*["mail server is away"] * 25)
+    [group] = redis_server.raw.keys(f"{home().base}:q:default:error:*")
+    redis_server.raw.hset(group, "minutes", f"{now_ms(redis_server) // 60_000 - 90}:25")
+    write_minute(redis_server, "default", failed=25)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["advice"] == "25 failed tasks are left. Correct the cause, then retry the tasks. List the errors:"
+
+
 def test_failures_end_with_their_cause(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", failed=150)
     write_minute(redis_server, "mail", ago=20, succeeded=150, failed=150)

@@ -120,7 +120,8 @@ def _fingerprint(groups: list[ErrorGroup]) -> str:
 
 
 def _error_notes(groups: list[ErrorGroup], at: datetime) -> Iterator[str]:
-    """Yield what is known of the errors, those with most failures first. Their texts have no variable parts."""
+    """Yield what is known of the hour's errors, those with most failures first. Their texts have no variable parts."""
+    groups = [group for group in groups if _failures(group)]
     for group in groups[:1]:
         count = _failures(group)
         yield ngettext(
