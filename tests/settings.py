@@ -17,6 +17,8 @@ SECRET_KEY = "for the tests only"
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "tests.urls"
+#: Read by Django 6.1 and later, which warns when a mail is sent without it.
+MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 
 INSTALLED_APPS = [
     "django.contrib.admin",
