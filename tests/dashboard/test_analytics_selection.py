@@ -13,6 +13,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.analytics import (
+    OTHER,
     Events,
     PageViews,
     SignIns,
@@ -251,6 +252,17 @@ def test_click_on_a_page_shows_its_views(redis_server: Store, viewer: Client, na
     found = viewer.get(f"{ANALYTICS}{html_text.unescape(link)}&format=json").json()
 
     assert (found["errors"], found["panels"]["traffic"]["range"]) == ({}, 2)
+
+
+def test_pages_beyond_the_maximum_are_shown_as_others(redis_server: Store, viewer: Client) -> None:
+    view(OTHER, 2, site_date())
+    [link] = re.findall(r'<a href="([^"]*)"><bdi>others</bdi></a>', page(viewer))
+
+    found = viewer.get(ANALYTICS + html_text.unescape(link)).content.decode()
+
+    assert "Page: others Show all" in text_of(found)
+    assert OTHER not in text_of(found)
+    assert figures(viewer)["top-pages"]["pages"][0]["page"] == OTHER
 
 
 def test_page_filters_views_and_visitors(redis_server: Store, viewer: Client) -> None:
