@@ -71,7 +71,12 @@ def _call(path: str, kind: Kind, ids: list[str]) -> dict[str, str]:
     thread = threading.Thread(
         target=context.run, args=(_run, path, kind, ids, found), name="redis-components-names", daemon=True
     )
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as exc:  # the process has as many threads as it may
+        _free_calls.release()
+        logger.warning("%s(%r, …) cannot be called, so ids are shown: %s", path, kind, safe_repr(exc))
+        return {}
     thread.join(LIMIT_S)
     if thread.is_alive():
         logger.warning("%s(%r, …) has not returned within %s s, so ids are shown.", path, kind, LIMIT_S)
@@ -81,11 +86,14 @@ def _call(path: str, kind: Kind, ids: list[str]) -> dict[str, str]:
 
 def _run(path: str, kind: Kind, ids: list[str], found: dict[str, str]) -> None:
     try:
-        found.update(_texts(import_string(path)(kind, ids), ids))
+        try:
+            texts = _texts(import_string(path)(kind, ids), ids)
+        finally:
+            connections.close_all()  # those of this thread
+        found.update(texts)
     except BaseException as exc:  # noqa: BLE001 - a thread has nobody to raise it to
         logger.warning("%s(%r, …) failed, so ids are shown: %s", path, kind, safe_repr(exc))
     finally:
-        connections.close_all()  # those of this thread
         _free_calls.release()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.units import parse_duration, to_seconds
+from django_redis_components.core.units import aware, parse_duration, to_seconds
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
@@ -105,14 +105,12 @@ def duration(text: str) -> int:
 def moment(text: str) -> datetime:
     """Parse a date, or a date and time, in the site's time zone unless it states one."""
     try:
-        found = parse_datetime(text) or datetime.fromisoformat(text)
-    except ValueError:
+        found = aware(parse_datetime(text) or datetime.fromisoformat(text)).astimezone(UTC)
+        return found if settings.USE_TZ else timezone.make_naive(found)
+    except (ValueError, OverflowError):  # its year in UTC, or in the site's time zone, is not from 1 to 9999
         raise ArgumentTypeError(
             f"{text!r}: expected a time such as 2026-11-23, 2026-11-23 11:20 or 2026-11-23T11:20+01:00."
         ) from None
-    if settings.USE_TZ:
-        return timezone.make_aware(found) if timezone.is_naive(found) else found
-    return timezone.make_naive(found) if timezone.is_aware(found) else found
 
 
 def past_moment(text: str) -> datetime:

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from django_redis_components.analytics import Events, PageViews, SignIns, UniqueVisitors, flush, roll_up_cohorts
+from django_redis_components.analytics import (
+    OTHER,
+    Events,
+    PageViews,
+    SignIns,
+    UniqueVisitors,
+    flush,
+    roll_up_cohorts,
+)
 from django_redis_components.analytics.buffer import BUFFER, View
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.view_counters import Dimension
@@ -233,6 +241,28 @@ def test_long_ranges_have_weeks_or_months(
     assert found["cost"]["commands"] <= MAX_COMMANDS
     assert found["cost"]["round_trips"] <= 3
     assert note in text(viewer, **query)
+
+
+@pytest.mark.parametrize("name", ["/b/ ", " ", "/b\n", "ä" * 100, "/" + "x" * 500])
+def test_click_on_a_page_shows_its_views(redis_server: Store, viewer: Client, name: str) -> None:
+    view("/a/", 1, site_date())
+    view(name, 2, site_date())
+    link = re.findall(r'<a href="([^"]*page=[^"]*)"><bdi>', page(viewer))[0]
+
+    found = viewer.get(f"{ANALYTICS}{html_text.unescape(link)}&format=json").json()
+
+    assert (found["errors"], found["panels"]["traffic"]["range"]) == ({}, 2)
+
+
+def test_pages_beyond_the_maximum_are_shown_as_others(redis_server: Store, viewer: Client) -> None:
+    view(OTHER, 2, site_date())
+    [link] = re.findall(r'<a href="([^"]*)"><bdi>others</bdi></a>', page(viewer))
+
+    found = viewer.get(ANALYTICS + html_text.unescape(link)).content.decode()
+
+    assert "Page: others Show all" in text_of(found)
+    assert OTHER not in text_of(found)
+    assert figures(viewer)["top-pages"]["pages"][0]["page"] == OTHER
 
 
 def test_page_filters_views_and_visitors(redis_server: Store, viewer: Client) -> None:

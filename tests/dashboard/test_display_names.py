@@ -158,6 +158,22 @@ def test_late_function_leaves_the_ids(
     assert find_names({"user": ["7"]}).text_of("user", "7") == "Ada (7)"
 
 
+def test_call_that_cannot_start_or_close_its_connections_leaves_the_ids_and_the_next_one_works(
+    redis_server: Store, viewer: Client, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    write()
+    named["user"] = {"7": "Ada"}
+    for owner, method in ((threading.Thread, "start"), (display_names.connections, "close_all")):
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, method, fail)
+            for _ in range(MAX_CALLS + 1):
+                assert find_names({"user": ["7"]}).text_of("user", "7") == "7"
+        assert find_names({"user": ["7"]}).text_of("user", "7") == "Ada (7)"
+
+
 def _none_runs() -> None:
     assert not [each for each in threading.enumerate() if each.name == "redis-components-names"]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.lock import PlainKind
@@ -106,6 +107,19 @@ def test_limits_are_listed_shown_and_reset(redis_server: Store, catalogued: None
 
     assert command_data("redis", "limits", "show", limit.policy.id, "a@example.com")["remaining"] == 2
     assert "Did you mean 'mails of tests'?" in refusal("redis", "limits", "show", "mails of test", "x")
+
+
+def test_limits_are_shown_and_reset_by_the_hash_of_a_key(redis_server: Store, catalogued: None) -> None:
+    limit = RateLimit("mails of tests", "2/h", penalty=(1, 60))
+    for _ in range(2):
+        limit.hit("a@example.com", 2)
+    hashed = f"hash:{keys.digest('a@example.com')}"
+
+    assert not command_data("redis", "limits", "show", "mails of tests", hashed)["allowed"]
+    assert command_data("redis", "limits", "show", "mails of tests", "hash:a@example.com")["allowed"]
+    run_command("redis", "limits", "reset", "mails of tests", hashed, "--yes")
+
+    assert limit.peek("a@example.com").remaining == 2
 
 
 def test_workers_are_listed_lost_ones_too(redis_server: Store) -> None:

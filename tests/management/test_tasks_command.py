@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import CommandError
+from django.core.management import CommandError, execute_from_command_line
 from django.utils import timezone
 
 from django_redis_components.taskqueue import get_queue
@@ -135,17 +135,36 @@ def test_tasks_are_deleted(redis_server: Store) -> None:
         (["retry", "--since", "soon"], "'soon': expected a duration before now such as 90s, 15m, 1h or 2d, or a time"),
         (["reschedule", "x", "--in", "1 fortnight"], "'1 fortnight': expected a duration such as 90s, 15m, 1h or 2d"),
         (["reschedule", "x", "--at", "soon"], "'soon': expected a time such as 2026-11-23, 2026-11-23 11:20"),
+        (["reschedule", "x", "--at", "9999-12-31"], "'9999-12-31': expected a time up to 9999-12-30."),
+        (["reschedule", "x", "--at", "9999-12-31T23:59-14:00"], "'9999-12-31T23:59-14:00': expected a time such as"),
+        (["retry", "--since", "0001-01-01T00:00+14:00"], "'0001-01-01T00:00+14:00': expected a duration before now"),
         (["reschedule", "x"], "one of the arguments --in --at is required"),
         (["move", "x"], "the following arguments are required: --to"),
         (["run-now", "--queue", "mail", "--state", "ready"], "invalid choice: 'ready'"),
     ],
 )
-def test_wrong_arguments_exit_with_2_and_say_why(words: list[str], problem: str, redis_server: Store) -> None:
-    with pytest.raises(CommandError) as raised:
-        redis_command("tasks", *words)
+def test_wrong_arguments_exit_with_2_and_say_why(
+    words: list[str], problem: str, redis_server: Store, capsys: Any
+) -> None:
+    _exits_with_2(capsys, words, problem)
 
-    assert problem in str(raised.value)
-    assert getattr(raised.value, "returncode", 2) in (1, 2)
+
+@pytest.mark.parametrize("time", ["0001-01-01", "0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"])
+def test_time_outside_of_the_calendar_exits_with_2_without_time_zones(
+    time: str, redis_server: Store, settings: Any, capsys: Any
+) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "Asia/Tokyo"
+
+    _exits_with_2(capsys, ["find", "--until", time], f"'{time}': expected a duration before now such as 90s")
+
+
+def _exits_with_2(capsys: Any, words: list[str], problem: str) -> None:
+    """Run the command as a shell does."""
+    with pytest.raises(SystemExit) as raised:
+        execute_from_command_line(["manage.py", "redis", "tasks", *words])
+
+    assert raised.value.code == 2
+    assert problem in capsys.readouterr().err
 
 
 def test_help_states_units_and_defaults(capsys: Any) -> None:

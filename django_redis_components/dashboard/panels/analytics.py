@@ -240,7 +240,7 @@ def today_of(selection: Selection, counts: Mapping[date, int]) -> int | None:
 
 
 def interval_name(start: date, unit: Unit) -> str:
-    """Return the name of an interval of a chart in full."""
+    """Return the name of a day, week or month in full."""
     if unit == "month":
         return date_format(start, "YEAR_MONTH_FORMAT")
     text = formats.day_long(start)

@@ -24,6 +24,7 @@ from django_redis_components.dashboard.panels.selection import (
     parse_selection,
 )
 from django_redis_components.dashboard.panels.sources import source_label
+from django_redis_components.dashboard.panels.traffic import name_label
 from django_redis_components.dashboard.snapshot import Snapshot
 
 #: Columns of the CSV: the panel, what is counted (a day, a page, a source; "" for the whole range), and the counts.
@@ -129,7 +130,7 @@ def _shown(selection: Selection) -> str:
 
 def _filter_text(selection: Selection) -> str:
     if selection.page:
-        return _("Page: %(page)s") % {"page": selection.page}
+        return _("Page: %(page)s") % {"page": name_label(selection.page)}
     if selection.dimension:
         return _("Source: %(source)s") % {"source": source_label(selection.dimension, selection.source)}
     return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics.cohorts import Cohort
 from django_redis_components.analytics.dates import site_date
@@ -21,7 +21,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import number, short_percent
-from django_redis_components.dashboard.panels.analytics import AnalyticsPanel, sign_ins_counter
+from django_redis_components.dashboard.panels.analytics import AnalyticsPanel, interval_name, sign_ins_counter
 from django_redis_components.dashboard.panels.selection import OTHERS, PARAMETERS, kept_parameters
 
 #: Days of the retention, up to yesterday.
@@ -174,7 +174,4 @@ def _cell(count: int, size: int) -> CohortCell:
 def _start(start: date, unit: Unit) -> str:
     if isinstance(start, datetime):
         return date_format(start, "DATETIME_FORMAT")
-    if unit == "month":
-        return date_format(start, "YEAR_MONTH_FORMAT")
-    text = formats.day_long(start)
-    return pgettext("a week", "from %(day)s") % {"day": text} if unit == "week" else text
+    return interval_name(start, unit)

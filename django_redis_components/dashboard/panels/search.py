@@ -80,15 +80,16 @@ class SearchPanel(Panel):
 
     def read(self) -> Flow[list[SearchRow]]:
         """Measure the indexes in two round trips."""
-        alias, of_models = self.using(), {(each.index.name, each.index.using): each.name for each in registered()}
+        alias, of_models = self.using(), {_id(each.index): each.name for each in registered()}
         used = objects((yield from names_flow(SearchIndex.catalog_kind)), SearchIndex)
         indexes = [each.index for each in registered()]
-        indexes += [each for each in used if (each.name, each.using) not in of_models]
+        indexes += [each for each in used if _id(each) not in of_models]
+        names = {_id(each): of_models.get(_id(each), each.name) for each in indexes}
         read = [each for each in indexes if each.using == alias][:MAX_INDEXES]
         flows = [
             flow
             for each in read
-            for flow in (info_flow(each), stats_flow(each), read_check("search", of_models.get(_id(each), each.name)))
+            for flow in (info_flow(each), stats_flow(each), read_check("search", names[_id(each)]))
         ]
         outcomes = yield from gather(flows)
         raise_if_all_failed(outcomes)
@@ -96,16 +97,11 @@ class SearchPanel(Panel):
         for number_, each in enumerate(read):
             size, queries, check = outcomes[3 * number_ : 3 * number_ + 3]
             error = size.error or queries.error
-            name, note, is_of_model = (
-                of_models.get(_id(each), each.name),
-                str(error) if error else "",
-                _id(each) in of_models,
-            )
-            rows.append(SearchRow(name, size.value, queries.value, check.value, note, is_of_model))
+            values, note = (size.value, queries.value, check.value), str(error) if error else ""
+            rows.append(SearchRow(names[_id(each)], *values, note, is_of_model=_id(each) in of_models))
         others = [each for each in indexes if each not in read]
         return rows + [
-            SearchRow(of_models.get(_id(each), each.name), None, None, None, not_read(each.using, alias, MAX_INDEXES))
-            for each in others
+            SearchRow(names[_id(each)], None, None, None, not_read(each.using, alias, MAX_INDEXES)) for each in others
         ]
 
     def context(self, value: list[SearchRow]) -> dict[str, Any]:

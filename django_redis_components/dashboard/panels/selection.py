@@ -116,7 +116,7 @@ def parse_selection(query: Mapping[str, str]) -> Selection:
     Raises:
         ValueError: a parameter is not valid.
     """
-    given = {name: str(query.get(name, "")).strip() for name in (*PARAMETERS, *OTHERS)}
+    given = {name: str(query.get(name, "")) for name in (*PARAMETERS, *OTHERS)}
     has_days = given["start"] or given["end"]
     period = given["period"] or ("custom" if has_days else "30d")
     compare = given["compare"] or "before"

@@ -17,7 +17,7 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel
 from django_redis_components.dashboard.panels.comparison import change
 from django_redis_components.dashboard.panels.selection import Selection
-from django_redis_components.dashboard.panels.traffic import page_views_counter, share_of
+from django_redis_components.dashboard.panels.traffic import name_label, page_views_counter, share_of
 
 #: Rows of each table.
 TOP = 8
@@ -123,7 +123,7 @@ def _row(selection: Selection, dimension: Dimension, name: str, views: int, befo
 
 def source_label(dimension: Dimension, name: str) -> str:
     """Return a value as it is shown; the browser names countries."""
-    labels = {OTHER: pgettext("sources", "others")}
+    labels: dict[str, str] = {}
     if dimension == "country":
         labels[UNKNOWN_COUNTRY] = _("Unknown")
     if dimension == "device":
@@ -133,4 +133,4 @@ def source_label(dimension: Dimension, name: str) -> str:
             "tablet": pgettext("device", "tablet"),
             "other": pgettext("device", "other"),
         }
-    return labels.get(name, name)
+    return labels.get(name) or name_label(name)

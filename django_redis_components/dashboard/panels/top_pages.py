@@ -17,7 +17,7 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel
 from django_redis_components.dashboard.panels.comparison import change
 from django_redis_components.dashboard.panels.selection import Selection
-from django_redis_components.dashboard.panels.traffic import about, page_views_counter, share_of
+from django_redis_components.dashboard.panels.traffic import about, name_label, page_views_counter, share_of
 from django_redis_components.dashboard.table import Column, Table
 
 #: Rows of the table.
@@ -116,4 +116,4 @@ def _page_cell(page: str, selection: Selection) -> Cell:
     """Return the link that shows the counts of a page; a second click shows all again."""
     is_chosen = page == selection.page
     url = selection.url(page="" if is_chosen else page, source="")
-    return Cell(page, "chosen" if is_chosen else "", url=url)
+    return Cell(name_label(page), "chosen" if is_chosen else "", url=url)

@@ -7,11 +7,11 @@ from datetime import date
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_redis_components.analytics import Estimate, PageViews
 from django_redis_components.analytics.range_counts import ViewSums, name_series_flow, view_sums_flow
-from django_redis_components.analytics.view_counters import SUM, page_name
+from django_redis_components.analytics.view_counters import OTHER, SUM, page_name
 from django_redis_components.analytics.visitors import active_flow, recent_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -119,6 +119,11 @@ def page_views_counter() -> PageViews:
 def about(estimate: int) -> str:
     """Format an estimate."""
     return f"≈\N{NO-BREAK SPACE}{number(estimate)}"
+
+
+def name_label(name: str) -> str:
+    """Return the name of a page or of a source as it is shown."""
+    return pgettext("sources", "others") if name == OTHER else name
 
 
 def share_of(views: int, total: int) -> str:

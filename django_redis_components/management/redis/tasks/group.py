@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -13,7 +15,7 @@ from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import count_of_tasks
 from django_redis_components.management.redis.tasks import bulk, operations
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
-from django_redis_components.taskqueue.options import when
+from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import LISTED
@@ -57,7 +59,7 @@ class Group(groups.CommandGroup):
         due = made["reschedule"].add_mutually_exclusive_group(required=True)
         due.add_argument("--in", dest="delay", type=duration, metavar="DURATION", help="from now: 90s, 15m, 1h, 2d")
         due.add_argument(
-            "--at", type=moment, metavar="TIME", help="a time such as '2026-11-23 11:20', in the site's time zone"
+            "--at", type=_due_time, metavar="TIME", help="a time such as '2026-11-23 11:20', in the site's time zone"
         )
         made["move"].add_argument("--to", type=queue, required=True, metavar="QUEUE", help="name of the other queue")
         made["cancel"].add_argument(
@@ -160,6 +162,16 @@ def _states_of(verb: str) -> tuple[str, ...]:
     return verbs[verb]().states
 
 
+def _due_time(text: str) -> datetime:
+    """Parse a time at which a task may be due."""
+    found = moment(text)
+    try:
+        check_moment(found, "due")
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a time up to 9999-12-30.") from None
+    return found
+
+
 def _is_single(options: dict[str, Any]) -> bool:
     """Return whether the command changes the task of one id."""
     return len(options["ids"]) == 1 and not any(options[name] for name in FILTERS)
@@ -222,13 +234,7 @@ def _add_find_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--state", choices=STATES, default="", metavar="STATE", help=f"{', '.join(STATES)} (default: all)"
     )
-    parser.add_argument(
-        "--limit",
-        type=whole_number(1, MAX_PAGE),
-        default=50,
-        metavar="N",
-        help=f"number of tasks to show, 1 to {MAX_PAGE:,} (default: 50)",
-    )
+    _add_limit(parser)
     parser.add_argument(
         "--budget",
         type=whole_number(1, MAX_BUDGET),
@@ -241,17 +247,21 @@ def _add_find_arguments(parser: CommandParser) -> None:
 def _add_page_arguments(parser: CommandParser) -> None:
     parser.add_argument("queue", type=queue, metavar="QUEUE", help="name of the queue")
     parser.add_argument("state", metavar="STATE", choices=LISTED, help=", ".join(LISTED))
-    parser.add_argument(
-        "--limit",
-        type=whole_number(1, MAX_PAGE),
-        default=50,
-        metavar="N",
-        help=f"number of tasks, 1 to {MAX_PAGE:,} (default: 50)",
-    )
+    _add_limit(parser)
     parser.add_argument(
         "--offset",
         type=whole_number(0, MAX_OFFSET),
         default=0,
         metavar="N",
         help="number of tasks to skip (default: 0)",
+    )
+
+
+def _add_limit(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--limit",
+        type=whole_number(1, MAX_PAGE),
+        default=50,
+        metavar="N",
+        help=f"number of tasks, 1 to {MAX_PAGE:,} (default: 50)",
     )
