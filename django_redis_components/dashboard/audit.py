@@ -36,7 +36,7 @@ class AuditEntry:
         """
         self._action = encodable(action)  # it may name what Redis has: no database stores lone surrogates
         user: Any = request.user
-        self._user = str(user)
+        self._user = user.get_username()  # the site's own __str__ may raise, or query the database
         self._entry = LogEntry.objects.create(
             user_id=user.pk,
             content_type_id=ContentType.objects.get_for_model(model).pk,

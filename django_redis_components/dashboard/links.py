@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 APP = "django_redis_components"
 #: Longest name of a task whose class has a page, in characters: that of a module and a function.
 MAX_TASK_NAME = 500
+#: Raised for texts that no URL can have: empty ones, and lone surrogates, which other programs may have stored.
+_NO_URL = (NoReverseMatch, UnicodeEncodeError)
 
 
 class Links:
@@ -44,14 +46,14 @@ class Links:
         """Return the URL of a task's page, or of a verb; "" if no URL can have the id."""
         try:
             return self._object("task", task_id, verb)
-        except NoReverseMatch:
+        except _NO_URL:
             return ""
 
     def task_class(self, name: str) -> str:
         """Return the URL of the page of a task class; "" if it can have none."""
         try:
             return self._object("taskclass", name, "change") if 0 < len(name) <= MAX_TASK_NAME else ""
-        except NoReverseMatch:
+        except _NO_URL:
             return ""
 
     def queue(self, name: str, verb: str = "change", **query: str) -> str:

@@ -18,6 +18,15 @@ from tests.taskqueue.support import base_key, work_off
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")
+#: Runs a test in a wide light window, and in a narrow dark one whose text is written from right to left.
+in_two_schemes = pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1280, {}),
+        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ],
+    ids=["light", "dark, narrow and right to left"],
+)
 
 
 @pytest.fixture
@@ -32,14 +41,7 @@ def fill() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width", "options"),
-    [
-        ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
-    ],
-    ids=["light", "dark, narrow and right to left"],
-)
+@in_two_schemes
 def test_the_list_and_its_confirmations_are_accessible(
     scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:
@@ -60,14 +62,7 @@ def test_the_list_and_its_confirmations_are_accessible(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width", "options"),
-    [
-        ("light", 1280, {}),
-        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
-    ],
-    ids=["light", "dark, narrow and right to left"],
-)
+@in_two_schemes
 def test_finished_tasks_and_one_whose_result_has_expired_are_accessible(
     scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

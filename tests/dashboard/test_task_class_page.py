@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.test import Client
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.links import APP
-from django_redis_components.taskqueue import Schedules
+from django_redis_components.taskqueue import Schedules, registry
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, read_task_class
@@ -175,6 +176,34 @@ def test_options_say_where_they_come_from(redis_server: Store, viewer: Client) -
     page = text(viewer.get(url_of(crowd.name)))
     assert "decorator" in page
     assert "default" in page
+
+
+class Opaque:
+    """An option of a site whose code cannot be shown or compared."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison")
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __call__(self, exc: BaseException, tried: object) -> float:
+        return 1.0
+
+
+def test_option_that_cannot_be_shown_is_named_by_its_class(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = dataclasses.replace(crowd, options=dataclasses.replace(crowd.options, backoff=Opaque()))
+    monkeypatch.setattr(registry, "find", {crowd.name: changed}.get)
+
+    options = {each["name"]: (each["value"], each["is_declared"]) for each in data(viewer, crowd.name)["options"]}
+
+    assert options["backoff"] == ("<Opaque>", True)
+    assert viewer.get(url_of(crowd.name)).status_code == 200
 
 
 def test_schedules_of_the_class_are_listed(redis_server: Store, viewer: Client) -> None:

@@ -127,6 +127,8 @@ def test_search_finds_arguments_as_shown_but_no_masked_values(redis_server: Stor
         {"cursor": "failed nan x"},
         {"text": "x" * 201},
         {"name": "x" * 201},
+        {"begin": "0001-01-01"},
+        {"end": "9999-12-31T23:59"},
     ],
 )
 def test_wrong_parameters_are_a_400(wrong: dict[str, str], redis_server: Store, viewer: Client) -> None:

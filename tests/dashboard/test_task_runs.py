@@ -155,6 +155,18 @@ def test_run_whose_lease_has_ended_does_not_hang(redis_server: Store, viewer: Cl
     assert "it may hang" not in text(viewer.get(url_of(result.id)))
 
 
+def test_run_whose_lease_has_ended_is_amber(redis_server: Store, viewer: Client) -> None:
+    result = note.enqueue("x")
+    start(redis_server, result, 1)
+    end_lease(redis_server, result.id)
+
+    page = viewer.get(url_of(result.id)).content.decode()
+
+    assert "The poller requeues the task." in text_of(page)
+    assert "drc-answer-caution" in page
+    assert "drc-answer-ok" not in page
+
+
 def test_run_without_known_times_is_amber_after_an_hour_unless_it_has_a_limit(
     redis_server: Store, viewer: Client
 ) -> None:

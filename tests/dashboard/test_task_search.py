@@ -186,6 +186,8 @@ def without_kim(text: str) -> str:
         ("state:done", "state:done: expected one of ready, scheduled,"),
         ("since:soon", "since:soon: expected a duration such as 15m, 1h or 2d, midnight, or a time"),
         ("until:2026-13-41", "until:2026-13-41: expected a duration"),
+        ("until:9999-12-31", "until:9999-12-31: expected a duration"),
+        ("since:0001-01-01T00:00+14:00", "since:0001-01-01T00:00+14:00: expected a duration"),
         ("queue:a{b", "queue name"),
         ("x" * 401, "expected at most 400 characters"),
         ("name:" + "x" * 201, "name: expected at most 200 characters"),
@@ -208,6 +210,7 @@ def test_a_text_that_cannot_be_searched_says_why(text: str, problem: str, redis_
         {"in_state": "ready", "in_queue": "a", "cursor": "no cursor", "searched": "1"},
         {"in_state": "ready", "in_queue": "a", "searched": "-1"},
         {"in_state": "ready", "in_queue": "a", "searched": "9" * 20},
+        {"in_state": "ready", "in_queue": "a", "searched": "0" * 14 + "9" * 20},
     ],
 )
 def test_a_wrong_link_is_400(parameters: dict[str, str], redis_server: Store, viewer: Client) -> None:

@@ -86,6 +86,18 @@ def corrupt(store: Store, value: bytes, *, other_type: bool) -> None:
             raw.xadd(key, {"kind": value, value: value})
 
 
+def test_tasks_whose_names_no_url_can_have_are_shown_without_a_link(redis_server: Store, operator: Client) -> None:
+    write_schedule(redis_server, "odd")
+    info = {"task": "odd\ud800", "queue": "default", "misfire": "once", "enabled": True}
+    redis_server.raw.hset(f"{home().base}:schedule:odd", "info", json.dumps(info))
+    write_worker(redis_server, "here:1.a", busy=1, runs=[["id\ud800", "odd\ud800", "default", 1.0, 0.0]])
+
+    for page in (SCHEDULES, WORKERS):
+        shown = operator.get(page)
+        assert shown.status_code == 200
+        assert "odd" in shown.content.decode()
+
+
 def pages(limit: RateLimit) -> list[str]:
     """Return the URLs of all pages, each with a query that may be extended."""
     chosen = f"limit={limit.policy.id}&key=ada"

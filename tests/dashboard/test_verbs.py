@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket
 from django_redis_components.locks import Lock
+from django_redis_components.taskqueue import get_queue
 from tests.dashboard.lock_pages import LOCKS, RELEASE
+from tests.dashboard.queue_pages import verb_url
 from tests.dashboard.support import HOSTILE, Page, text_of
 from tests.support import Store
 
@@ -66,6 +69,24 @@ def test_expired_ticket_and_wrong_name_must_be_confirmed_again(ada: User, monkey
     assert wrong.problem == "The typed name does not match. Nothing was changed."
     assert late.problem.startswith("This confirmation was older than 10 minutes.")
     assert [(each.selection, each.is_confirmed) for each in (wrong, late)] == [(SELECTION, False)] * 2
+
+
+def test_user_whose_text_raises_may_change(
+    redis_server: Store, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(user: User) -> str:
+        raise RuntimeError("no profile")
+
+    monkeypatch.setattr(User, "__str__", fail)
+    client = Client()
+    client.force_login(ada)
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.dashboard"):
+        response = client.post(verb_url("pause"), {"reason": "", "minutes": ""})
+
+    assert response.status_code == 302
+    assert get_queue("default").info().paused is not None
+    assert "Pause queue 'default' by ada: done" in caplog.text
 
 
 def test_chunks_stop_when_the_time_is_up() -> None:

@@ -101,7 +101,7 @@ def parse_time(value: str) -> int | None:
         at = parse_datetime(value)
     except ValueError:  # such as 25:00
         at = None
-    if at is None:
+    if at is None or not 1970 <= at.year < 9_999:  # near the ends of the calendar a time has no UTC
         raise ValueError(f"{value[:40]!r}: expected a time such as 2026-11-23 11:20.")
     if timezone.is_naive(at):
         at = timezone.make_aware(at) if settings.USE_TZ else aware(at)

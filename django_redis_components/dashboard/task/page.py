@@ -202,7 +202,7 @@ def metadata_of(task: Explanation) -> str:
 def _kind(task: Explanation) -> str:
     if task.state == "failed" or any(each.code in ("unknown", "no_worker", "unregistered") for each in task.reasons):
         return "bad"
-    if is_hanging(task):
+    if is_hanging(task) or reasons.has_expired_lease(task):
         return "caution"
     return "ok" if task.state in ("successful", "running") else ""
 

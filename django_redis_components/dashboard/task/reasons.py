@@ -50,6 +50,12 @@ def conditions(task: Explanation) -> list[Condition]:
     return [*unmet, *(Condition(text, is_met=True) for text in _met(task, codes))]
 
 
+def has_expired_lease(task: Explanation) -> bool:
+    """Return whether the lease of a running task has expired: its worker is lost, or cannot reach Redis."""
+    lease_ends = moment(task.fact("score_ms"))
+    return task.state == "running" and (lease_ends is None or lease_ends <= task.at)
+
+
 def tasks_text(tasks: tuple[OtherTask, ...], count: int) -> str:
     """Return the first tasks by name and id, and how many others there are."""
     names = [f"{task.name} {task.id}".strip() for task in tasks]
@@ -62,8 +68,7 @@ def _running(task: Explanation) -> str:
     worker = task.text(Field.lease).partition("/")[0]
     leased = moment(number_of(task.text(Field.leased_at_us)) // 1_000)
     facts = {"worker": worker, "age": formats.age((task.at - (leased or task.at)).total_seconds())}
-    lease_ends = moment(task.fact("score_ms"))
-    if lease_ends is None or lease_ends <= task.at:
+    if has_expired_lease(task):
         return _("The lease of its worker %(worker)s has ended. The poller requeues the task.") % facts
     if task.text(Field.cancel_request):
         return _("Running on %(worker)s for %(age)s. It was asked to stop.") % facts

@@ -9,10 +9,11 @@ from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.task.reasons import has_expired_lease
 from django_redis_components.taskqueue import Histogram, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.stats.explain import Explanation, moment, number_of
+from django_redis_components.taskqueue.stats.explain import Explanation, number_of
 from django_redis_components.taskqueue.stats.run_time import is_overlong
 
 
@@ -43,8 +44,7 @@ def overlong_text(task: Explanation) -> str:
 
 def is_hanging(task: Explanation) -> bool:
     """Return whether the task runs, and has run for so long that it may hang. Without a lease it does not run."""
-    lease_ends = moment(task.fact("score_ms"))
-    if task.state != "running" or lease_ends is None or lease_ends <= task.at:
+    if task.state != "running" or has_expired_lease(task):
         return False
     elapsed_s = task.at.timestamp() - number_of(task.text(Field.leased_at_us)) / 1e6
     return is_overlong(elapsed_s, task.run_time, has_time_limit=_has_time_limit(task))

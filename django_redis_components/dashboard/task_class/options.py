@@ -28,15 +28,18 @@ def option_lines(name: str) -> list[OptionLine] | None:
         return None
     default = TaskOptions()
     return [
-        OptionLine(option, _text(getattr(task.options, option)), _differs(task.options, default, option))
+        _line(option, getattr(task.options, option), getattr(default, option))
         for option in DeclaredOptions.__annotations__
     ]
 
 
-def _differs(options: TaskOptions, default: TaskOptions, name: str) -> bool:
-    return bool(getattr(options, name) != getattr(default, name))
+def _line(name: str, value: Any, default: Any) -> OptionLine:
+    try:
+        return OptionLine(name, _text(value), bool(value != default))
+    except Exception:  # noqa: BLE001 - the site's own __repr__ or __eq__
+        return OptionLine(name, f"<{type(value).__qualname__}>", is_declared=True)
 
 
 def _text(value: Any) -> str:
     """Return a value as in code; a function by its name, without its address."""
-    return getattr(value, "__qualname__", None) or repr(value)
+    return str(getattr(value, "__qualname__", None) or repr(value))

@@ -140,7 +140,7 @@ def parse(request: PageRequest) -> SearchQuery:
     keys.validate_name(queue, "queue name")
     if cursor and not CURSOR.fullmatch(cursor):
         raise ValueError("cursor: expected one from a link of this page.")
-    if not (searched.isascii() and searched.isdigit() and int(searched[:14]) <= MAX_SEARCHED):
+    if not (searched.isascii() and searched.isdigit() and len(searched) <= 13 and int(searched) <= MAX_SEARCHED):
         raise ValueError(f"searched={searched[:40]!r}: expected a number of tasks.")
     return dataclasses.replace(query, after=(state, queue, cursor), searched=int(searched))
 
@@ -197,15 +197,15 @@ def _checked(prefix: str, value: str) -> str:
 def _time(prefix: str, value: str) -> str:
     for parsed in (moment_ago, _exact):
         try:
-            return parsed(value)
-        except ValueError:
+            text = parsed(value)
+            parse_time(text)
+        except (ValueError, OverflowError):
             continue
+        return text
     text = _("expected a duration such as 15m, 1h or 2d, midnight, or a time such as 2026-11-23 or 2026-11-23T11:20.")
     raise ValueError(f"{prefix}:{value[:40]}: {text}")
 
 
 def _exact(value: str) -> str:
     """Return a date or a time as `parse_time` takes it."""
-    text = f"{value}T00:00" if re.fullmatch(r"\d{4}-\d\d-\d\d", value) else value
-    parse_time(text)
-    return text
+    return f"{value}T00:00" if re.fullmatch(r"\d{4}-\d\d-\d\d", value) else value
