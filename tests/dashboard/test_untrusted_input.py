@@ -232,7 +232,7 @@ def test_pages_name_a_misspelled_section_of_the_settings(settings: Any, operator
 def test_line_breaks_in_a_user_name_do_not_break_the_log_line(
     redis_server: Store, operator: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(User, "__str__", lambda user: "root\n2026-01-01 WARNING forged\r\x1b[2K\u2028\x85")
+    monkeypatch.setattr(User, "get_username", lambda user: "root\n2026-01-01 WARNING forged\r\x1b[2K\u2028\x85")
     lock = Lock("stock", timeout=60)
     lock.acquire()
 
