@@ -17,7 +17,7 @@ from django_redis_components.dashboard.problems.problem import Problem
 END_AFTER_S = 60.0
 #: Seconds that a warning must last before it is announced. A critical problem is announced at once.
 WARN_AFTER_S = 60.0
-#: Most incidents that are kept while they last, and characters of each of their texts.
+#: Most incidents that are kept while they last, and characters of each of their texts. A longer command is left out.
 MAX_OPEN, MAX_TEXT = 200, 1_000
 #: Most announcements that wait for their delivery.
 MAX_PENDING = 200
@@ -186,7 +186,7 @@ def _found_again(incident: Incident | None, problem: Problem, now: float) -> Inc
         severity=problem.severity,
         text=encodable(problem.text)[:MAX_TEXT],
         advice=encodable(problem.advice)[:MAX_TEXT],
-        command=encodable(problem.command)[:MAX_TEXT],
+        command=encodable(problem.command) if len(problem.command) <= MAX_TEXT else "",
         queue=problem.queue,
         began_at=incident.began_at if incident else now,
         seen_at=now,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.test import Client
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
@@ -18,6 +23,8 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.problems import Problem, keyspace, notifications, register_check
 from django_redis_components.dashboard.problems import rounds as rounds_module
 from django_redis_components.dashboard.problems import watch as watch_module
+from django_redis_components.dashboard.problems.facts import read_facts
+from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.incidents import IncidentState
 from django_redis_components.dashboard.problems.registry import unregister_check
 from django_redis_components.dashboard.problems.storage import read_ended, read_state
@@ -297,6 +304,100 @@ def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) ->
     assert [each["code"] for each in found] == ["no_worker", "check_failed", "orders"]
     assert "broken failed" in found[1]["text"]
     assert set(state().incidents) >= {"no_worker:mail", "orders:"}
+
+
+class Silent(BaseException):
+    """An exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    __repr__ = __str__
+
+
+class Unnamed:
+    """A check that raises, whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise SystemExit
+
+    def __call__(self, _facts: object) -> Any:
+        raise Silent
+
+
+def endless(_facts: object) -> Iterator[Problem]:
+    for number in itertools.count():
+        yield Problem("orders", "late", "", severity="critical" if number == 900 else "warning", subject=str(number))
+
+
+def returning(*found: Any) -> Any:
+    return lambda _facts: found
+
+
+#: Checks of the site that fail, each in its own way.
+HOSTILE = {
+    "raises": Unnamed(),
+    "returns a number": lambda _facts: 3,
+    "returns no problems": returning("late", None),
+    "text is none": returning(Problem("orders", None, "")),  # type: ignore[arg-type]
+    "count is a text": returning(Problem("orders", "late", "", count="3")),  # type: ignore[arg-type]
+    "names are unhashable": returning(Problem([], "late", "")),  # type: ignore[arg-type]
+    "text cannot be read": returning(Problem("orders", Silent(), "")),  # type: ignore[arg-type]
+}
+
+
+@pytest.fixture
+def site_check() -> Iterator[Callable[[Any], None]]:
+    """Registers a check of the site until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def register(check: Any) -> None:
+            register_check(check)
+            stack.callback(unregister_check, check)
+
+        yield register
+
+
+@pytest.mark.usefixtures("unserved")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_check_of_the_site_stops_neither_the_watching_thread_nor_a_page(
+    name: str, site_check: Callable[[Any], None]
+) -> None:
+    site_check(HOSTILE[name])
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(Watch("default").round).result()
+        facts = thread.submit(read_facts).result()
+        found = thread.submit(find_problems, facts).result()
+
+    assert [each.code for each in found] == ["no_worker", "check_failed"]
+    assert {each.code for each in state().incidents.values()} == {"no_worker", "check_failed"}
+
+
+@pytest.mark.usefixtures("unserved")
+def test_endless_check_is_cut_and_its_critical_problems_come_first(site_check: Callable[[Any], None]) -> None:
+    site_check(endless)
+
+    found = [each for each in find_problems(read_facts()) if each.code == "orders"]
+
+    assert [each.subject for each in found] == ["900", "0", "1", "2", "3", "…"]
+    assert found[-1].count == 995
+
+
+@pytest.mark.usefixtures("unserved")
+def test_texts_of_a_check_are_bounded_and_may_be_lazy(site_check: Callable[[Any], None]) -> None:
+    long = "\udc80" + "x" * 100_000
+    problem = Problem(long, gettext_lazy("Redis"), long, long, queue=long, subject=long)  # type: ignore[arg-type]
+    other = dataclasses.replace(problem, subject=f"{long}y")
+    site_check(returning(problem, other))
+
+    Watch("default").round()
+
+    found = [each for each in find_problems(read_facts()) if each.text == "Redis"]
+    assert len({each.id for each in found}) == 2, "they are two problems, also when their names are cut"
+    incidents = [state().incidents[each.id] for each in found]
+    assert [each.command for each in incidents] == ["", ""], "a part of a command is another command"
+    assert len(json.dumps(state().encode())) < 10_000
 
 
 def test_check_must_be_a_function() -> None:
