@@ -94,6 +94,11 @@ class Announcement:
     made_at: float
     claimed_at: float = 0.0
 
+    @property
+    def key(self) -> tuple[str, str, float]:
+        """What is the same as long as it waits for its delivery."""
+        return self.event, self.incident.id, self.made_at
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IncidentState:
