@@ -7,7 +7,7 @@ it has found (`watch`), and stores the result with a transaction (`storage`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core.text import encodable
@@ -21,6 +21,8 @@ WARN_AFTER_S = 60.0
 MAX_OPEN, MAX_TEXT = 200, 1_000
 #: Most announcements that wait for their delivery.
 MAX_PENDING = 200
+#: A time that no incident has, in seconds since the epoch: of the year 5138.
+MAX_TIME = 1e11
 #: Ranks of what may be announced, in order.
 RANKS = {"": 0, "warning": 1, "critical": 2}
 
@@ -118,6 +120,7 @@ class IncidentState:
                 )
                 for each in stored["pending"]
             ]
+            _check_times(time for each in pending for time in (each.made_at, each.claimed_at))
         except (AttributeError, KeyError, TypeError, ValueError):
             return cls()
         return cls({each.id: each for each in incidents}, tuple(pending))
@@ -208,6 +211,24 @@ def parse_incident(stored: Mapping[str, Any]) -> Incident:
     """
     held = stored["acknowledged"]
     incident = Incident(**{**stored, "acknowledged": Acknowledgment(**held) if held else None})
-    if incident.severity not in RANKS or incident.announced not in RANKS:
-        raise ValueError(f"{incident.severity!r}, {incident.announced!r}: not a severity.")
+    texts = [getattr(incident, name) for name in ("id", "code", "text", "advice", "command", "queue")]
+    times = [incident.began_at, incident.seen_at, 0 if incident.ended_at is None else incident.ended_at]
+    severities = [incident.severity, incident.announced]
+    if incident.acknowledged is not None:
+        held = incident.acknowledged
+        texts, times = [*texts, held.author, held.reason], [*times, held.at, 0 if held.until is None else held.until]
+        severities.append(held.severity)
+    _check_times(times)
+    if not all(isinstance(each, str) for each in texts) or not RANKS.keys() >= set(severities):
+        raise ValueError(f"{texts}, {severities}: expected texts, and known severities.")
     return incident
+
+
+def _check_times(times: Iterable[Any]) -> None:
+    """Accept what can be shown as a time.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if not all(0 <= each < MAX_TIME for each in times):
+        raise ValueError("Expected seconds since the epoch.")

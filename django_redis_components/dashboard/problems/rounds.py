@@ -87,8 +87,9 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
     if facts.queues is None:
         return remembered
     key, client = keyspace.key("held", facts.using), connections.client(facts.using)
-    stored = HeldData.parse(client.execute(Read("GET", key)))
-    held = held_data(facts.queues, stored or remembered, is_lost=stored is None and remembered is not None)
+    stored = client.execute(Read("GET", key))
+    is_lost = stored is None and remembered is not None  # not if another version has written what is stored
+    held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost)
     found["data_loss"] = held.loss
     client.execute(Command("SET", key, held.encode(), retry=True))
     return held

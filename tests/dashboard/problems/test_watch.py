@@ -308,7 +308,12 @@ def test_process_that_stops_in_a_round_leaves_the_lease_to_another(
     redis_server: Store, site_check: Callable[[Any], None]
 ) -> None:
     watch = Watch("default")
-    site_check(lambda _facts: watch.stop() or ())
+
+    def stop(_facts: object) -> list[Problem]:
+        watch.stop()
+        return []
+
+    site_check(stop)
 
     watch.round()
 
@@ -379,6 +384,29 @@ def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
     watch.round()
 
     assert "data_lost:" not in state().incidents
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "[]",
+        '{"run_id": "", "queues": 1, "tasks": 3, "of a later version": 1}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "loss": 3}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "loss": {"at": "x", "queues": 1, "tasks": 3}}',
+        '{"run_id": "", "queues": 1, "tasks": "x"}',
+    ],
+)
+def test_note_that_another_version_has_written_is_no_loss_of_data(redis_server: Store, stored: str) -> None:
+    write_queue(redis_server, "mail", ready=2)
+    watch = Watch("default")
+    watch.round()
+    redis_server.raw.set(keyspace.key("held"), stored)
+
+    watch.round()
+
+    assert "data_lost:" not in state().incidents
+    assert json.loads(redis_server.raw.get(keyspace.key("held")))["tasks"] == 2
 
 
 def test_server_without_any_persistence_is_a_problem_at_once(own_server: Store) -> None:
@@ -616,7 +644,7 @@ def test_thread_survives_a_round_and_database_connections_that_raise(
 
     monkeypatch.setattr(watch_module, "FIRST_ROUND_S", 0.01)
     monkeypatch.setattr(watch_module, "ROUND_S", 0.01)
-    monkeypatch.setattr(watch_module.databases, "close_all", exit_process)
+    monkeypatch.setattr("django.db.connections.close_all", exit_process)
     monkeypatch.setattr(Watch, "round", fail)
 
     with raising_logs(SystemExit), watch_module.watching("default"):
