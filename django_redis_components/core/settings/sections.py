@@ -333,7 +333,7 @@ class NotificationsSettings:
     severity: str = _option("critical", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
     link: str | None = _option(None, optional(http_url))
-    #: Seconds that a delivery may take.
+    #: Seconds that a delivery may take, at most 60; then it is repeated.
     timeout_s: float = _duration(10.0)
 
 

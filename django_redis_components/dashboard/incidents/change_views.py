@@ -120,7 +120,6 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
         raise SnapshotFailed(next(iter(facts.errors.values())), str(facts.endpoint))
     if incident is None:
         raise Http404("This problem has ended.")
-    _code, _separator, subject = incident.id.partition(":")
     return Problem(
         incident.code,
         incident.text,
@@ -128,7 +127,7 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
         incident.command,
         incident.severity,
         incident.queue,
-        subject=subject,
+        subject=incident.id.removeprefix(f"{incident.code}:"),  # a code may contain a colon
     )
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from types import FunctionType, MethodType
+from typing import Any
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exception_text import safe_text
+from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems import queues, schedules, server, traffic, workers
 from django_redis_components.dashboard.problems.facts import ProblemFacts
@@ -22,8 +29,13 @@ logger = guarded_logger("django_redis_components.dashboard")
 
 #: Most problems of one kind that are listed individually.
 MAX_OF_A_KIND = 5
+#: Most problems that are taken from a check: one of the site may never end.
+MAX_OF_A_CHECK = 1_000
 #: Severities that a check may return.
 SEVERITIES = ("critical", "warning")
+#: Most characters of a problem's text and advice, of its names, and of its command, which is left out if it is longer:
+#: a part of a command is another command.
+MAX_TEXT, MAX_NAME, MAX_COMMAND = 4_000, 500, 50_000
 
 #: Checks of queues, workers and their server, most severe first: what is wrong with the server may be the cause of the
 #: rest.
@@ -49,15 +61,15 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
     """Return the problems, critical ones first, in the active language."""
     found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
     if facts.schedules is not None:
-        found.extend(_truncate(schedules.overdue_schedules(facts.schedules, facts.using)))
+        found.extend(_found_by(schedules.overdue_schedules, facts.schedules, facts.using))
     if facts.queues is not None:
         for check in _OF_QUEUES:
-            found.extend(_truncate(check(facts.queues)))
+            found.extend(_found_by(check, facts.queues))
     for each in WATCHED:
         if each.name in facts.watched:
-            found.extend(_truncate(_found_by(each.find, facts.watched[each.name], facts)))
-    for check_of_site in SITE_CHECKS:
-        found.extend(_truncate(_found_by(check_of_site, facts)))
+            found.extend(_found_by(each.find, facts.watched[each.name], facts))
+    for check_of_site in [*SITE_CHECKS]:
+        found.extend(_found_by(check_of_site, facts))
     redis_cli = facts.endpoint.redis_cli()
     found = [dataclasses.replace(problem, command=naming_server(problem.command, redis_cli)) for problem in found]
     unique: dict[str, Problem] = {}
@@ -67,18 +79,54 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
 
 
 def _found_by(check: Callable[..., Iterable[Problem]], *arguments: object) -> list[Problem]:
-    """Return what a check finds. One that raises must not hide the problems that others find."""
-    name = getattr(check, "__qualname__", type(check).__qualname__)
+    """Return what a check finds, critical problems first. One that raises must not hide the problems of others."""
+    kind: Any = check if isinstance(check, FunctionType | MethodType) else type(check)
     try:
-        found = list(check(*arguments) or ())
-        for problem in found:
-            if not isinstance(problem, Problem) or problem.severity not in SEVERITIES:
-                raise TypeError(f"{problem!r}: expected a Problem with the severity 'critical' or 'warning'.")
-    except Exception as exc:  # noqa: BLE001 - a check of the site raised it
-        logger.log_exception(exc, f"The check {name} failed.")
-        text = _("The check %(name)s failed: %(error)s") % {"name": name, "error": safe_text(exc)}
-        return [Problem("check_failed", text, _("The log has the traceback."), subject=name)]
-    return found
+        found = [_plain(problem) for problem in islice(check(*arguments) or (), MAX_OF_A_CHECK)]
+    except BaseException as exc:
+        if must_raise(exc):
+            raise
+        logger.log_exception(exc, "The check %s failed.", kind.__qualname__)
+        text = _("The check %(name)s failed: %(error)s") % {"name": kind.__qualname__, "error": safe_text(exc)}
+        return [_plain(Problem("check_failed", text, _("The log has the traceback."), subject=kind.__qualname__))]
+    return _truncate(sorted(found, key=lambda problem: problem.severity != "critical"))
+
+
+def _plain(problem: Problem) -> Problem:
+    """Return a problem with plain texts of bounded length.
+
+    Raises:
+        TypeError: it is none, or has a field of another type.
+    """
+    if not isinstance(problem, Problem) or problem.severity not in SEVERITIES or type(problem.count) is not int:
+        raise TypeError(f"{problem!r}: expected a Problem with the severity 'critical' or 'warning'.")
+    command = _text(problem.command)
+    return Problem(
+        code=_name(problem.code),
+        text=_text(problem.text)[:MAX_TEXT],
+        advice=_text(problem.advice)[:MAX_TEXT],
+        command=command if len(command) <= MAX_COMMAND else "",
+        severity=str(problem.severity),
+        queue=_name(problem.queue),
+        state=_name(problem.state),
+        fingerprint=_name(problem.fingerprint),
+        count=problem.count,
+        subject=_name(problem.subject),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str | Promise):
+        raise TypeError(f"{value!r}: expected a text.")
+    return encodable(str.__str__(str(value)))
+
+
+def _name(value: object) -> str:
+    """Return a name; a long one is cut, and its hash keeps it different from others."""
+    name = _text(value)
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - 33]}…{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
 def _unread_parts(facts: ProblemFacts) -> Iterator[Problem]:
@@ -94,9 +142,8 @@ def unread_part(part: str, error: Exception, address: str, *, subject: str) -> P
     return Problem("unread", text, f"{outage.advice} ({outage.detail})", severity="critical", subject=subject)
 
 
-def _truncate(found: Iterable[Problem]) -> list[Problem]:
+def _truncate(problems: list[Problem]) -> list[Problem]:
     """Return the first problems of a kind, and the number of the others."""
-    problems = list(found)
     rest = len(problems) - MAX_OF_A_KIND
     if rest <= 0:
         return problems

@@ -28,8 +28,18 @@ class HeldData:
 
     @classmethod
     def parse(cls, stored: bytes | None) -> HeldData | None:
-        """Return it from JSON; None if there is none."""
+        """Return it from JSON. What another version or program has written counts as nothing."""
         try:
-            return None if stored is None else cls(**json.loads(stored))
+            held = None if stored is None else cls(**json.loads(stored))
         except (TypeError, ValueError, RecursionError):
             return None
+        return held if held is not None and held.is_valid else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether each field has a value of its type."""
+        loss = {} if self.loss is None else self.loss
+        if type(self.run_id) is not str or type(loss) is not dict:
+            return False
+        lost = [loss.get(name) for name in ("at", "queues", "tasks")] if loss else []
+        return all(type(each) in (int, float) for each in (self.queues, self.tasks, *lost))

@@ -7,7 +7,7 @@ it has found (`watch`), and stores the result with a transaction (`storage`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core.text import encodable
@@ -17,10 +17,12 @@ from django_redis_components.dashboard.problems.problem import Problem
 END_AFTER_S = 60.0
 #: Seconds that a warning must last before it is announced. A critical problem is announced at once.
 WARN_AFTER_S = 60.0
-#: Most incidents that are kept while they last, and characters of each of their texts.
+#: Most incidents that are kept while they last, and characters of each of their texts. A longer command is left out.
 MAX_OPEN, MAX_TEXT = 200, 1_000
 #: Most announcements that wait for their delivery.
 MAX_PENDING = 200
+#: A time that no incident has, in seconds since the epoch: of the year 5138.
+MAX_TIME = 1e11
 #: Ranks of what may be announced, in order.
 RANKS = {"": 0, "warning": 1, "critical": 2}
 
@@ -94,6 +96,11 @@ class Announcement:
     made_at: float
     claimed_at: float = 0.0
 
+    @property
+    def key(self) -> tuple[str, str, float]:
+        """What is the same as long as it waits for its delivery."""
+        return self.event, self.incident.id, self.made_at
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IncidentState:
@@ -113,6 +120,7 @@ class IncidentState:
                 )
                 for each in stored["pending"]
             ]
+            _check_times(time for each in pending for time in (each.made_at, each.claimed_at))
         except (AttributeError, KeyError, TypeError, ValueError):
             return cls()
         return cls({each.id: each for each in incidents}, tuple(pending))
@@ -186,7 +194,7 @@ def _found_again(incident: Incident | None, problem: Problem, now: float) -> Inc
         severity=problem.severity,
         text=encodable(problem.text)[:MAX_TEXT],
         advice=encodable(problem.advice)[:MAX_TEXT],
-        command=encodable(problem.command)[:MAX_TEXT],
+        command=encodable(problem.command) if len(problem.command) <= MAX_TEXT else "",
         queue=problem.queue,
         began_at=incident.began_at if incident else now,
         seen_at=now,
@@ -203,6 +211,24 @@ def parse_incident(stored: Mapping[str, Any]) -> Incident:
     """
     held = stored["acknowledged"]
     incident = Incident(**{**stored, "acknowledged": Acknowledgment(**held) if held else None})
-    if incident.severity not in RANKS or incident.announced not in RANKS:
-        raise ValueError(f"{incident.severity!r}, {incident.announced!r}: not a severity.")
+    texts = [getattr(incident, name) for name in ("id", "code", "text", "advice", "command", "queue")]
+    times = [incident.began_at, incident.seen_at, 0 if incident.ended_at is None else incident.ended_at]
+    severities = [incident.severity, incident.announced]
+    if incident.acknowledged is not None:
+        held = incident.acknowledged
+        texts, times = [*texts, held.author, held.reason], [*times, held.at, 0 if held.until is None else held.until]
+        severities.append(held.severity)
+    _check_times(times)
+    if not all(isinstance(each, str) for each in texts) or not RANKS.keys() >= set(severities):
+        raise ValueError(f"{texts}, {severities}: expected texts, and known severities.")
     return incident
+
+
+def _check_times(times: Iterable[Any]) -> None:
+    """Accept what can be shown as a time.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if not all(0 <= each < MAX_TIME for each in times):
+        raise ValueError("Expected seconds since the epoch.")

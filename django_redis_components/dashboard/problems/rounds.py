@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.utils import translation
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.problems import keyspace, notifications
+from django_redis_components.dashboard.problems.deliveries import deliver
 from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.held import HeldData
@@ -28,17 +28,19 @@ from django_redis_components.dashboard.problems.watched.reading import read_chec
 
 #: Seconds for which what the checks have found is stored.
 FACTS_S = 3_600
-#: Seconds after which a delivery that a process has begun is made by another one, and after which it is given up.
-CLAIMED_S, GIVEN_UP_S = 120.0, 3_600.0
+#: Seconds after which an announcement that a process has claimed is delivered by another one.
+CLAIMED_S = 120.0
+#: Seconds for which a round starts deliveries; the next round makes the others. Less than the lease and `CLAIMED_S`.
+DELIVERY_S = 20.0
 
-logger = guarded_logger("django_redis_components.dashboard")
 
-
-def watch(using: str, remembered: HeldData | None) -> HeldData | None:
+def watch(using: str, remembered: HeldData | None, keep_lease: Callable[[], bool]) -> HeldData | None:
     """Watch a connection once; return what it holds.
 
     Args:
         remembered: what it held, as far as this process knows.
+        keep_lease: renews the lease of this process; returns whether it has it. Another process has announced meanwhile
+            what this one has found, if it took the lease during a round that was slow.
 
     Raises:
         redis.exceptions.RedisError, RedisComponentsError: Redis is unavailable.
@@ -52,7 +54,8 @@ def watch(using: str, remembered: HeldData | None) -> HeldData | None:
     facts = dataclasses.replace(facts, watched=found)
     with translation.override(django_settings.LANGUAGE_CODE):
         problems = find_problems(facts)
-    _announce(problems, using, now)
+    if keep_lease():
+        _announce(problems, using, now)
     return held
 
 
@@ -62,14 +65,14 @@ def outage_incident(error: Exception, using: str, since: float) -> Incident:
     problem = Problem(f"redis_{outage.code}", outage.title, outage.advice, severity="critical")
     state, _ = advance(IncidentState(), [problem], since, channels=notifications.channel_names())
     for announcement in state.pending:
-        _deliver(announcement)
+        deliver(announcement)
     return state.incidents[problem.id]
 
 
 def end_outage(incident: Incident) -> None:
     """Announce that Redis is back."""
     over = dataclasses.replace(incident, ended_at=time.time())
-    _deliver(Announcement("ended", over, tuple(notifications.channel_names()), time.time()))
+    deliver(Announcement("ended", over, tuple(notifications.channel_names()), time.time()))
 
 
 def _facts(using: str) -> ProblemFacts:
@@ -84,8 +87,9 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
     if facts.queues is None:
         return remembered
     key, client = keyspace.key("held", facts.using), connections.client(facts.using)
-    stored = HeldData.parse(client.execute(Read("GET", key)))
-    held = held_data(facts.queues, stored or remembered, is_lost=stored is None and remembered is not None)
+    stored = client.execute(Read("GET", key))
+    is_lost = stored is None and remembered is not None  # not if another version has written what is stored
+    held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost)
     found["data_loss"] = held.loss
     client.execute(Command("SET", key, held.encode(), retry=True))
     return held
@@ -102,44 +106,29 @@ def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
     state = change_state(change, using)
     claimed = [each for each in state.pending if each.claimed_at == now]
     if claimed:
-        left = [each for each in map(_deliver, claimed) if each.channels]
-        _store_left(claimed, left, using)
+        _store_left(_deliver_all(claimed), now, using)
 
 
-def _store_left(claimed: Sequence[Announcement], left: Sequence[Announcement], using: str) -> None:
-    """Replace announcements by those that are not delivered yet."""
-    keys = {_key(each) for each in claimed}
+def _deliver_all(claimed: Sequence[Announcement]) -> list[Announcement]:
+    """Deliver announcements; return each with what is left of it. Those for which no time is left are not claimed."""
+    ends_at = time.monotonic() + DELIVERY_S
+    return [
+        deliver(each) if time.monotonic() < ends_at else dataclasses.replace(each, claimed_at=0.0) for each in claimed
+    ]
+
+
+def _store_left(left: Sequence[Announcement], claimed_at: float, using: str) -> None:
+    """Replace announcements by what is left of them, unless another process has claimed them meanwhile."""
+    by_key = {each.key: each for each in left}
 
     def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:
-        others = [each for each in state.pending if _key(each) not in keys]
-        return dataclasses.replace(state, pending=(*others, *left)), []
+        pending = [by_key.get(each.key, each) if each.claimed_at == claimed_at else each for each in state.pending]
+        return dataclasses.replace(state, pending=tuple(each for each in pending if each.channels)), []
 
     change_state(change, using)
-
-
-def _deliver(announcement: Announcement) -> Announcement:
-    """Deliver an announcement; return it with the channels that have not delivered it."""
-    left = [channel for channel in announcement.channels if not _delivered(announcement, channel)]
-    return dataclasses.replace(announcement, channels=tuple(left))
 
 
 def _claimed(announcement: Announcement, now: float) -> Announcement:
     """Return an announcement that this process delivers, unless another one is about to."""
     is_claimed = now - announcement.claimed_at < CLAIMED_S
     return announcement if is_claimed else dataclasses.replace(announcement, claimed_at=now)
-
-
-def _delivered(announcement: Announcement, channel: str) -> bool:
-    """Deliver an announcement; return whether that is done, or is given up."""
-    try:
-        notifications.deliver(announcement, channel)
-    except Exception as exc:  # noqa: BLE001 - the site's mail backend, or anything that a web server answers
-        is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
-        text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
-        logger.log_exception(exc, text, channel, type(exc).__name__, announcement.incident.id)
-        return is_given_up
-    return True
-
-
-def _key(announcement: Announcement) -> tuple[str, str, float]:
-    return announcement.event, announcement.incident.id, announcement.made_at

@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from django.db import connections as databases
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
@@ -27,6 +26,7 @@ from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.databases import close_databases
 from django_redis_components.dashboard.problems.held import HeldData
 from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
 
@@ -70,7 +70,8 @@ class Watch:
         if self.is_active:
             try:
                 client = connections.client_with_timeout(self._using, STOP_S, 0)  # a process must not wait to exit
-                client.execute(Command("DEL", self._lease_key()))
+                if client.execute(Read("GET", self._lease_key())) == self.id.encode():
+                    client.execute(Command("DEL", self._lease_key()))
             except (RedisError, RedisComponentsError) as exc:
                 logger.debug("The lease of the watching process was not released: %s", exc)
 
@@ -81,7 +82,7 @@ class Watch:
             if self.is_active:
                 from django_redis_components.dashboard.problems import rounds  # the others need none of it
 
-                self._held = rounds.watch(self._using, self._held)
+                self._held = rounds.watch(self._using, self._held, self._take_lease)
             self._end_outage()
         except (RedisError, RedisComponentsError) as exc:
             self._announce_outage(exc)
@@ -94,11 +95,13 @@ class Watch:
             except BaseException:  # without the thread nothing is watched any more
                 logger.exception("The watching thread failed.")
             finally:
-                databases.close_all()  # a check of the site, or its mail backend, may have opened some
+                close_databases()
             pause_s = random.uniform(0.8, 1.0) * ROUND_S
 
     def _take_lease(self) -> bool:
-        """Take or renew the lease; return whether this process has it."""
+        """Take or renew the lease; return whether this process has it. One that stops leaves it to another."""
+        if self._stopped.is_set():
+            return False
         key, client, milliseconds = self._lease_key(), connections.client(self._using), int(LEASE_S * 1_000)
         taken = client.execute(Command("SET", key, self.id, "NX", "PX", milliseconds, retry=True))
         holder, held = client.execute_many([Read("GET", key), Read("GET", keyspace.key("held", self._using))])

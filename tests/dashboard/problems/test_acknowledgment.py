@@ -10,6 +10,8 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.dashboard.problems import Problem, register_check
+from django_redis_components.dashboard.problems.registry import unregister_check
 from django_redis_components.dashboard.problems.watch import Watch
 from tests.dashboard.problems.support import PAGE, acknowledge, without_persistence
 from tests.dashboard.support import URL, client_of, text_of, write_poller, write_queue, write_worker
@@ -102,6 +104,22 @@ def test_problem_that_was_not_watched_yet_can_be_acknowledged(redis_server: Stor
     acknowledge(root, PROBLEM)
 
     assert problems(root)[0]["acknowledged"]["author"] == "kim"
+
+
+def test_code_with_a_colon_is_acknowledged_after_the_problem_is_found_no_more(
+    redis_server: Store, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_persistence(monkeypatch)
+    check = register_check(lambda _facts: [Problem("shop:orders", "3 orders are unpaid.", "", subject="today")])
+    try:
+        Watch("default").round()
+    finally:
+        unregister_check(check)
+
+    acknowledge(root, "shop:orders:today")
+
+    [lasting] = root.get(PAGE, {"format": "json"}).json()["lasting"]
+    assert lasting["acknowledged"]["author"] == "kim"
 
 
 @pytest.mark.usefixtures("unserved")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
+
+import pytest
 
 from django_redis_components.dashboard.problems.incidents import (
     END_AFTER_S,
@@ -121,5 +124,31 @@ def test_number_of_incidents_and_size_of_their_texts_are_bounded() -> None:
 
 
 def test_foreign_data_counts_as_nothing() -> None:
+    stored: Any
     for stored in (None, 3, [], {}, {"incidents": [{}], "pending": []}, {"incidents": [], "pending": [{}]}):
         assert IncidentState.parse(stored) == IncidentState()
+
+
+@pytest.mark.parametrize("path", ["incident", "pending", "acknowledged"])
+def test_state_with_a_field_of_another_type_counts_as_nothing(path: str) -> None:
+    acknowledgment = Acknowledgment("kim", "known", "critical", 100.0, until=50.0)
+    watched = Watched()
+    watched.state = acknowledge(watched.state, CRITICAL, acknowledgment)
+    watched.round(100.0, CRITICAL)
+    stored = watched.state.encode()
+    assert IncidentState.parse(stored) == watched.state
+    assert len(watched.state.pending) == 1
+
+    for name in ("at", "until", "reason", "severity", "began_at", "seen_at", "text", "queue", "made_at", "claimed_at"):
+        for value in ([3], {}, "x", float("inf"), float("nan"), -1):
+            if value == "x" and name in ("reason", "text", "queue"):
+                continue
+            changed = json.loads(json.dumps(stored))
+            part = {
+                "incident": changed["incidents"][0],
+                "pending": changed["pending"][0],
+                "acknowledged": changed["incidents"][0]["acknowledged"],
+            }[path]
+            if name in part:
+                part[name] = value
+                assert IncidentState.parse(changed) == IncidentState(), (name, value)

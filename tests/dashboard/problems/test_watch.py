@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
 import json
+import os
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from django.core import mail
+from django.core.mail import EmailMessage
 from django.test import Client
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
@@ -18,13 +27,16 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.problems import Problem, keyspace, notifications, register_check
 from django_redis_components.dashboard.problems import rounds as rounds_module
 from django_redis_components.dashboard.problems import watch as watch_module
-from django_redis_components.dashboard.problems.incidents import IncidentState
+from django_redis_components.dashboard.problems.facts import read_facts
+from django_redis_components.dashboard.problems.finding import find_problems
+from django_redis_components.dashboard.problems.incidents import Announcement, IncidentState
 from django_redis_components.dashboard.problems.registry import unregister_check
-from django_redis_components.dashboard.problems.storage import read_ended, read_state
+from django_redis_components.dashboard.problems.storage import change_state, read_ended, read_state
 from django_redis_components.dashboard.problems.watch import Watch
 from tests.dashboard.problems.support import without_persistence
 from tests.dashboard.support import URL, client_of, write_minute, write_poller, write_queue, write_worker
-from tests.support import Store
+from tests.support import Store, eventually
+from tests.support.raising_logs import raising_logs
 
 pytestmark = pytest.mark.django_db
 
@@ -35,11 +47,15 @@ class Hooks:
     def __init__(self) -> None:
         self.received: list[Any] = []
         self.status = 204
+        self.is_slow = False
+        self.stopped = threading.Event()
         hooks = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 hooks.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                while hooks.is_slow and not hooks.stopped.wait(0.02):  # one header, byte by byte
+                    self.wfile.write(b"x")
                 self.send_response(hooks.status)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
@@ -60,8 +76,15 @@ class Hooks:
 def hooks() -> Iterator[Hooks]:
     found = Hooks()
     yield found
+    found.stopped.set()
+    eventually(lambda: not is_delivering())
     found.server.shutdown()
     found.server.server_close()
+
+
+def is_delivering() -> bool:
+    """Return whether a thread delivers an announcement."""
+    return any(each.name.startswith("notify ") for each in threading.enumerate())
 
 
 def exit_process(*_: object) -> None:
@@ -200,7 +223,7 @@ def test_announcement_of_a_process_that_died_is_made_by_another(
     notify(settings, WEBHOOKS=[hooks.url])
     dying, other = Watch("default"), Watch("default")
     with monkeypatch.context() as patch:
-        patch.setattr(notifications, "deliver", exit_process)
+        patch.setattr(rounds_module, "deliver", exit_process)
         with pytest.raises(SystemExit):
             dying.round()
     redis_server.raw.delete(keyspace.key("lease"))
@@ -208,6 +231,126 @@ def test_announcement_of_a_process_that_died_is_made_by_another(
     assert hooks.received == [], "the process may still be about to deliver it"
     monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
     other.round()
+
+    assert hooks.events() == [("began", "no_worker")]
+
+
+@pytest.mark.usefixtures("unserved")
+def test_webhook_that_responds_byte_by_byte_delays_neither_the_round_nor_the_others(
+    hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"], TIMEOUT=0.2)
+    monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
+    hooks.is_slow = True
+    watch = Watch("default")
+
+    started = time.monotonic()
+    watch.round()
+    watch.round()
+
+    assert time.monotonic() - started < 5.0
+    assert hooks.events() == [("began", "no_worker")], "a channel has one delivery at a time"
+    assert [each.channels for each in state().pending] == [("webhook 1",)]
+    assert len(mail.outbox) == 1
+
+
+@pytest.mark.usefixtures("unserved")
+def test_delivery_that_succeeds_late_is_not_repeated(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    notify(settings, EMAILS=["ops@example.com"], TIMEOUT=0.05)
+    monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
+    may_end, sent = threading.Event(), []
+
+    def send(announcement: Announcement, _channel: str) -> None:
+        may_end.wait(10)
+        sent.append(announcement.event)
+
+    monkeypatch.setattr(notifications, "deliver", send)
+    watch = Watch("default")
+    watch.round()
+    assert [each.channels for each in state().pending] == [("e-mail",)]
+    may_end.set()
+    eventually(lambda: not is_delivering())
+    watch.round()
+    watch.round()
+
+    assert sent == ["began"]
+    assert state().pending == ()
+
+
+@pytest.mark.usefixtures("unserved")
+def test_mail_backend_that_ends_its_thread_is_tried_again_and_webhooks_are_not(
+    hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"])
+    monkeypatch.setattr(EmailMessage, "send", exit_process)
+
+    Watch("default").round()
+
+    assert hooks.events() == [("began", "no_worker")]
+    assert [each.channels for each in state().pending] == [("e-mail",)]
+
+
+@pytest.mark.usefixtures("unserved")
+def test_process_that_loses_its_lease_in_a_round_announces_nothing(
+    redis_server: Store, hooks: Hooks, settings: Any, site_check: Callable[[Any], None]
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    site_check(lambda _facts: redis_server.raw.set(keyspace.key("lease"), "another") and ())
+
+    Watch("default").round()
+
+    assert hooks.received == []
+    assert state() == IncidentState()
+
+
+@pytest.mark.usefixtures("unserved")
+def test_process_that_stops_in_a_round_leaves_the_lease_to_another(
+    redis_server: Store, site_check: Callable[[Any], None]
+) -> None:
+    watch = Watch("default")
+
+    def stop(_facts: object) -> list[Problem]:
+        watch.stop()
+        return []
+
+    site_check(stop)
+
+    watch.round()
+
+    assert redis_server.raw.get(keyspace.key("lease")) is None
+
+
+@pytest.mark.usefixtures("unserved")
+@pytest.mark.parametrize("has_delivered", [True, False], ids=["this one delivered", "the other one delivered"])
+def test_announcement_that_another_process_has_claimed_meanwhile_is_left_to_it(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, *, has_delivered: bool
+) -> None:
+    notify(settings, EMAILS=["ops@example.com"])
+
+    def deliver_slowly(announcement: Announcement) -> Announcement:
+        other = dataclasses.replace(announcement, claimed_at=announcement.claimed_at + 121)
+        pending = (other,) if has_delivered else ()
+        change_state(lambda before: (dataclasses.replace(before, pending=pending), []), "default")
+        return dataclasses.replace(announcement, channels=()) if has_delivered else announcement
+
+    monkeypatch.setattr(rounds_module, "deliver", deliver_slowly)
+    Watch("default").round()
+
+    assert [each.channels for each in state().pending] == ([("e-mail",)] if has_delivered else [])
+
+
+@pytest.mark.usefixtures("unserved")
+def test_announcements_for_which_a_round_has_no_time_are_delivered_by_the_next(
+    hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    watch = Watch("default")
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds_module, "DELIVERY_S", -1.0)
+        watch.round()
+    assert hooks.received == []
+
+    watch.round()
 
     assert hooks.events() == [("began", "no_worker")]
 
@@ -241,6 +384,29 @@ def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
     watch.round()
 
     assert "data_lost:" not in state().incidents
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "[]",
+        '{"run_id": "", "queues": 1, "tasks": 3, "of a later version": 1}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "loss": 3}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "loss": {"at": "x", "queues": 1, "tasks": 3}}',
+        '{"run_id": "", "queues": 1, "tasks": "x"}',
+    ],
+)
+def test_note_that_another_version_has_written_is_no_loss_of_data(redis_server: Store, stored: str) -> None:
+    write_queue(redis_server, "mail", ready=2)
+    watch = Watch("default")
+    watch.round()
+    redis_server.raw.set(keyspace.key("held"), stored)
+
+    watch.round()
+
+    assert "data_lost:" not in state().incidents
+    assert json.loads(redis_server.raw.get(keyspace.key("held")))["tasks"] == 2
 
 
 def test_server_without_any_persistence_is_a_problem_at_once(own_server: Store) -> None:
@@ -299,6 +465,100 @@ def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) ->
     assert set(state().incidents) >= {"no_worker:mail", "orders:"}
 
 
+class Silent(BaseException):
+    """An exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    __repr__ = __str__
+
+
+class Unnamed:
+    """A check that raises, whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise SystemExit
+
+    def __call__(self, _facts: object) -> Any:
+        raise Silent
+
+
+def endless(_facts: object) -> Iterator[Problem]:
+    for number in itertools.count():
+        yield Problem("orders", "late", "", severity="critical" if number == 900 else "warning", subject=str(number))
+
+
+def returning(*found: Any) -> Any:
+    return lambda _facts: found
+
+
+#: Checks of the site that fail, each in its own way.
+HOSTILE = {
+    "raises": Unnamed(),
+    "returns a number": lambda _facts: 3,
+    "returns no problems": returning("late", None),
+    "text is none": returning(Problem("orders", None, "")),  # type: ignore[arg-type]
+    "count is a text": returning(Problem("orders", "late", "", count="3")),  # type: ignore[arg-type]
+    "names are unhashable": returning(Problem([], "late", "")),  # type: ignore[arg-type]
+    "text cannot be read": returning(Problem("orders", Silent(), "")),  # type: ignore[arg-type]
+}
+
+
+@pytest.fixture
+def site_check() -> Iterator[Callable[[Any], None]]:
+    """Registers a check of the site until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def register(check: Any) -> None:
+            register_check(check)
+            stack.callback(unregister_check, check)
+
+        yield register
+
+
+@pytest.mark.usefixtures("unserved")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_check_of_the_site_stops_neither_the_watching_thread_nor_a_page(
+    name: str, site_check: Callable[[Any], None]
+) -> None:
+    site_check(HOSTILE[name])
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(Watch("default").round).result()
+        facts = thread.submit(read_facts).result()
+        found = thread.submit(find_problems, facts).result()
+
+    assert [each.code for each in found] == ["no_worker", "check_failed"]
+    assert {each.code for each in state().incidents.values()} == {"no_worker", "check_failed"}
+
+
+@pytest.mark.usefixtures("unserved")
+def test_endless_check_is_cut_and_its_critical_problems_come_first(site_check: Callable[[Any], None]) -> None:
+    site_check(endless)
+
+    found = [each for each in find_problems(read_facts()) if each.code == "orders"]
+
+    assert [each.subject for each in found] == ["900", "0", "1", "2", "3", "…"]
+    assert found[-1].count == 995
+
+
+@pytest.mark.usefixtures("unserved")
+def test_texts_of_a_check_are_bounded_and_may_be_lazy(site_check: Callable[[Any], None]) -> None:
+    long = "\udc80" + "x" * 100_000
+    problem = Problem(long, gettext_lazy("Redis"), long, long, queue=long, subject=long)  # type: ignore[arg-type]
+    other = dataclasses.replace(problem, subject=f"{long}y")
+    site_check(returning(problem, other))
+
+    Watch("default").round()
+
+    found = [each for each in find_problems(read_facts()) if each.text == "Redis"]
+    assert len({each.id for each in found}) == 2, "they are two problems, also when their names are cut"
+    incidents = [state().incidents[each.id] for each in found]
+    assert [each.command for each in incidents] == ["", ""], "a part of a command is another command"
+    assert len(json.dumps(state().encode())) < 10_000
+
+
 def test_check_must_be_a_function() -> None:
     with pytest.raises(TypeError, match=r"^register_check\(3\): expected a function that gets ProblemFacts"):
         register_check(3)  # type: ignore[type-var]
@@ -343,12 +603,49 @@ def test_page_writes_nothing(unserved: None, redis_server: Store) -> None:
     assert not redis_server.raw.keys(f"{redis_server.prefix}:problems:*")
 
 
-def test_process_exits_at_once_while_redis_is_away(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_exits_at_once_while_redis_hangs(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "STOP_S", 0.05)
     watch = Watch("default")
     watch.round()
-    own_server.servers[0].stop()
+    pid = own_server.servers[0].pid
+    assert pid
 
-    watch.stop()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        watch.stop()
+        stopped_s = time.monotonic() - started
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
-    own_server.servers[0].start()
+    assert stopped_s < 2.0, "the connection allows more for a reply"
+    assert own_server.raw.get(keyspace.key("lease")) == watch.id.encode()
+
+
+def test_process_that_lost_its_lease_does_not_release_that_of_another(redis_server: Store) -> None:
+    first, second = Watch("default"), Watch("default")
+    first.round()
+    redis_server.raw.delete(keyspace.key("lease"))
+    second.round()
+
+    first.stop()
+
+    assert redis_server.raw.get(keyspace.key("lease")) == second.id.encode()
+
+
+def test_thread_survives_a_round_and_database_connections_that_raise(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[None] = []
+
+    def fail(_watch: Watch) -> None:
+        rounds.append(None)
+        raise Silent
+
+    monkeypatch.setattr(watch_module, "FIRST_ROUND_S", 0.01)
+    monkeypatch.setattr(watch_module, "ROUND_S", 0.01)
+    monkeypatch.setattr("django.db.connections.close_all", exit_process)
+    monkeypatch.setattr(Watch, "round", fail)
+
+    with raising_logs(SystemExit), watch_module.watching("default"):
+        eventually(lambda: len(rounds) > 2)

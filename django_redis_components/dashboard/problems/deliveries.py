@@ -1,0 +1,88 @@
+"""Delivery of announcements: each channel in its own thread, so that none can delay or end the watching thread.
+
+A mail backend or a web server may hang, respond one byte at a time, or raise anything. A delivery that takes longer
+than `NOTIFICATIONS["TIMEOUT"]` is repeated later, unless it has succeeded meanwhile. Until it ends, its channel gets no
+other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.problems import notifications
+from django_redis_components.dashboard.problems.databases import close_databases
+from django_redis_components.dashboard.problems.incidents import Announcement
+
+#: Seconds after which a delivery is given up.
+GIVEN_UP_S = 3_600.0
+#: Most seconds that a delivery may take, whatever the settings say: another process repeats it after `CLAIMED_S`.
+MAX_TIMEOUT_S = 60.0
+
+logger = guarded_logger("django_redis_components.dashboard")
+
+
+class _Delivery(threading.Thread):
+    """A delivery by a channel.
+
+    Attributes:
+        error: why it failed; None once it has succeeded.
+    """
+
+    def __init__(self, announcement: Announcement, channel: str) -> None:
+        super().__init__(name=f"notify {channel}", daemon=True)
+        self.announcement = announcement
+        self.channel = channel
+        self.error: BaseException | None = TimeoutError("The delivery has not ended in time.")
+
+    def run(self) -> None:
+        try:
+            notifications.deliver(self.announcement, self.channel)
+            self.error = None
+        except BaseException as exc:  # noqa: BLE001 - the site's mail backend, or anything that a web server responds
+            self.error = exc
+        finally:
+            close_databases()
+
+
+#: Deliveries that did not end in time, the latest of each channel.
+_late: dict[str, _Delivery] = {}
+
+
+def deliver(announcement: Announcement) -> Announcement:
+    """Deliver an announcement; return it with the channels that have not delivered it."""
+    ends_at = time.monotonic() + min(conf.settings().notifications.timeout_s, MAX_TIMEOUT_S)
+    deliveries = [_started(announcement, channel) for channel in announcement.channels]
+    left = [each.channel for each in deliveries if not _has_delivered(each, announcement, ends_at)]
+    return dataclasses.replace(announcement, channels=tuple(left))
+
+
+def _started(announcement: Announcement, channel: str) -> _Delivery:
+    """Start a delivery; return the one before if it still runs, or has delivered this announcement late."""
+    late = _late.get(channel)
+    if late is not None and (late.is_alive() or (late.error is None and late.announcement.key == announcement.key)):
+        return late
+    delivery = _Delivery(announcement, channel)
+    try:
+        delivery.start()
+    except RuntimeError as exc:  # the system has no thread left
+        delivery.error = exc
+    return delivery
+
+
+def _has_delivered(delivery: _Delivery, announcement: Announcement, ends_at: float) -> bool:
+    """Wait for a delivery; return whether it is done, or is given up."""
+    if delivery.ident is not None and delivery is not _late.get(delivery.channel):
+        delivery.join(max(0.0, ends_at - time.monotonic()))
+    if delivery.is_alive():
+        _late[delivery.channel] = delivery
+    elif delivery.error is None and delivery.announcement.key == announcement.key:
+        return True
+    error = delivery.error or TimeoutError("An earlier delivery has not ended in time.")
+    is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
+    text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
+    logger.log_exception(error, text, delivery.channel, type(error).__name__, announcement.incident.id)
+    return is_given_up
