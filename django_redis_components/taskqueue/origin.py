@@ -58,10 +58,13 @@ def _request_origin(request: HttpRequest, settings: TaskQueueSettings) -> str:
 
 def _known_user(request: HttpRequest) -> str:
     """Return the primary key of the user if the request has loaded them: `enqueue` must not query the database."""
-    user: Any = getattr(request, "_acached_user", None) or getattr(request, "user", None)
-    if user is None or getattr(user, "_wrapped", None) is empty or user.pk is None:
+    try:
+        user: Any = getattr(request, "_acached_user", None) or getattr(request, "user", None)
+        if user is None or getattr(user, "_wrapped", None) is empty or user.pk is None:
+            return ""
+        return clean(str(user.pk), MAX_USER)
+    except Exception:  # noqa: BLE001 - the site's request, user or key; the task is enqueued without its user
         return ""
-    return clean(str(user.pk), MAX_USER)
 
 
 def command_of(argv: Sequence[str]) -> str:

@@ -245,14 +245,14 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
     return total
 
 
-def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all") -> list[list[str]]:
+def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all", size: int = CHUNK) -> list[list[str]]:
     """Return the ids in lists of the size that one call of a script handles.
 
     Raises:
         TypeError: they are not an iterable of strings; `what` says what is accepted.
     """
     each = [check_string(task_id, "id") for task_id in check_iterable(ids, "ids", what)]
-    return [each[start : start + CHUNK] for start in range(0, len(each), CHUNK)]
+    return [each[start : start + size] for start in range(0, len(each), size)]
 
 
 def _server_ms(shard: Shard) -> Flow[str]:

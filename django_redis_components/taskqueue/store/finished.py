@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store.scripts import FIND_FINISHED, SCAN_
 
 #: States whose tasks are in these lists, the names of their parts.
 FINISHED = (Part.successful, Part.cancelled, Part.expired)
-#: Rows that one call of a search by id looks at, about 5 ms of the server, and calls of one search.
+#: Rows and lists that one call of a search by id looks at, about 5 ms of the server, and calls of one search.
 SEARCH_ROWS, SEARCH_CALLS = 5_000, 20
 #: Fields of a record in a row; the position is that of the row's part. The id and the duration are no fields.
 _FIELDS = (
@@ -91,16 +91,17 @@ def find_finished(shard: Shard, task_id: str, queue: str = "") -> Flow[FinishedR
     """
     if not conf.settings().taskqueue.keep_finished:
         return None
-    rank = 0
+    cursor = b""
     for _ in range(SEARCH_CALLS):
-        found_in, state, row, rank = yield FIND_FINISHED(
-            base=shard.base, id=task_id, queue=queue, first=rank, budget=SEARCH_ROWS
+        found_in, state, row, cursor = yield FIND_FINISHED(
+            base=shard.base, id=task_id, queue=queue, cursor=cursor, budget=SEARCH_ROWS
         )
         if row:
             return parse_row(found_in.decode(errors="replace"), state.decode(), row)
-        if not rank:
+        if not cursor and not queue:
             break
-        queue = ""
+        if not cursor:
+            queue = ""
     return None
 
 

@@ -116,7 +116,7 @@ SCAN_FINISHED = _script(
     ),
     reads_only=True,
 )
-FIND_FINISHED = _script("admin/find_finished", args=("id", "queue", "first", "budget"), reads_only=True)
+FIND_FINISHED = _script("admin/find_finished", args=("id", "queue", "cursor", "budget"), reads_only=True)
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op", "finished_limit", "finished_ttl_ms"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 

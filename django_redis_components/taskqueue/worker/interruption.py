@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from functools import partial
-from types import CodeType, FrameType
+from types import CodeType, CoroutineType, FrameType, GeneratorType
 from typing import Any
 
 from django_redis_components.core.leasing.holder import current_work, describe_task
@@ -292,11 +292,7 @@ class CoroutineRun(Run):
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`. While the coroutine waits, these are the frames of what it awaits."""
-        awaited: Any = self._task and self._task.get_coro()
-        frames: list[FrameType] = []
-        while awaited is not None and (frame := _frame_of(awaited)) is not None:
-            frames.append(frame)
-            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        frames = _frames_awaited(self._task and self._task.get_coro())
         own = next((at for at, frame in enumerate(frames) if frame.f_code is CoroutineRun._call.__code__), None)
         if own is not None:
             return frames[own + 1 :]
@@ -319,10 +315,20 @@ def _frames_until(frame: FrameType | None, code: CodeType) -> list[FrameType]:
     return frames[::-1] if frame is not None else []
 
 
-def _frame_of(awaited: Any) -> FrameType | None:
-    """Return the frame of a coroutine or a generator; None for others, such as a future."""
-    frame: FrameType | None = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-    return frame
+def _frames_awaited(awaited: Any) -> list[FrameType]:
+    """Return the frames of a coroutine and of what it awaits, up to what is no coroutine, such as a future.
+
+    Types are compared, as the attributes of other awaitables are the site's code.
+    """
+    frames: list[FrameType] = []
+    while (kind := type(awaited)) in (CoroutineType, GeneratorType):
+        is_coroutine = kind is CoroutineType
+        frame = awaited.cr_frame if is_coroutine else awaited.gi_frame
+        if frame is None:
+            break
+        frames.append(frame)
+        awaited = awaited.cr_await if is_coroutine else awaited.gi_yieldfrom
+    return frames
 
 
 def _is_below(frames: list[FrameType], outer: FrameType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,6 +114,37 @@ def test_user_who_is_loaded_later_in_the_request_is_recorded(store: Store, setti
         TaskOrigin("request", "GET /cart/"),
         TaskOrigin("request", "GET /cart/", "7"),
     ]
+
+
+class BrokenKey:
+    def __str__(self) -> str:
+        raise RuntimeError("no key")
+
+
+class BrokenUser:
+    @property
+    def pk(self) -> int:
+        raise RuntimeError("no key")
+
+
+class BrokenRequest(HttpRequest):
+    @property
+    def user(self) -> User:
+        raise RuntimeError("no user")
+
+
+@pytest.mark.parametrize("user", [BrokenUser(), SimpleNamespace(pk=BrokenKey()), SimpleNamespace(pk="\ud800"), None])
+def test_user_who_cannot_be_read_does_not_fail_the_enqueue(user: Any, store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, RECORD_ORIGIN=True, RECORD_USER=True)
+    request = BrokenRequest() if user is None else HttpRequest()
+    request.method, request.path = "GET", "/cart/"
+    if user is not None:
+        request.user = user
+
+    with working_for(request):
+        result = add.enqueue(1, 2)
+
+    assert found(result) == TaskOrigin("request", "GET /cart/")
 
 
 def test_schedule_is_recorded_whatever_the_setting(store: Store, settings: Any) -> None:

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.finished import FinishedRow, find_finished, parse_row
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
-from django_redis_components.taskqueue.store.scripts import FETCH
+from django_redis_components.taskqueue.store.scripts import FETCH, FIND_FINISHED
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.store.support import fail_many, ids
@@ -314,6 +314,27 @@ def test_old_rows_are_neither_listed_nor_kept(store: Store, settings: Any) -> No
     assert [row.id for row in rows(store)] == ids(results)
 
 
+def test_limit_that_was_lowered_applies_at_once(store: Store, settings: Any) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(5)])
+    work_off()
+    taskqueue_settings(settings, KEEP_FINISHED=3)
+
+    assert listed() == seen(scan()) == ids(results)[:1:-1]
+    recover()
+    assert [row.id for row in rows(store)] == ids(results)[2:]
+
+
+def test_row_from_before_the_clock_was_set_back_hides_no_other(store: Store) -> None:
+    future_us = int(server_ms(store) * 1_000) + 3_600_000_000
+    store.raw.rpush(queue_key(store, "successful"), f"future\t{future_us}\tw\t1\t1\t1\t\t\tn\t[[],{{}}]")
+    result = note.enqueue("now")
+    work_off()
+
+    recover()
+
+    assert listed() == seen(scan()) == [result.id, "future"]
+
+
 def test_pages_neither_repeat_nor_skip_tasks_while_others_finish(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(40)])
     settle_together("here:1", 40)  # all have one time
@@ -388,6 +409,34 @@ def test_task_is_found_by_id_in_all_queues(store: Store, monkeypatch: pytest.Mon
     assert find(results[0].id, "q3") == ("q0", "successful")
     assert find(cancelled.id, "default") == ("default", "cancelled")
     assert find("unknown") is find(results[3].id[:-1]) is None
+
+
+def test_queues_without_finished_tasks_count_for_the_bound_of_a_search(store: Store) -> None:
+    for number in range(10):
+        note.using(queue_name=f"q{number}").enqueue("pending")
+
+    call = FIND_FINISHED(base=home().base, id="unknown", queue="", cursor="", budget=9)
+
+    assert connections.client().execute(call) == [b"", b"", b"", b"9 0"]
+
+
+@pytest.mark.parametrize("queue", ["", "default"])
+def test_search_by_id_continues_inside_a_long_list(
+    queue: str, store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taskqueue_settings(settings, KEEP_FINISHED=1_000)
+    results = note.enqueue_many([((number,), {}) for number in range(450)])
+    for number in range(3):
+        settle_together(f"here:{number}", 150)
+    monkeypatch.setattr(finished, "SEARCH_ROWS", 100)
+
+    for result in (results[0], results[49], results[50], results[449]):
+        row = run(connections.client(), find_finished(home(), result.id, queue))
+        assert row is not None
+        assert row.id == result.id
+    assert run(connections.client(), find_finished(home(), "unknown", queue)) is None
+    monkeypatch.setattr(finished, "SEARCH_CALLS", 2)
+    assert run(connections.client(), find_finished(home(), results[0].id, queue)) is None
 
 
 def test_search_by_id_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import chain, get_queue
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.queue import Queue
@@ -276,6 +278,23 @@ def test_two_clients_at_once_change_each_task_once(store: Store) -> None:
     waiting = get_queue(OTHER).info().ready + get_queue("third").info().ready + counts()[0]
     assert cancelled + running + waiting == 600
     assert len(ran(OTHER)) + len(ran("third")) + len(ran()) == waiting
+
+
+@pytest.mark.parametrize(
+    ("flow", "tail"),
+    [(pending_tasks.reschedule_tasks, ("+60000",)), (pending_tasks.move_tasks, (OTHER,))],
+    ids=["reschedule", "move"],
+)
+def test_one_call_takes_at_most_100_tasks_out_of_a_list(flow: Any, tail: tuple[str], store: Store) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(230)])
+    changed = flow(home(), "default", ids(results), *tail)
+    replies = [connections.client().execute(next(changed))]
+
+    with suppress(StopIteration):
+        while True:
+            replies.append(connections.client().execute(changed.send(replies[-1])))
+
+    assert replies == [[100], [100], [30]]
 
 
 def test_wrong_arguments_are_refused(store: Store, settings: Any) -> None:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue.shards import home
@@ -59,6 +61,48 @@ def test_stack_is_bounded_to_the_innermost_frames() -> None:
     assert "release.wait()" in text
 
 
+def test_stack_with_names_that_are_no_utf_8_can_be_sent(redis_server: Store) -> None:
+    release, started, run = threading.Event(), threading.Event(), ThreadRun(JOB)
+    function = "def wait(started, release):\n    started.set()\n    release.wait()\n"
+    names: dict[str, Any] = {}
+    exec(compile(function, "/srv/caf\udce9/tasks.py", "exec"), names)  # noqa: S102 - the name of a file in Latin-1
+    thread = threading.Thread(target=run.call, args=(names["wait"], [started, release], {}, None))
+    thread.start()
+    started.wait()
+
+    stack.send(home(), run, "op")
+
+    try:
+        eventually(lambda: b"caf\\udce9" in (redis_server.raw.get(stack_key(home(), "op")) or b""))
+    finally:
+        release.set()
+        thread.join()
+
+
+def test_error_while_the_stack_is_read_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stack_of(_: Any) -> str:
+        raise ImportError("a source loader of the site")
+
+    monkeypatch.setattr(stack, "stack_of", stack_of)
+
+    stack.send(home(), ThreadRun(JOB), "op")
+
+    eventually(lambda: "The stack of a task cannot be sent (a source loader of the site)." in caplog.messages)
+
+
+def test_request_is_dropped_without_a_thread(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+    stack.send(home(), None, "op")
+
+    assert caplog.messages == ["The stack of a task cannot be sent (can't start new thread)."]
+
+
 def test_stack_of_a_run_that_has_not_begun_or_has_ended_is_empty() -> None:
     run = ThreadRun(JOB)
     assert stack.stack_of(run) == ""
@@ -95,6 +139,44 @@ def test_stack_of_a_waiting_coroutine_follows_what_it_awaits() -> None:
 
     lines = [line.rpartition(" in ")[2] for line in texts[0].splitlines() if line.startswith("  File")]
     assert lines == ["outer", "middle", "wait", "sleep"]
+
+
+class Proxied:
+    """An awaitable whose attributes are the site's code."""
+
+    def __await__(self) -> Any:
+        return self
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "cr_frame":
+            return self
+        raise RuntimeError(name) if name == "gi_yieldfrom" else AttributeError(name)
+
+
+def test_stack_ends_at_an_awaitable_of_the_site() -> None:
+    run, texts = CoroutineRun(JOB), []
+
+    async def wait() -> None:
+        await Proxied()
+
+    async def main() -> None:
+        task = asyncio.create_task(run.call(outer, [wait], {}, None))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        texts.append(stack.stack_of(run))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+    lines = [line.rpartition(" in ")[2] for line in texts[0].splitlines() if line.startswith("  File")]
+    assert lines == ["outer", "middle", "wait"]
 
 
 def test_stack_of_a_coroutine_that_blocks_its_loop_is_that_of_the_thread() -> None:

@@ -88,6 +88,10 @@ local function prune_index(ctx, queue, part, keep_ms)
   redis.call("ZREMRANGEBYSCORE", queue_key(ctx, queue, part), "-inf", ctx.now_ms - keep_ms)
 end
 
+local function is_old_row(ctx, row)
+  return row and (tonumber(string.match(row, "^[^\t]*\t(%d+)")) or 0) < ctx.now_us - ctx.finished_ttl_ms * 1000
+end
+
 -- Delete rows that are too old, some in a call, and those beyond a limit that was lowered. Renew the TTL of the others.
 local function prune_rows(ctx, queue, state)
   local list = queue_key(ctx, queue, state)
@@ -97,11 +101,8 @@ local function prune_rows(ctx, queue, state)
   end
   redis.call("LTRIM", list, -ctx.finished_limit, -1)
   redis.call("PEXPIRE", list, ctx.finished_ttl_ms)
-  local oldest_us, expired = ctx.now_us - ctx.finished_ttl_ms * 1000, 0
-  for _, old in ipairs(redis.call("LRANGE", list, 0, 199)) do
-    if (tonumber(string.match(old, "^[^\t]*\t(%d+)")) or 0) >= oldest_us then
-      break
-    end
+  local expired = 0
+  while expired < 200 and is_old_row(ctx, redis.call("LINDEX", list, expired)) do
     expired = expired + 1
   end
   if expired > 0 then
