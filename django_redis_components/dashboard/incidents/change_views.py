@@ -137,7 +137,9 @@ def _acknowledge(problem: Problem, author: str, reason: str, minutes: int | None
     held = Acknowledgment(author, reason, problem.severity, now, until)
     _change(problem, held)
     end = formats.timestamp(moment(until), moment(now)).text if until else ""
-    text = _("Acknowledged until %(time)s: %(problem)s") if until else _("Acknowledged until it is resolved: %(problem)s")
+    text = (
+        _("Acknowledged until %(time)s: %(problem)s") if until else _("Acknowledged until it is resolved: %(problem)s")
+    )
     return ChangeOutcome(
         f"done, reason {reason!r}" if reason else "done", text % {"time": end, "problem": problem.text}
     )
