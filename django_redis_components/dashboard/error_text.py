@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
+from collections.abc import Iterator, Sequence
 
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
@@ -15,11 +18,37 @@ from django_redis_components.taskqueue import ErrorGroup
 
 logger = guarded_logger("django_redis_components.dashboard")
 
-#: A line of a traceback that names a frame, and one whose frame is that of a library or of Python.
-_FRAME = re.compile(r'\s*File ".*", line \d+')
-_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python[\d.]*)[/\\]|<frozen ")
+#: A line of a traceback that names a frame; the location of a syntax error is no call. Within a group of exceptions,
+#: lines have a border.
+_FRAME = re.compile(r'(?P<indent>[ |]*)File ".*", line \d+(?P<call>, in )?')
+_BORDER = " |+-"
+#: In such a line: an installed package, the standard library, or the worker of this package.
+_LIBRARY = re.compile(
+    r"[/\\](?:site-packages|dist-packages|lib[/\\]python[\d.]*t?|django_redis_components[/\\](?:core|taskqueue))[/\\]"
+    r"|<frozen "
+)
 #: Characters of the text of an error in a list.
 LIST_LENGTH = 160
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracebackPart:
+    """Lines of a traceback, each with whether it is where it failed.
+
+    Attributes:
+        frames: how many frames of libraries the lines are, and nothing else; 0: they are not folded.
+    """
+
+    lines: list[tuple[str, bool]]
+    frames: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Frame:
+    """A frame of a traceback: the numbers of its lines."""
+
+    lines: range
+    is_library: bool
 
 
 def is_masked() -> bool:
@@ -55,13 +84,36 @@ def group_line(group: ErrorGroup) -> str:
     return error_line(group.sample.message if group.sample else group.message)
 
 
-def traceback_lines(text: str) -> list[tuple[str, bool]]:
-    """Return the lines of a traceback, and whether each is where it failed.
+def traceback_parts(text: str) -> list[TracebackPart]:
+    """Return a traceback in parts, in order: frames of libraries fold between those of the site.
 
-    These are the line of code of the site's last frame (of the last one if all are of libraries), and the exception.
+    The exception, and the line of code of the site's last frame (of the last one if all are of libraries), are where it
+    failed. A stack without an exception has no such lines.
     """
     lines = text.rstrip("\n").split("\n")
-    frames = [at for at, line in enumerate(lines[:-1]) if _FRAME.match(line)]
-    own = [at for at in frames if not _LIBRARY.search(lines[at])]
-    failed = {len(lines) - 1, *(at + 1 for at in (own or frames)[-1:])}
-    return [(line, at in failed) for at, line in enumerate(lines)]
+    frames = list(_frames(lines))
+    own = [frame for frame in frames if not frame.is_library]
+    folded = {at for frame in frames if own and frame.is_library for at in frame.lines}
+    failed = set()
+    exception = max((at for at, line in enumerate(lines) if line.strip(_BORDER)), default=0)
+    if not any(exception in frame.lines for frame in frames):
+        failed = {exception, *(min(frame.lines.start + 1, frame.lines.stop - 1) for frame in (own or frames)[-1:])}
+    starts = {frame.lines.start for frame in frames} & folded
+    return [
+        TracebackPart([(lines[at], at in failed) for at in numbers], len(starts.intersection(numbers)))
+        for _, group in itertools.groupby(range(len(lines)), key=folded.__contains__)
+        for numbers in [list(group)]
+    ]
+
+
+def _frames(lines: Sequence[str]) -> Iterator[_Frame]:
+    """Yield the frames, each with the lines below that are indented more than its first one."""
+    for start, line in enumerate(lines):
+        found = _FRAME.match(line)
+        if not found:
+            continue
+        code, repeated = f"{found['indent']}  ", f"{found['indent']}[Previous line repeated "
+        stop = start + 1
+        while stop < len(lines) and lines[stop].startswith((code, repeated)) and not _FRAME.match(lines[stop]):
+            stop += 1
+        yield _Frame(range(start, stop), bool(found["call"] and _LIBRARY.search(line)))

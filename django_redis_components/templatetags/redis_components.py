@@ -11,6 +11,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import ngettext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from django import forms
 
     from django_redis_components.analytics.estimate import Estimate
+    from django_redis_components.dashboard.error_text import TracebackPart
     from django_redis_components.dashboard.links import Links
     from django_redis_components.search import SearchPage, TextPart
 
@@ -186,14 +188,13 @@ def drc_task_class(links: Links | None, name: str) -> str:
 
 @register.filter
 def drc_traceback(text: str) -> SafeString:
-    """A traceback with the lines where it failed marked: ``{{ traceback|drc_traceback }}``."""
-    from django_redis_components.dashboard.error_text import traceback_lines
+    """A traceback as HTML, with the lines where it failed marked: ``{{ traceback|drc_traceback }}``.
 
-    marked = [
-        format_html('<span class="drc-raised">{}</span>', line) if is_failed else line
-        for line, is_failed in traceback_lines(text)
-    ]
-    return format_html_join("\n", "{}", ((line,) for line in marked))
+    Frames of libraries between those of the site are folded.
+    """
+    from django_redis_components.dashboard.error_text import traceback_parts
+
+    return format_html_join("", "{}", ((_traceback_part(part),) for part in traceback_parts(text)))
 
 
 @register.filter
@@ -218,6 +219,20 @@ def _page(context: template.Context, page: str | None) -> str:
         )
     path: str = context["request"].path
     return path
+
+
+def _traceback_part(part: TracebackPart) -> SafeString:
+    marked = [
+        format_html('<span class="drc-raised">{}</span>', line) if is_failed else line for line, is_failed in part.lines
+    ]
+    text = format_html("<pre>{}</pre>", format_html_join("\n", "{}", ((line,) for line in marked)))
+    if not part.frames:
+        return text
+    from django_redis_components.dashboard import formats
+
+    label = ngettext("%(count)s frame of libraries", "%(count)s frames of libraries", part.frames)
+    label %= {"count": formats.number(part.frames)}
+    return format_html('<details class="drc-frames"><summary>{}</summary>{}</details>', label, text)
 
 
 def _marked(part: TextPart) -> tuple[SafeString, str, SafeString]:

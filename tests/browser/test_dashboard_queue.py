@@ -146,6 +146,30 @@ def test_the_head_of_the_list_ticks_all_rows_and_the_number_is_said(
     expect(page.locator("h2").first).to_have_text("Retry 11 failed tasks of the queue “default”?")
 
 
+def test_selection_is_announced_and_cleared_with_the_keyboard(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    head, rows = page.locator("thead input[type=checkbox]"), page.locator("tbody input[type=checkbox]")
+    status, clear = page.locator(".drc-bulk [role=status]"), page.get_by_role("button", name="Clear selection")
+    expect(status).to_have_attribute("aria-live", "polite")
+    expect(status).to_have_text("", use_inner_text=True)
+    expect(clear).to_be_hidden()
+
+    head.check()
+    expect(status).to_have_text("12 selected")
+    clear.press("Enter")
+
+    expect(status).to_have_text("", use_inner_text=True)
+    expect(clear).to_be_hidden()
+    expect(head).to_be_focused()
+    assert head.evaluate("(box) => [box.checked, box.indeterminate]") == [False, False]
+    assert rows.evaluate_all("(boxes) => boxes.some((box) => box.checked)") is False
+
+
 def test_the_head_of_the_list_selects_all_rows_without_javascript(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

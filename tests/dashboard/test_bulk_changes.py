@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
+from django_redis_components.dashboard.queues.task_query import parse_time
 from django_redis_components.dashboard.queues.task_verbs import TASK_VERBS
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.queue_pages import url_of, verb_url
-from tests.dashboard.support import Page, browser, fail_with, fields_of, group_of, settle_tasks, text_of
+from tests.dashboard.support import Page, browser, fail_with, fields_of, group_of, now_ms, settle_tasks, text_of
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, ids, park_many
-from tests.taskqueue.support import new_fetcher, taskqueue_settings
+from tests.taskqueue.support import base_key, new_fetcher, taskqueue_settings
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
@@ -225,6 +228,31 @@ def test_bounds_of_the_time_have_presets_that_keep_the_other_filters(
         field = "begin" if parameter == "since" else "end"
         assert re.search(rf'name="{field}" value="\d{{4}}-\d\d-\d\dT\d\d:\d\d"', shown)
     assert operator.get(DEFAULT, {"state": state, parameter: "soon"}).status_code == 400
+
+
+@pytest.mark.parametrize("state", ["failed", "unregistered", "successful", "cancelled", "expired"])
+def test_finished_tasks_have_a_preset_of_the_newest_deploy(state: str, redis_server: Store, operator: Client) -> None:
+    now = now_ms(redis_server)
+    deploys = {"1.0": now - 90_000_000, "1.1": now - 7_200_000}
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), deploys)
+
+    page = operator.get(DEFAULT, {"state": state, "name": "no&te", "end": "2099-01-01T10:00"}).content.decode()
+
+    [query] = re.findall(r'href="[^"]*\?([^"]+)">Since deploy<', page)
+    parameters = parse_qs(unescape(query))
+    begin_ms = parse_time(parameters.pop("begin")[0])
+    assert parameters == {"state": [state], "name": ["no&te"]}
+    assert begin_ms == deploys["1.1"] // 60_000 * 60_000, "the minute of a deploy counts for it"
+
+
+def test_lists_without_a_deploy_or_of_tasks_that_have_not_run_have_no_such_preset(
+    redis_server: Store, operator: Client
+) -> None:
+    assert "Since deploy" not in text(operator.get(DEFAULT, {"state": "failed"}))
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), {"1.1": now_ms(redis_server) - 60_000})
+
+    for state in ("ready", "running", "waiting", "scheduled", "retrying", "limited"):
+        assert "Since deploy" not in text(operator.get(DEFAULT, {"state": state})), state
 
 
 def test_one_error_of_one_hour_is_retried_with_four_clicks(redis_server: Store, operator: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 from typing import Any
 
@@ -17,6 +18,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, read_task_class
 from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.dashboard.support import browser, client_of, fail_with, now_ms
 from tests.dashboard.task_pages import text
 from tests.dashboard.task_pages import url_of as task_url
@@ -90,7 +92,7 @@ def test_page_takes_two_round_trips(redis_server: Store, viewer: Client) -> None
     for number in range(30):
         write_counters(redis_server, f"q{number}", note.name, 5, 1)
 
-    assert (data(viewer)["cost"]["round_trips"], data(viewer)["cost"]["commands"]) == (2, 3 + 6)
+    assert (data(viewer)["cost"]["round_trips"], data(viewer)["cost"]["commands"]) == (2, 3 + 6 + 5)
     fragment = viewer.get(url_of(note.name), {"format": "fragment"})
     assert "1 round trip" in text(fragment)
 
@@ -165,6 +167,41 @@ def test_last_failed_tasks_are_listed_with_a_link_to_all(redis_server: Store, vi
     assert "out of order" in text(page)
     assert f'href="/admin/{APP}/queues/mail/?state=failed&amp;name={note.name}"' in page.content.decode()
     assert all(f'href="{task_url(task_id)}"' in page.content.decode() for task_id in ids)
+
+
+def test_slowest_runs_of_all_queues_are_listed(redis_server: Store, viewer: Client) -> None:
+    expected = []
+    for queue, ran_us in (("mail", 40_000), ("slow", 2_000_000), ("bulk", 70_000)):
+        task = note.using(queue_name=queue)
+        expected.append((task.enqueue({"to": queue, "password": "s3cr3t"}).id, ran_us / 1e6))
+        add.using(queue_name=queue).enqueue(1, 2)
+        fetcher = new_fetcher(queue, worker=f"here:{queue}")
+        settle_now(fetcher, *[execute(job)._replace(ran_us=ran_us) for job in fetcher.fetch("0", 2)])
+
+    found = data(viewer)["slowest_runs"]
+    response = viewer.get(url_of(note.name))
+
+    assert [(each["id"], each["duration_s"]) for each in found["tasks"]] == [expected[1], expected[2], expected[0]]
+    assert (found["scanned"], found["matched"]) == (6, 3)
+    shown = text(response)
+    assert "Of the newest 3 runs that succeeded (6 succeeded tasks scanned)." in shown
+    assert re.search(r"Slowest runs .* slow 2\.0 s .* bulk 70 ms .* mail 40 ms", shown)
+    assert f'href="{task_url(expected[1][0])}?queue=slow"' in response.content.decode()
+    assert "s3cr3t" not in response.content.decode()
+    assert "•••" in shown
+
+
+def test_ten_slowest_runs_are_listed(redis_server: Store, viewer: Client) -> None:
+    for queue in ("mail", "slow"):
+        note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(12)])
+        settle_all(queue, 7_000)
+
+    assert len(data(viewer)["slowest_runs"]["tasks"]) == 10
+    assert data(viewer)["slowest_runs"]["matched"] == 24
+
+
+def test_class_without_a_finished_run_has_no_slowest(redis_server: Store, viewer: Client) -> None:
+    assert "No run that succeeded is listed." in text(viewer.get(url_of(note.name)))
 
 
 def test_options_say_where_they_come_from(redis_server: Store, viewer: Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +20,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.store.finished import FINISHED
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
 
@@ -111,20 +112,24 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "newer_label": _("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
         "older_label": _("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
         "is_search": listing.is_search,
-        "presets": _presets(query),
+        "presets": _presets(query, snapshot.deploys),
         "fields": {name: getattr(query, name) for name in ("state", *FILTERS)},
         "time_help": _time_help(state),
     }
 
 
-def _presets(query: TaskQuery) -> list[Link]:
-    """Return links that set a bound of the time, and keep the other filters."""
+def _presets(query: TaskQuery, deploys: Sequence[Deploy]) -> list[Link]:
+    """Return links that set a bound of the time, and keep the other filters. The minute of a deploy counts for it."""
     if query.state in ("scheduled", "retrying"):
         name, labels = "within", {"15m": _("Next 15 minutes"), "1h": _("Next hour"), "midnight": _("Until midnight")}
     else:
         name, labels = "since", {"15m": _("Last 15 minutes"), "1h": _("Last hour"), "midnight": _("Since midnight")}
     rest = query.encoded(begin="", end="", cursor="")
-    return [Link(label, f"{rest}&{name}={value}") for value, label in labels.items()]
+    presets = [Link(label, f"{rest}&{name}={value}") for value, label in labels.items()]
+    if deploys and query.state in ("failed", "unregistered", *FINISHED):
+        begin = formats.input_time(deploys[-1].at)
+        presets.append(Link(_("Since deploy"), query.encoded(begin=begin, end="", cursor="")))
+    return presets
 
 
 def _time_help(state: str) -> str:

@@ -8,7 +8,7 @@ from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task_class.options import option_lines
-from django_redis_components.dashboard.task_class.snapshot import TaskClassSnapshot
+from django_redis_components.dashboard.task_class.snapshot import TaskClassSnapshot, slowest_tasks
 from django_redis_components.taskqueue import Histogram
 from django_redis_components.taskqueue.stats.task_class import RunCounts, split_by_deploy
 
@@ -33,6 +33,11 @@ def task_class_data(read: Snapshot[TaskClassSnapshot]) -> dict[str, Any]:
             if each.counts.finished
         ],
         "failed_tasks": [task_data(each) for part in snapshot.failed for each in part.tasks],
+        "slowest_runs": {
+            "scanned": sum(part.scanned for part in snapshot.slowest),
+            "matched": sum(part.matched for part in snapshot.slowest),
+            "tasks": [task_data(each) for each in slowest_tasks(snapshot)],
+        },
         "options": option_lines(task.name),
         "schedules": [each.name for each in snapshot.schedules],
     }

@@ -20,7 +20,12 @@ from django_redis_components.dashboard.schedules.calendar import times_label
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task_class import charts
 from django_redis_components.dashboard.task_class.options import LIMITS, option_lines
-from django_redis_components.dashboard.task_class.snapshot import SHOWN_TASKS, FailedTasks, TaskClassSnapshot
+from django_redis_components.dashboard.task_class.snapshot import (
+    SHOWN_TASKS,
+    FailedTasks,
+    TaskClassSnapshot,
+    slowest_tasks,
+)
 from django_redis_components.dashboard.task_class.tables import BY_DEPLOY, BY_QUEUE, CountRow
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, RunCounts, TaskClass, split_by_deploy
@@ -47,6 +52,10 @@ def build_page(snapshot: TaskClassSnapshot, links: Links) -> dict[str, Any]:
         "charts": charts.panels(task, snapshot.deploys),
         "failed": _failed_rows(snapshot.failed, snapshot, links),
         "failed_lists": [*_failed_lists(snapshot.failed, task.name, links)],
+        "slowest": [
+            (task.record.queue_name, list_row(task, "successful", at, links.task)) for task in slowest_tasks(snapshot)
+        ],
+        "slowest_note": _slowest_note(snapshot),
         "options": [each for each in options or [] if each.name not in LIMITS],
         "limits": [each for each in options or [] if each.name in LIMITS],
         "is_registered": options is not None,
@@ -101,6 +110,15 @@ def _failed_rows(failed: Iterable[FailedTasks], snapshot: TaskClassSnapshot, lin
     tasks = [task for each in failed for task in each.tasks]
     newest = sorted(tasks, key=lambda task: time_of(task.record, "finished_at") or snapshot.at, reverse=True)
     return [list_row(task, "failed", snapshot.at, links.task) for task in newest[:SHOWN_TASKS]]
+
+
+def _slowest_note(snapshot: TaskClassSnapshot) -> str:
+    """Return of how many runs the slowest are shown."""
+    counts = {
+        "count": number(sum(part.matched for part in snapshot.slowest)),
+        "scanned": number(sum(part.scanned for part in snapshot.slowest)),
+    }
+    return _("Of the newest %(count)s runs that succeeded (%(scanned)s succeeded tasks scanned).") % counts
 
 
 def _failed_lists(failed: Iterable[FailedTasks], name: str, links: Links) -> Iterator[tuple[str, str, str]]:

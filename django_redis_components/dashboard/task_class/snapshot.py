@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime
+from typing import Any
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -16,7 +17,7 @@ from django_redis_components.taskqueue.registry import find
 from django_redis_components.taskqueue.schedules.status import read_schedules
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.task_class import TaskClass, read_task_class
-from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, scan_tasks
+from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, SlowestRuns, find_slowest, scan_tasks
 
 #: Queues whose failed tasks are looked at, tasks that are read of each, and tasks that are shown.
 SCANNED_QUEUES, READ_TASKS, SHOWN_TASKS = 5, 30, 10
@@ -40,7 +41,7 @@ class TaskClassSnapshot:
         at: the server's time.
         deploys: all that are kept, oldest first.
         schedules: those of the task.
-        failed: by queue; empty in a fragment.
+        failed, slowest: by queue; empty in a fragment.
     """
 
     at: datetime
@@ -48,15 +49,16 @@ class TaskClassSnapshot:
     deploys: list[Deploy]
     schedules: list[ScheduleInfo]
     failed: list[FailedTasks]
+    slowest: list[SlowestRuns]
 
 
 def read(request: PageRequest) -> Snapshot[TaskClassSnapshot]:
-    """Read the task class. A fragment has no list of failed tasks."""
+    """Read the task class. A fragment has no lists of tasks."""
     return read_snapshot(read_class(request.object_id, with_tasks=not request.is_fragment))
 
 
 def read_class(name: str, *, with_tasks: bool = True) -> Flow[TaskClassSnapshot]:
-    """Read a task class, then its failed tasks in the queues that ran it, and in that of its decorator."""
+    """Read a task class, then failed tasks and slowest runs in the queues that ran it, and in that of its decorator."""
     shard, using = queue_shard(), conf.settings().dashboard.using
     task, deploys, schedules = yield from gather_values(
         [read_task_class(shard, name), read_deploys(shard), read_schedules(using)]
@@ -67,10 +69,18 @@ def read_class(name: str, *, with_tasks: bool = True) -> Flow[TaskClassSnapshot]
     if registered is not None and registered.options.queue_name not in queues:
         queues.append(registered.options.queue_name)
     scanned = queues[:SCANNED_QUEUES] if with_tasks else []
-    scans = [scan_tasks(shard, queue, "failed", Filters(name=name), limit=READ_TASKS) for queue in scanned]
-    values = yield from gather_values(scans)
+    scans: list[Flow[Any]] = [
+        scan_tasks(shard, queue, "failed", Filters(name=name), limit=READ_TASKS) for queue in scanned
+    ]
+    values = yield from gather_values([*scans, *(find_slowest(shard, queue, name, SHOWN_TASKS) for queue in scanned)])
     failed = [
         FailedTasks(queue, scan.scanned, scan.total, [each for each in scan.tasks if each.record.name == name])
-        for queue, scan in zip(scanned, values, strict=True)
+        for queue, scan in zip(scanned, values, strict=False)
     ]
-    return TaskClassSnapshot(task.at, task, deploys, own, failed)
+    return TaskClassSnapshot(task.at, task, deploys, own, failed, values[len(scanned) :])
+
+
+def slowest_tasks(snapshot: TaskClassSnapshot) -> list[ScannedTask]:
+    """Return the slowest runs of all queues that were looked at, slowest first."""
+    found = [task for each in snapshot.slowest for task in each.tasks]
+    return sorted(found, key=lambda task: task.duration or 0.0, reverse=True)[:SHOWN_TASKS]

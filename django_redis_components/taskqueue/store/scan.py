@@ -11,11 +11,11 @@ from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
-from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.fields import Field, Part
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import finished
-from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
+from django_redis_components.taskqueue.store.scripts import FIND_SLOWEST, SCAN_TASKS
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
 STATES = (
@@ -146,6 +146,20 @@ class TaskScan:
         return self.start + self.scanned < self.total
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlowestRuns:
+    """The slowest runs of a task among the newest successful tasks of a queue.
+
+    Attributes:
+        scanned, matched: tasks that were looked at, and those of them that are of the task.
+        tasks: slowest first.
+    """
+
+    scanned: int
+    matched: int
+    tasks: list[ScannedTask]
+
+
 def scan_tasks(
     shard: Shard,
     queue: str,
@@ -220,6 +234,17 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
         tasks=[_finished_task(row, state, scanned) for row in found],
         names={} if has_error else _names(names),
     )
+
+
+def find_slowest(shard: Shard, queue: str, name: str, limit: int, budget: int = BUDGET) -> Flow[SlowestRuns]:
+    """Find the slowest runs of a task by its whole name."""
+    bounds = finished.finished_bounds()
+    scanned, matched, rows = yield FIND_SLOWEST(
+        base=shard.base, queue=queue, name=name, limit=limit, budget=budget, **bounds
+    )
+    state = Part.successful
+    found = [finished.parse_row(queue, state, row) for row in rows]
+    return SlowestRuns(scanned, matched, [_finished_task(row, state, scanned) for row in found])
 
 
 def _finished_task(row: finished.FinishedRow, state: str, scanned: int) -> ScannedTask:

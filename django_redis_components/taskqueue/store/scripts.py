@@ -116,6 +116,11 @@ SCAN_FINISHED = _script(
     ),
     reads_only=True,
 )
+FIND_SLOWEST = _script(
+    "admin/find_slowest",
+    args=("queue", "name", "finished_limit", "finished_ttl_ms", "limit", "budget"),
+    reads_only=True,
+)
 FIND_FINISHED = _script("admin/find_finished", args=("id", "queue", "cursor", "budget"), reads_only=True)
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op", "finished_limit", "finished_ttl_ms"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))

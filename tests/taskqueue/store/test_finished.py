@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.finished import FinishedRow, find_finished, parse_row
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
+from django_redis_components.taskqueue.store.scan import Filters, SlowestRuns, TaskScan, find_slowest, scan_tasks
 from django_redis_components.taskqueue.store.scripts import FETCH, FIND_FINISHED
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store, eventually
@@ -515,3 +515,71 @@ def test_reused_id_does_not_change_the_row(redis_server: Store) -> None:
 def settle_together(worker: str, count: int) -> None:
     fetcher = new_fetcher(worker=worker)
     settle_now(fetcher, *[execute(job) for job in fetcher.fetch("0", count)])
+
+
+def run_all(*ran_us: int) -> None:
+    """Run the ready tasks of the queue, each as if it had taken this long."""
+    fetcher = new_fetcher()
+    settle_now(
+        fetcher,
+        *[
+            Ack(job.id, job.token, "succeeded", b"null", ttl_ms=60_000, ran_us=us)
+            for job, us in zip(fetcher.fetch("0", len(ran_us)), ran_us, strict=True)
+        ],
+    )
+
+
+def slowest(name: str = note.name, limit: int = 3, **options: Any) -> SlowestRuns:
+    return run(connections.client(), find_slowest(home(), "default", name, limit, **options))
+
+
+@pytest.mark.contract
+def test_slowest_runs_of_a_task_are_found_among_the_newest(store: Store) -> None:
+    results = [note.enqueue(number) for number in range(6)]
+    other = echo.enqueue("other")
+    run_all(2_000, 9_000, 1_000, 9_000, 0, 5_000, 80_000)
+    forget_record(store, results[1])
+
+    found = slowest()
+
+    assert (found.scanned, found.matched) == (7, 6)
+    assert [(task.record.id, task.duration) for task in found.tasks] == [
+        (results[3].id, 0.009),
+        (results[1].id, 0.009),
+        (results[5].id, 0.005),
+    ]
+    assert [task.record.id for task in slowest(echo.name).tasks] == [other.id]
+    assert slowest(note.name[:-1]).matched == 0, "the whole name"
+    assert slowest("unknown") == SlowestRuns(7, 0, [])
+
+
+def test_search_for_slow_runs_is_bounded(redis_server: Store, settings: Any) -> None:
+    note.enqueue_many([((number,), {}) for number in range(250)])
+    run_all(*range(250_000, 0, -1_000))
+
+    bounded = slowest(budget=130)
+    taskqueue_settings(settings, KEEP_FINISHED=20)
+
+    assert (bounded.scanned, bounded.matched, bounded.tasks[0].duration) == (130, 130, 0.13)
+    assert (slowest().scanned, slowest().tasks[0].duration) == (20, 0.02)
+
+
+def test_runs_older_than_the_time_for_which_they_are_kept_do_not_count(redis_server: Store, settings: Any) -> None:
+    note.enqueue("x")
+    run_all(7_000)
+    [row] = redis_server.raw.lrange(queue_key(redis_server, "successful"), 0, -1)
+    finished_us = row.split(b"\t")[1]
+    old = row.replace(finished_us, b"%d" % (int(finished_us) - 3_600_000_000))
+    redis_server.raw.lpush(queue_key(redis_server, "successful"), old)
+    assert slowest().matched == 2
+
+    taskqueue_settings(settings, FINISHED_TTL=600)
+
+    assert (slowest().scanned, slowest().matched) == (1, 1)
+
+
+@pytest.mark.parametrize("row", [b"", b"x", b"\t\t\t", b"a\t1e99\t\t\t\t1\t\t\tname\t"])
+def test_search_for_slow_runs_skips_rows_of_another_client(redis_server: Store, row: bytes) -> None:
+    redis_server.raw.rpush(queue_key(redis_server, "successful"), row)
+
+    assert slowest("name") == SlowestRuns(1, 0, [])
