@@ -4,7 +4,8 @@
 light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in
 light, in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
 
-The demo is fresh: a month simulated with the default seed, its tasks run by the worker, and then what `SCENE` adds.
+The demo is fresh: a month simulated with the default seed, its tasks run by the worker, then an hour of traffic
+(``--minutes``), and what `SCENE` adds.
 """
 
 from __future__ import annotations
@@ -41,7 +42,25 @@ KILL = re.compile("^Kill process")
 #: Bytes that a picture of the documentation may have.
 SIZE_LIMIT = 200_000
 
-#: What the pages show beside the simulated month. Run in the demo's site; prints the ids that the pages need.
+#: The traffic before the pictures, in the demo's site: tasks that vary over twenty minutes, and some that fail.
+TRAFFIC = """
+import math, random, time
+from example_project.market.tasks import deliver_letter, end_sale, notify_seller, send_visitors
+
+dice, ends_at = random.Random(7), time.time() + {seconds}
+while time.time() < ends_at:
+    share = 1 + math.sin(time.time() / 1_200 * math.tau) / 2
+    for _ in range(round(6 * share)):
+        dice.choice([end_sale, end_sale, notify_seller]).enqueue(dice.randint(1, 200))
+    deliver_letter.using(queue_name="low").enqueue(dice.randint(1, 50), dice.randint(1, 50), "Is it still for sale?")
+    if dice.random() < 0.05:
+        notify_seller.using(max_attempts=1).enqueue(f"A-{{dice.randint(900, 999)}}")
+    if dice.random() < 0.05:
+        send_visitors.enqueue()
+    time.sleep(3)
+"""
+
+#: What the pages show beside that. Run in the demo's site; prints the ids that the pages need.
 SCENE = """
 import json, tempfile
 from django_redis_components.files import FileChannel
@@ -142,8 +161,12 @@ def main() -> None:
     """Take the pictures."""
     parser = argparse.ArgumentParser(description="Take pictures of the dashboard.")
     parser.add_argument("--all", type=Path, metavar="DIRECTORY", help="write every page of the dashboard there instead")
-    directory = parser.parse_args().all
-    with _scene() as (demo, env), _chromium() as browser:
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="minutes of traffic before the pictures (default: 60)"
+    )
+    options = parser.parse_args()
+    directory: Path | None = options.all
+    with _scene(options.minutes) as (demo, env), _chromium() as browser:
         if directory is None:
             _document(browser, demo, env)
         else:
@@ -189,11 +212,13 @@ def _save_all(browser: Browser, demo: Demo, env: dict[str, str], directory: Path
 
 
 @contextlib.contextmanager
-def _scene() -> Iterator[tuple[Demo, dict[str, str]]]:
-    """The demo with a simulated month, and the environment of its commands."""
+def _scene(minutes: float) -> Iterator[tuple[Demo, dict[str, str]]]:
+    """The demo with a simulated month and some minutes of traffic, and the environment of its commands."""
     with tempfile.TemporaryDirectory(prefix="market-") as directory, running_demo(Path(directory)) as demo:
         env = os.environ | demo_environment(demo.directory)
         subprocess.run([sys.executable, "manage.py", "simulate"], cwd=ROOT, env=env, check=True)
+        traffic = [sys.executable, "manage.py", "shell", "-v", "0", "-c", TRAFFIC.format(seconds=minutes * 60)]
+        subprocess.run(traffic, cwd=ROOT, env=env, check=True)
         eventually(lambda: _nothing_ready(demo.raw(), "high", "default", "low"))
         yield demo, env
 
