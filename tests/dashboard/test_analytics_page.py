@@ -11,7 +11,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors, flush
+from django_redis_components.analytics import (
+    OTHER,
+    AnalyticsMiddleware,
+    Events,
+    PageViews,
+    SignIns,
+    UniqueVisitors,
+    flush,
+)
 from django_redis_components.analytics.dates import site_date
 from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, dump, text_of
 from tests.support import Store
@@ -154,6 +162,33 @@ def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settin
     assert "No sign-ins in this period. Logins are counted automatically. To count others:" in shown
     assert "No page views in this period. To count page views, append this to MIDDLEWARE:" in shown
     assert "No page views in this period. The middleware counts the linking site, the campaign" in shown
+
+
+class OwnMiddleware(AnalyticsMiddleware):
+    """A site may override a part of it."""
+
+
+@pytest.mark.parametrize(
+    "installed",
+    [
+        "django_redis_components.analytics.AnalyticsMiddleware",
+        "django_redis_components.analytics.middleware.AnalyticsMiddleware",
+        f"{__name__}.OwnMiddleware",
+    ],
+)
+def test_site_with_the_middleware_is_not_advised_to_add_it(
+    installed: str, redis_server: Store, viewer: Client, settings
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, installed]
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"EXCLUDE_PATHS": ["/"]}}
+    redis_server.delete_keys()
+
+    shown = text(viewer)
+
+    assert "No visitors in this period." in shown
+    assert shown.count("No page views in this period.") == 3
+    assert "append this to MIDDLEWARE" not in shown
+    assert "django_redis_components.analytics.AnalyticsMiddleware" not in shown
 
 
 @pytest.mark.parametrize("use_tz", [True, False])
