@@ -269,6 +269,21 @@ def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewe
     assert data[0] == {"name": "event 00", "day": 2, "week": 2, "month": 2}
 
 
+def test_events_show_no_number_for_a_period_that_is_not_kept(redis_server: Store, viewer: Client) -> None:
+    Events("daily", units=["day"]).mark(7)
+    Events("hourly", units=["hour"]).mark(7)
+    Events("old").mark(7, at=timezone.localdate() - timedelta(days=100))
+
+    shown = text(viewer)
+
+    assert "daily 1 – – hourly – – – old 0 0 0" in shown
+    assert viewer.get(ANALYTICS, {"format": "json"}).json()["panels"]["events"] == [
+        {"name": "daily", "day": 1, "week": None, "month": None},
+        {"name": "hourly", "day": None, "week": None, "month": None},
+        {"name": "old", "day": 0, "week": 0, "month": 0},
+    ]
+
+
 def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, settings) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django_redis_components.analytics.AnalyticsMiddleware"]
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"EXCLUDE_PATHS": ["/admin/django"]}}
