@@ -94,6 +94,16 @@ def test_tasks_are_rescheduled_to_a_time_and_a_wrong_one_is_asked_again(redis_se
     assert str(result.run_after)[:10] in ("2098-12-31", "2099-01-01")
 
 
+def test_admin_log_has_no_text_of_filters_by_arguments_and_errors(redis_server: Store, operator: Client) -> None:
+    note.enqueue("ada@example.com")
+
+    change(operator, "cancel", {"state": "ready", "all": "1", "name": "note", "text": "ada@example.com"})
+
+    message = LogEntry.objects.get().change_message
+    assert "ada@example.com" not in message
+    assert "(all that match name='note' text=…)" in message
+
+
 def test_tasks_are_moved_to_a_queue_of_the_site(redis_server: Store, operator: Client, settings: Any) -> None:
     note.using(queue_name="slow").enqueue("there")
     results = [note.enqueue(number) for number in range(3)]

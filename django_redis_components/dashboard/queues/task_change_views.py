@@ -126,7 +126,7 @@ def _checks(
 
 def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> HttpResponse:
     queue, state, verb = selection["queue"], selection["state"], task_verb.verb
-    which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
+    which = ", ".join(selection["ids"][:20]) if "ids" in selection else _logged_filters(selection["filters"])
     until = logged_time(selection["until_ms"])
     to = f" to {argument!r}" if argument else ""
     words = verb.name.capitalize().replace("_", " ")
@@ -135,6 +135,12 @@ def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument
     back = f"{request.links.queue(queue)}?{query.encoded()}"
     execute = partial(_change, request, task_verb, selection, argument)
     return verbs.execute(request, Change(verb, queue, action, execute, back))
+
+
+def _logged_filters(filters: dict[str, str]) -> str:
+    """Return filters for the admin's log, without parts of arguments and errors of tasks."""
+    texts = [f"{name}={'…' if name in ('text', 'error') else repr(text)}" for name, text in filters.items() if text]
+    return " ".join(["all that match", *texts]) if texts else "all"
 
 
 def _change(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> ChangeOutcome:
