@@ -58,8 +58,11 @@ def _form(request: PageRequest, task_verb: TaskVerb, ticket: Ticket) -> ChangeFo
     if task_verb.verb is RESCHEDULE:
         return RescheduleTasksForm(data)
     if task_verb.verb is MOVE:
-        names = run(changes.client(), changes.read_queue_names(queue_shard()))
-        return MoveForm(data, queues=[name for name in names if name != request.object_id])
+        names, count = run(changes.client(), changes.read_queue_names(queue_shard()))
+        others = [name for name in names if name != request.object_id]
+        is_target = partial(changes.is_target, request.object_id)
+        more = count - len(names) - (request.object_id not in names)
+        return MoveForm(data, queues=others, is_target=is_target, more=more)
     return None
 
 
