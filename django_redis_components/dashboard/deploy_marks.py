@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.stats.deploys import Deploy
 #: Marks of a chart, those of the latest deploys.
 MAX_MARKS = 10
 #: Seconds after a deploy in which an error is said to have begun with it.
-BEGAN_WITHIN_S = 3_600.0
+DEPLOY_WITHIN_S = 3_600.0
 
 
 def marked(panels: Iterable[ChartPanel], deploys: Sequence[Deploy]) -> list[ChartPanel]:
@@ -37,13 +37,13 @@ def marks_of(chart: Chart | None, deploys: Sequence[Deploy]) -> list[ChartMark]:
     return marks[-MAX_MARKS:]
 
 
-def began_after(first_at: datetime, deploys: Sequence[Deploy]) -> str:
-    """Return how long after a deploy an error began; "" if none was in the hour before."""
+def time_after_deploy(first_at: datetime, deploys: Sequence[Deploy]) -> str:
+    """Return how long after a deploy an error was first seen; "" if none was in the hour before."""
     deploy = next((each for each in reversed(deploys) if each.at <= first_at), None)
-    elapsed_s = (first_at - deploy.at).total_seconds() if deploy else BEGAN_WITHIN_S
-    if deploy is None or elapsed_s >= BEGAN_WITHIN_S:
+    elapsed_s = (first_at - deploy.at).total_seconds() if deploy else DEPLOY_WITHIN_S
+    if deploy is None or elapsed_s >= DEPLOY_WITHIN_S:
         return ""
-    return _("Began %(age)s after the deploy of %(version)s.") % {
+    return _("First seen %(age)s after the deploy of %(version)s.") % {
         "age": formats.age(elapsed_s),
         "version": deploy.version,
     }

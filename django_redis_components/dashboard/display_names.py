@@ -106,7 +106,7 @@ def _run(path: str, kind: Kind, ids: list[str], found: dict[str, str]) -> None:
         finally:
             connections.close_all()  # those of this thread
         found.update(texts)
-    except BaseException as exc:  # noqa: BLE001 - a thread has nobody to raise it to
+    except BaseException as exc:  # noqa: BLE001 - an error of a thread has no caller
         _warn(kind, "%s(%r, …) failed, so ids are shown: %s", path, kind, safe_repr(exc))
     finally:
         _free_calls.release()

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.deploy_marks import MAX_MARKS, began_after, marked, marks_of
+from django_redis_components.dashboard.deploy_marks import MAX_MARKS, marked, marks_of, time_after_deploy
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import URL, browser, client_of, fail_with, now_ms, settle_tasks, text_of, write_minute
@@ -69,16 +69,16 @@ def test_chart_without_a_length_has_no_marks() -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        (65, "Began 1 min 5 s after the deploy of 1.1."),
-        (0, "Began < 1 s after the deploy of 1.1."),
+        (65, "First seen 1 min 5 s after the deploy of 1.1."),
+        (0, "First seen < 1 s after the deploy of 1.1."),
         (-5, ""),
         (3_601, ""),
     ],
 )
-def test_error_began_after_the_latest_deploy_of_the_hour_before(seconds: float, expected: str) -> None:
+def test_error_states_the_time_since_the_latest_deploy_of_the_hour_before(seconds: float, expected: str) -> None:
     deploys = [deploy("1.0", -86_400), deploy("1.1", 0)]
 
-    assert began_after(FIRST + timedelta(seconds=seconds), deploys) == expected
+    assert time_after_deploy(FIRST + timedelta(seconds=seconds), deploys) == expected
 
 
 def test_overview_and_queue_mark_the_deploys_of_the_last_hour(redis_server: Store) -> None:
@@ -111,15 +111,15 @@ def test_page_of_a_task_class_marks_the_deploys_of_three_hours(redis_server: Sto
     assert re.search(r"Deploys: v1\.0 \(\d\d:\d\d\) ?, v1\.1 \(\d\d:\d\d\)", page)
 
 
-def test_error_that_began_after_a_deploy_says_so(redis_server: Store, viewer: Client) -> None:
+def test_page_of_an_error_states_the_deploy_before_it(redis_server: Store, viewer: Client) -> None:
     write_deploys(redis_server, v1_1=70)
     fail_with("no mail", queue="mail")
 
     response = viewer.get("/admin/django_redis_components/failure/")
 
-    assert re.search(r"Began 1 min 1\d s after the deploy of v1\.1\.", text_of(response.content.decode()))
+    assert re.search(r"First seen 1 min 1\d s after the deploy of v1\.1\.", text_of(response.content.decode()))
     data = viewer.get("/admin/django_redis_components/failure/", {"format": "json"}).json()
-    assert data["selected"]["began"].startswith("Began 1 min")
+    assert data["selected"]["after_deploy"].startswith("First seen 1 min")
 
 
 @pytest.fixture

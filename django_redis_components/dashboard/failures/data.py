@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.dashboard.deploy_marks import began_after
+from django_redis_components.dashboard.deploy_marks import time_after_deploy
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
 from django_redis_components.dashboard.queues.data import task_data
@@ -27,7 +27,7 @@ def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
 def _selected(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     return {
         **_failure(failure),
-        "began": began_after(failure.first_at, snapshot.deploys),
+        "after_deploy": time_after_deploy(failure.first_at, snapshot.deploys),
         "minutes": [{"at": at, "count": count} for at, count in sorted(failure.minutes.items())],
         "tasks": {
             queue: {

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.deploy_marks import began_after, marked
+from django_redis_components.dashboard.deploy_marks import marked, time_after_deploy
 from django_redis_components.dashboard.error_text import error_line, group_line, masked_error
 from django_redis_components.dashboard.failures.snapshot import (
     TASKS,
@@ -179,7 +179,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "is_ongoing": (at - newest.last_at).total_seconds() < ONGOING_S,
         "location": newest.location,
         "first": formats.timestamp(failure.first_at, at),
-        "began": began_after(failure.first_at, snapshot.deploys),
+        "after_deploy": time_after_deploy(failure.first_at, snapshot.deploys),
         "last": formats.timestamp(newest.last_at, at),
         "last_age": _("%(age)s ago") % {"age": _age(newest.last_at, at)},
         "failures": _("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},

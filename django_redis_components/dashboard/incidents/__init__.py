@@ -1,4 +1,4 @@
-"""The page of incidents: which problems last since when, who acknowledged them, and which have ended."""
+"""The page of incidents: the open ones, their start and acknowledgment, and the resolved ones."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class AcknowledgeForm(ChangeForm):
         coerce=int,
         empty_value=None,
         choices=[
-            ("", gettext_lazy("until the problem ends")),
+            ("", gettext_lazy("until the problem is resolved")),
             ("60", gettext_lazy("1 hour")),
             ("240", gettext_lazy("4 hours")),
             ("1440", gettext_lazy("1 day")),
@@ -61,7 +61,7 @@ def acknowledge(request: PageRequest) -> HttpResponse:
     form = AcknowledgeForm(request.http.POST if request.is_post else None)
     if form.is_valid():
         minutes, reason = form.cleaned_data["minutes"], form.cleaned_data["reason"]
-        action = f"Acknowledge problem {problem.id!r}" + (f" for {minutes} min" if minutes else " until it ends")
+        action = f"Acknowledge problem {problem.id!r}" + (f" for {minutes} min" if minutes else " until it is resolved")
         run = partial(_acknowledge, problem, request.author, reason, minutes)
         return verbs.execute(request, Change(ACKNOWLEDGE, problem.id, action, run, _back(request)))
     confirmation = Confirmation(
@@ -71,7 +71,7 @@ def acknowledge(request: PageRequest) -> HttpResponse:
         question=problem.text,
         checks=[
             Check(_("It stays on the overview, apart from the others, with your name.")),
-            Check(_("Nobody is notified of it meanwhile, and healthz does not count it.")),
+            Check(_("No notification is sent for it meanwhile, and healthz does not count it.")),
             Check(_("If a warning becomes critical, it alarms again."), "caution"),
         ],
         fields={"problem": problem.id},
@@ -98,7 +98,7 @@ def withdraw(request: PageRequest) -> HttpResponse:
         facts=[(_("Acknowledgment"), acknowledgment_note(held, facts.at))] if held else [],
         checks=[Check(_("The problem alarms again."))],
         fields={"problem": problem.id},
-        impossible="" if held else _("Nobody has acknowledged this problem."),
+        impossible="" if held else _("This problem is not acknowledged."),
         is_danger=False,
     )
     return verbs.confirm(request, confirmation)
@@ -119,7 +119,7 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
     if incident is None and facts.errors:  # it may be among what could not be read
         raise SnapshotFailed(next(iter(facts.errors.values())), str(facts.endpoint))
     if incident is None:
-        raise Http404("This problem has ended.")
+        raise Http404("This problem is resolved.")
     return Problem(
         incident.code,
         incident.text,
@@ -137,7 +137,9 @@ def _acknowledge(problem: Problem, author: str, reason: str, minutes: int | None
     held = Acknowledgment(author, reason, problem.severity, now, until)
     _change(problem, held)
     end = formats.timestamp(moment(until), moment(now)).text if until else ""
-    text = _("Acknowledged until %(time)s: %(problem)s") if until else _("Acknowledged until it ends: %(problem)s")
+    text = (
+        _("Acknowledged until %(time)s: %(problem)s") if until else _("Acknowledged until it is resolved: %(problem)s")
+    )
     return ChangeOutcome(
         f"done, reason {reason!r}" if reason else "done", text % {"time": end, "problem": problem.text}
     )

@@ -17,17 +17,17 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems.incidents import Acknowledgment, Incident
-from django_redis_components.dashboard.problems.storage import read_ended, read_state
+from django_redis_components.dashboard.problems.storage import read_resolved, read_state
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Incidents:
-    """The incidents that last, the latest first, and those that have ended."""
+    """The open incidents, critical ones first, and the resolved ones, the latest first."""
 
-    lasting: list[Incident]
-    ended: list[Incident]
+    open: list[Incident]
+    resolved: list[Incident]
 
 
 def read(request: PageRequest) -> Snapshot[Incidents]:
@@ -39,10 +39,12 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return the context of the templates."""
     at = read.at
     return {
-        "lasting": _table(at, _lasting_columns(request, at), _("There are no problems now.")).context(
-            read.value.lasting
+        "open": _table(at, _open_columns(request, at), _("There are no problems now.")).context(read.value.open)[
+            "table"
+        ],
+        "resolved": _table(at, _resolved_columns(at), _("No problem has been resolved yet.")).context(
+            read.value.resolved
         )["table"],
-        "ended": _table(at, _ended_columns(at), _("No problem has ended yet.")).context(read.value.ended)["table"],
         "is_watched": conf.settings().dashboard.watch,
     }
 
@@ -50,16 +52,16 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
 def incident_data(read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "lasting": [_data(each) for each in read.value.lasting],
-        "ended": [_data(each) for each in read.value.ended],
+        "open": [_data(each) for each in read.value.open],
+        "resolved": [_data(each) for each in read.value.resolved],
     }
 
 
 def acknowledgment_note(held: Acknowledgment, at: datetime) -> str:
-    """Return who acknowledged a problem, when, until when and why."""
+    """Return the author, time, end and reason of an acknowledgment."""
     facts = {"author": held.author, "time": _time(held.at, at), "end": _time(held.until, at)}
     if held.until is None:
-        text = _("Acknowledged by %(author)s %(time)s, until it ends") % facts
+        text = _("Acknowledged by %(author)s %(time)s, until it is resolved") % facts
     else:
         text = _("Acknowledged by %(author)s %(time)s, until %(end)s") % facts
     return _("%(text)s: %(reason)s") % {"text": text, "reason": held.reason} if held.reason else sentence(text)
@@ -71,13 +73,13 @@ def moment(at: float) -> datetime:
 
 
 def _read(using: str) -> Flow[Incidents]:
-    state, ended = yield from gather_values([read_state(using), read_ended(using)])
-    lasting = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.began_at))
-    return Incidents(lasting, ended)
+    state, resolved = yield from gather_values([read_state(using), read_resolved(using)])
+    open_incidents = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.started_at))
+    return Incidents(open_incidents, resolved)
 
 
 def _data(incident: Incident) -> dict[str, Any]:
-    times = {"began_at": incident.began_at, "seen_at": incident.seen_at, "ended_at": incident.ended_at}
+    times = {"started_at": incident.started_at, "seen_at": incident.seen_at, "resolved_at": incident.resolved_at}
     return {
         **fields_of(incident),
         **{name: None if at is None else moment(at) for name, at in times.items()},
@@ -93,7 +95,7 @@ def _table(at: datetime, columns: list[Column[Incident]], empty: str) -> Table[I
     return Table([_PROBLEM, _SEVERITY, *columns], empty=empty)
 
 
-def _lasting_columns(request: PageRequest, at: datetime) -> list[Column[Incident]]:
+def _open_columns(request: PageRequest, at: datetime) -> list[Column[Incident]]:
     def verbs(incident: Incident) -> Cell:
         held = incident.acknowledged if incident.is_acknowledged(at.timestamp()) else None
         name, label = ("withdraw", _("Withdraw…")) if held else ("acknowledge", _("Acknowledge…"))
@@ -103,17 +105,23 @@ def _lasting_columns(request: PageRequest, at: datetime) -> list[Column[Incident
         )
 
     return [
-        Column("began", gettext_lazy("Since"), lambda each: moment_cell(moment(each.began_at), at)),
+        Column("started", gettext_lazy("Since"), lambda each: moment_cell(moment(each.started_at), at)),
         Column("acknowledged", gettext_lazy("Acknowledged"), verbs, "whole"),
     ]
 
 
-def _ended_columns(at: datetime) -> list[Column[Incident]]:
+def _resolved_columns(at: datetime) -> list[Column[Incident]]:
     return [
-        Column("began", gettext_lazy("Began"), lambda each: moment_cell(moment(each.began_at), at)),
-        Column("ended", pgettext_lazy("a problem", "Ended"), lambda each: moment_cell(moment(each.ended_at or 0), at)),
+        Column("started", pgettext_lazy("a problem", "Started"), lambda each: moment_cell(moment(each.started_at), at)),
         Column(
-            "lasted", gettext_lazy("Lasted"), lambda each: Cell(formats.age((each.ended_at or 0.0) - each.began_at))
+            "resolved",
+            pgettext_lazy("a problem", "Resolved"),
+            lambda each: moment_cell(moment(each.resolved_at or 0), at),
+        ),
+        Column(
+            "duration",
+            pgettext_lazy("a problem", "Duration"),
+            lambda each: Cell(formats.age((each.resolved_at or 0.0) - each.started_at)),
         ),
         Column(
             "acknowledged",

@@ -25,8 +25,8 @@ class ProblemRow:
     """A problem as the overview shows it.
 
     Attributes:
-        since: when it began, as far as the site was watched; None if it was not.
-        note: who acknowledged it, or "".
+        since: when it started, as far as the site was watched; None if it was not.
+        note: its acknowledgment, or "".
         remedies: links to its cause and to what remedies it, the acknowledgment last.
     """
 
@@ -52,7 +52,7 @@ def problem_row(problem: Problem, facts: ProblemFacts, links: Links) -> ProblemR
     url = links.verb(verb, "incident", problem=problem.id)
     return ProblemRow(
         problem,
-        formats.timestamp(moment(incident.began_at), facts.at) if incident else None,
+        formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
         acknowledgment_note(held, facts.at) if held else "",
         [*remedies_of(problem, links), *([Remedy(label, url)] if url else [])],
     )
@@ -64,6 +64,6 @@ def problem_data(problem: Problem, facts: ProblemFacts) -> dict[str, Any]:
     return {
         **fields_of(problem),
         "id": problem.id,
-        "began_at": moment(incident.began_at) if incident else None,
+        "started_at": moment(incident.started_at) if incident else None,
         "acknowledged": fields_of(held) if held else None,
     }

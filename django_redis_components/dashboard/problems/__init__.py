@@ -1,8 +1,8 @@
 """Problems: what is wrong with the site's Redis components now, each with its remedy.
 
 One list of checks feeds the overview, `manage.py redis doctor`, ``healthz``, the metrics and the notifications. Most
-checks read what the overview reads anyway. Those that need more (`watched`) are made by one process of the site, which
-also remembers since when each problem lasts (`watch`, `incidents`) and notifies people (`notifications`).
+checks read what the overview reads anyway. Those that need more (`watched`) are run by one process of the site, which
+also stores when each problem started (`watcher`, `incidents`) and sends notifications (`notifications`).
 
 A site adds a check in `AppConfig.ready()`::
 
@@ -23,8 +23,8 @@ key                                  type    content                            
 ``…lease``                           string  id of the process that watches                           45 s
 ``…held``                            string  JSON: what the server held when it was last watched      none
 ``…facts``                           string  JSON by check: when it was made, and what it has found   1 h
-``…incidents``                       string  JSON: the problems that last, and their notifications    90 days
-``…ended``                           list    JSON: the last 200 incidents that ended, newest first    90 days
+``…incidents``                       string  JSON: the open incidents, and their notifications        90 days
+``…resolved``                        list    JSON: the last 200 resolved incidents, newest first      90 days
 ``…commands``                        list    see `dashboard.actions.commands`                        90 days
 ===================================  ======  =======================================================  ========
 """

@@ -36,7 +36,7 @@ class _Delivery(threading.Thread):
         super().__init__(name=f"notify {channel}", daemon=True)
         self.announcement = announcement
         self.channel = channel
-        self.error: BaseException | None = TimeoutError("The delivery has not ended in time.")
+        self.error: BaseException | None = TimeoutError("The delivery was not finished in time.")
 
     def run(self) -> None:
         try:
@@ -81,7 +81,7 @@ def _has_delivered(delivery: _Delivery, announcement: Announcement, ends_at: flo
         _late[delivery.channel] = delivery
     elif delivery.error is None and delivery.announcement.key == announcement.key:
         return True
-    error = delivery.error or TimeoutError("An earlier delivery has not ended in time.")
+    error = delivery.error or TimeoutError("An earlier delivery was not finished in time.")
     is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
     text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
     logger.log_exception(error, text, delivery.channel, type(error).__name__, announcement.incident.id)

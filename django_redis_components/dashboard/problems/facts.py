@@ -41,7 +41,7 @@ class ProblemFacts:
         at: the server's time, or the local time if the task queue could not be read.
         queues: queues, workers, the poller and the server.
         watched: what the watching process has found lately, by the name of the check.
-        incidents: since when problems last, and who acknowledged them.
+        incidents: the open incidents: start and acknowledgment of each problem.
         errors: by part: "queues", "schedules", "watched".
         endpoint: the server, without credentials.
         using: alias of the connection.
@@ -99,7 +99,7 @@ def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = 
     """Return the facts from the outcomes of their parts.
 
     Args:
-        started: when the parts began to be read, by the clock of this host.
+        started: when the read of the parts started, by the clock of this host.
     """
     finished = time.time()
     errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}

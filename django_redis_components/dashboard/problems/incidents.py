@@ -1,7 +1,7 @@
-"""Incidents: since when a problem lasts, who acknowledged it, and what was announced about it.
+"""Incidents: the start of a problem, its acknowledgment, and what was announced about it.
 
 `advance` decides what changes, without Redis. One process of the site calls it every few seconds with the problems that
-it has found (`watch`), and stores the result with a transaction (`storage`).
+it has found (`watcher`), and stores the result with a transaction (`storage`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.problems.problem import Problem
 
-#: Seconds after which a problem that was not found again has ended: one that comes and goes is one incident.
+#: Seconds after which a problem that was not found again is resolved: one that comes and goes is one incident.
 END_AFTER_S = 60.0
 #: Seconds that a warning must last before it is announced. A critical problem is announced at once.
 WARN_AFTER_S = 60.0
@@ -29,7 +29,7 @@ RANKS = {"": 0, "warning": 1, "critical": 2}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """Somebody knows of an incident and cares for it: it alarms nobody meanwhile.
+    """An operator works on an incident: it is not announced meanwhile.
 
     Attributes:
         severity: of the problem at that time. If a warning becomes critical, it alarms again.
@@ -50,10 +50,10 @@ class Incident:
     Attributes:
         id: see `Problem.id`.
         code, severity, text, advice, command, queue: see `Problem`, in the language of the site; as last found.
-        began_at, seen_at: when it was found first and last, in seconds since the epoch.
+        started_at, seen_at: when it was found first and last, in seconds since the epoch.
         announced: the severity that was announced: "critical", "warning", or "".
         acknowledged: or None.
-        ended_at: when it was found last, once it has ended; None before.
+        resolved_at: when it was found last, once it is resolved; None before.
     """
 
     id: str
@@ -63,11 +63,11 @@ class Incident:
     advice: str
     command: str
     queue: str
-    began_at: float
+    started_at: float
     seen_at: float
     announced: str = ""
     acknowledged: Acknowledgment | None = None
-    ended_at: float | None = None
+    resolved_at: float | None = None
 
     def is_acknowledged(self, now: float) -> bool:
         """Return whether an acknowledgment holds."""
@@ -81,13 +81,13 @@ class Incident:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Announcement:
-    """What people are told of an incident.
+    """What the channels announce of an incident.
 
     Attributes:
-        event: "began", "critical" (it was a warning before) or "ended".
+        event: "started", "critical" (it was a warning before) or "resolved".
         channels: names of those that have not delivered it yet.
         made_at: in seconds since the epoch.
-        claimed_at: when a process began to deliver it; 0 before.
+        claimed_at: when a process started to deliver it; 0 before.
     """
 
     event: str
@@ -141,7 +141,7 @@ def advance(
     channels: Sequence[str] = (),
     least: str = "warning",
 ) -> tuple[IncidentState, list[Incident]]:
-    """Return the next state, and the incidents that have ended.
+    """Return the next state, and the incidents that are resolved by it.
 
     Args:
         problems: all that were found now.
@@ -149,24 +149,24 @@ def advance(
         least: the least severity that is announced.
     """
     found = {problem.id: problem for problem in problems}
-    lasting, ended, pending = {}, [], list(state.pending)
+    open_incidents, resolved, pending = {}, [], list(state.pending)
     for incident in state.incidents.values():
         if incident.id not in found and now - incident.seen_at > END_AFTER_S:
-            over = dataclasses.replace(incident, ended_at=incident.seen_at)
-            ended.append(over)
+            over = dataclasses.replace(incident, resolved_at=incident.seen_at)
+            resolved.append(over)
             if incident.announced:
-                pending.append(Announcement("ended", over, tuple(channels), now))
+                pending.append(Announcement("resolved", over, tuple(channels), now))
         else:
-            lasting[incident.id] = incident
+            open_incidents[incident.id] = incident
     for problem in [*found.values()]:
-        if problem.id in lasting or len(lasting) < MAX_OPEN:
-            lasting[problem.id] = _found_again(lasting.get(problem.id), problem, now)
-    for incident in [*lasting.values()]:
+        if problem.id in open_incidents or len(open_incidents) < MAX_OPEN:
+            open_incidents[problem.id] = _found_again(open_incidents.get(problem.id), problem, now)
+    for incident in [*open_incidents.values()]:
         if incident.id in found and (event := _event_of(incident, now, least)):
-            lasting[incident.id] = announced = dataclasses.replace(incident, announced=incident.severity)
+            open_incidents[incident.id] = announced = dataclasses.replace(incident, announced=incident.severity)
             pending.append(Announcement(event, announced, tuple(channels), now))
     waiting = tuple(each for each in pending if each.channels)[-MAX_PENDING:]
-    return IncidentState(lasting, waiting), ended
+    return IncidentState(open_incidents, waiting), resolved
 
 
 def acknowledge(state: IncidentState, problem: Problem, acknowledgment: Acknowledgment | None) -> IncidentState:
@@ -182,9 +182,9 @@ def _event_of(incident: Incident, now: float, least: str) -> str:
     rank = RANKS[incident.severity]
     if rank <= RANKS[incident.announced] or rank < RANKS[least] or incident.is_acknowledged(now):
         return ""
-    if incident.severity == "warning" and now - incident.began_at < WARN_AFTER_S:
+    if incident.severity == "warning" and now - incident.started_at < WARN_AFTER_S:
         return ""
-    return "critical" if incident.announced else "began"
+    return "critical" if incident.announced else "started"
 
 
 def _found_again(incident: Incident | None, problem: Problem, now: float) -> Incident:
@@ -196,7 +196,7 @@ def _found_again(incident: Incident | None, problem: Problem, now: float) -> Inc
         advice=encodable(problem.advice)[:MAX_TEXT],
         command=encodable(problem.command) if len(problem.command) <= MAX_TEXT else "",
         queue=problem.queue,
-        began_at=incident.began_at if incident else now,
+        started_at=incident.started_at if incident else now,
         seen_at=now,
         announced=incident.announced if incident else "",
         acknowledged=incident.acknowledged if incident else None,
@@ -212,7 +212,7 @@ def parse_incident(stored: Mapping[str, Any]) -> Incident:
     held = stored["acknowledged"]
     incident = Incident(**{**stored, "acknowledged": Acknowledgment(**held) if held else None})
     texts = [getattr(incident, name) for name in ("id", "code", "text", "advice", "command", "queue")]
-    times = [incident.began_at, incident.seen_at, 0 if incident.ended_at is None else incident.ended_at]
+    times = [incident.started_at, incident.seen_at, 0 if incident.resolved_at is None else incident.resolved_at]
     severities = [incident.severity, incident.announced]
     if incident.acknowledged is not None:
         held = incident.acknowledged

@@ -1,4 +1,4 @@
-"""Notifications: e-mail, webhooks and chats that are told when a problem begins, becomes critical and ends."""
+"""Notifications: e-mail, webhooks and chats announce each problem's start, escalation and end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from django_redis_components.dashboard.problems.incidents import Announcement
 
 #: How an announcement begins, by its event.
 LABELS = {
-    "began": pgettext_lazy("how a notification begins", "Problem"),
+    "started": pgettext_lazy("how a notification begins", "Problem"),
     "critical": pgettext_lazy("how a notification begins", "Now critical"),
-    "ended": pgettext_lazy("how a notification begins", "Solved"),
+    "resolved": pgettext_lazy("how a notification begins", "Resolved"),
 }
 
 
@@ -62,8 +62,8 @@ def payload(announcement: Announcement) -> dict[str, Any]:
         "advice": incident.advice,
         "command": incident.command,
         "queue": incident.queue,
-        "began_at": _iso(incident.began_at),
-        "ended_at": _iso(incident.ended_at),
+        "started_at": _iso(incident.started_at),
+        "resolved_at": _iso(incident.resolved_at),
         "environment": settings.dashboard.environment,
         "url": settings.notifications.link,
     }
@@ -84,12 +84,12 @@ def _title(announcement: Announcement) -> str:
 
 def _text(announcement: Announcement) -> str:
     incident = announcement.incident
-    began = _iso(incident.began_at)
+    started = _iso(incident.started_at)
     lines = [_title(announcement)]
-    if incident.ended_at is not None:
-        lines.append(f"{began} – {_iso(incident.ended_at)}")
+    if incident.resolved_at is not None:
+        lines.append(f"{started} – {_iso(incident.resolved_at)}")
     else:
-        lines += [began or "", incident.advice, incident.command]
+        lines += [started or "", incident.advice, incident.command]
     return "\n".join(filter(None, [*lines, conf.settings().notifications.link]))
 
 

@@ -71,8 +71,8 @@ def outage_incident(error: Exception, using: str, since: float) -> Incident:
 
 def end_outage(incident: Incident) -> None:
     """Announce that Redis is back."""
-    over = dataclasses.replace(incident, ended_at=time.time())
-    deliver(Announcement("ended", over, tuple(notifications.channel_names()), time.time()))
+    over = dataclasses.replace(incident, resolved_at=time.time())
+    deliver(Announcement("resolved", over, tuple(notifications.channel_names()), time.time()))
 
 
 def _facts(using: str) -> ProblemFacts:
@@ -100,8 +100,8 @@ def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
     settings, names = conf.settings().notifications, notifications.channel_names()
 
     def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:
-        after, ended = advance(state, problems, now, channels=names, least=settings.severity)
-        return dataclasses.replace(after, pending=tuple(_claimed(each, now) for each in after.pending)), ended
+        after, resolved = advance(state, problems, now, channels=names, least=settings.severity)
+        return dataclasses.replace(after, pending=tuple(_claimed(each, now) for each in after.pending)), resolved
 
     state = change_state(change, using)
     claimed = [each for each in state.pending if each.claimed_at == now]

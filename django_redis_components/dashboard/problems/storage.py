@@ -12,7 +12,7 @@ from django_redis_components.dashboard.problems.incidents import Incident, Incid
 from django_redis_components.transactions import Pipe, atomic_update
 
 #: Most incidents that are kept after their end, and for how long, in seconds: 90 days.
-MAX_ENDED, KEPT_S = 200, 90 * 86_400
+MAX_RESOLVED, KEPT_S = 200, 90 * 86_400
 
 
 def read_state(using: str) -> Flow[IncidentState]:
@@ -20,10 +20,10 @@ def read_state(using: str) -> Flow[IncidentState]:
     return parse_state((yield Read("GET", keyspace.key("incidents", using))))
 
 
-def read_ended(using: str) -> Flow[list[Incident]]:
-    """Read the incidents that have ended, the latest first."""
+def read_resolved(using: str) -> Flow[list[Incident]]:
+    """Read the resolved incidents, the latest first."""
     found = []
-    for stored in (yield Read("LRANGE", keyspace.key("ended", using), 0, MAX_ENDED - 1)):
+    for stored in (yield Read("LRANGE", keyspace.key("resolved", using), 0, MAX_RESOLVED - 1)):
         try:
             found.append(parse_incident(json.loads(stored)))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -34,25 +34,25 @@ def read_ended(using: str) -> Flow[list[Incident]]:
 def change_state(
     change: Callable[[IncidentState], tuple[IncidentState, Sequence[Incident]]], using: str
 ) -> IncidentState:
-    """Replace the state by what `change` returns for it, with the incidents that have ended; return the new state.
+    """Replace the state by what `change` returns for it, with the incidents that it resolves; return the new state.
 
     `change` is called again if another process has changed the state meanwhile.
 
     Raises:
         redis.exceptions.RedisError, TransactionError: Redis is unavailable, or the state changes all the time.
     """
-    key, ended_key = keyspace.key("incidents", using), keyspace.key("ended", using)
+    key, resolved_key = keyspace.key("incidents", using), keyspace.key("resolved", using)
 
     def update(pipe: Pipe) -> IncidentState:
         before = parse_state(pipe.get(key))
-        after, ended = change(before)
+        after, resolved = change(before)
         pipe.multi()
         if after != before:
             pipe.set(key, _json(after.encode()), ex=KEPT_S)
-        if ended:
-            pipe.lpush(ended_key, *[_json(each) for each in _as_dicts(ended)])
-            pipe.ltrim(ended_key, 0, MAX_ENDED - 1)
-            pipe.expire(ended_key, KEPT_S)
+        if resolved:
+            pipe.lpush(resolved_key, *[_json(each) for each in _as_dicts(resolved)])
+            pipe.ltrim(resolved_key, 0, MAX_RESOLVED - 1)
+            pipe.expire(resolved_key, KEPT_S)
         return after
 
     return atomic_update(update, key, using=using)

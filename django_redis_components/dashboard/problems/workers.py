@@ -26,7 +26,7 @@ def worker_name(worker: WorkerInfo) -> str:
 
 
 def missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield a problem if nobody recovers the tasks of crashed workers."""
+    """Yield a problem if no poller recovers the tasks of crashed workers."""
     if overview.poller is None and (overview.queues or overview.workers):
         yield Problem(
             "poller_missing",

@@ -32,7 +32,7 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runpoller")
-        from django_redis_components.dashboard.problems.watch import watching
+        from django_redis_components.dashboard.problems.watcher import watching
         from django_redis_components.taskqueue.startup import run_poller
 
         try:

@@ -72,7 +72,7 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runworker")
-        from django_redis_components.dashboard.problems.watch import WatchMiddleware
+        from django_redis_components.dashboard.problems.watcher import WatchMiddleware
         from django_redis_components.taskqueue.middleware import pipeline
         from django_redis_components.taskqueue.startup import run_worker
         from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient

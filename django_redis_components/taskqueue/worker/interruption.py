@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from functools import partial
-from types import CodeType, CoroutineType, FrameType, GeneratorType
+from types import FrameType
 from typing import Any
 
 from django_redis_components.core.leasing.holder import current_work, describe_task
@@ -27,6 +27,7 @@ from django_redis_components.taskqueue.logs import current_run
 from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import protected_code
+from django_redis_components.taskqueue.worker.frames import frames_awaited, frames_until, is_below
 from django_redis_components.taskqueue.worker.ipc import HardLimit
 
 #: Seconds between two tries to interrupt a thread that runs protected code, and tries of the calling thread.
@@ -166,7 +167,7 @@ class ThreadRun(Run):
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`."""
-        return _frames_until(sys._current_frames().get(self._thread), ThreadRun._call.__code__)
+        return frames_until(sys._current_frames().get(self._thread), ThreadRun._call.__code__)
 
     def interrupt(self, kind: type[BaseException]) -> None:
         """Raise the exception in the function, at its start if it has not started.
@@ -292,51 +293,18 @@ class CoroutineRun(Run):
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`. While the coroutine waits, these are the frames of what it awaits."""
-        frames = _frames_awaited(self._task and self._task.get_coro())
+        frames = frames_awaited(self._task and self._task.get_coro())
         own = next((at for at, frame in enumerate(frames) if frame.f_code is CoroutineRun._call.__code__), None)
         if own is not None:
             return frames[own + 1 :]
-        current = (_frames_until(each, CoroutineRun._call.__code__) for each in sys._current_frames().values())
-        return next((found for found in current if frames and _is_below(found, frames[0])), [])
+        current = (frames_until(each, CoroutineRun._call.__code__) for each in sys._current_frames().values())
+        return next((found for found in current if frames and is_below(found, frames[0])), [])
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
         """Cancel the task on its loop, where the run cannot end concurrently."""
         if self.is_open and not self.interrupted:
             self.interrupted = True
             task.cancel()
-
-
-def _frames_until(frame: FrameType | None, code: CodeType) -> list[FrameType]:
-    """Return the frames that this code has called, the innermost last; none if it has called none of them."""
-    frames: list[FrameType] = []
-    while frame is not None and frame.f_code is not code:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames[::-1] if frame is not None else []
-
-
-def _frames_awaited(awaited: Any) -> list[FrameType]:
-    """Return the frames of a coroutine and of what it awaits, up to what is no coroutine, such as a future.
-
-    Types are compared, as the attributes of other awaitables are the site's code.
-    """
-    frames: list[FrameType] = []
-    while (kind := type(awaited)) in (CoroutineType, GeneratorType):
-        is_coroutine = kind is CoroutineType
-        frame = awaited.cr_frame if is_coroutine else awaited.gi_frame
-        if frame is None:
-            break
-        frames.append(frame)
-        awaited = awaited.cr_await if is_coroutine else awaited.gi_yieldfrom
-    return frames
-
-
-def _is_below(frames: list[FrameType], outer: FrameType) -> bool:
-    """Return whether a frame has called the first of these, directly or not."""
-    frame = frames[0].f_back if frames else None
-    while frame is not None and frame is not outer:
-        frame = frame.f_back
-    return frame is outer
 
 
 class TimeLimitTimer:

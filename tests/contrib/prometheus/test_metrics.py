@@ -15,7 +15,7 @@ from django_redis_components.contrib.prometheus import RedisComponentsCollector
 from django_redis_components.dashboard.problems import Problem
 from django_redis_components.dashboard.problems.incidents import Acknowledgment, acknowledge
 from django_redis_components.dashboard.problems.storage import change_state
-from django_redis_components.dashboard.problems.watch import Watch
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.support import write_poller, write_worker
 from tests.support import Store, skip_missing
@@ -96,7 +96,7 @@ def test_a_scrape_reports_queues_outcomes_durations_and_workers(redis_server: St
 def test_current_problems_are_counted_by_code(redis_server: Store, registry: Any) -> None:
     for queue in ("mail", "news"):
         add.using(queue_name=queue).enqueue(1, 2)
-    Watch("default").round()
+    ProblemWatcher("default").round()
     critical = {"code": "no_worker", "severity": "critical"}
 
     assert value(registry, "problems", **critical, acknowledged="false") == 2

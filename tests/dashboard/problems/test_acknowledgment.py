@@ -12,7 +12,7 @@ from django.test import Client
 
 from django_redis_components.dashboard.problems import Problem, register_check
 from django_redis_components.dashboard.problems.registry import unregister_check
-from django_redis_components.dashboard.problems.watch import Watch
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from tests.dashboard.problems.support import PAGE, acknowledge, without_persistence
 from tests.dashboard.support import URL, client_of, text_of, write_poller, write_queue, write_worker
 from tests.support import Store
@@ -28,7 +28,7 @@ def unserved(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     without_persistence(monkeypatch)
     write_queue(redis_server, "mail", ready=2)
     write_poller(redis_server)
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_problem_says_since_when_it_lasts(root: Client) -> None:
     assert re.search(r"Queue mail has 2 ready tasks and no live worker\. Oldest: .* since \d\d:\d\d:\d\d", html)
     [problem] = problems(root)
     assert problem["id"] == PROBLEM
-    assert problem["began_at"].startswith("20")
+    assert problem["started_at"].startswith("20")
     assert problem["acknowledged"] is None
 
 
@@ -92,7 +92,7 @@ def test_acknowledgment_outlives_the_rounds_of_the_watching_process(root: Client
     acknowledge(root, PROBLEM)
     redis_server.raw.delete(*redis_server.raw.keys(f"{redis_server.prefix}:problems:*:lease"))
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert problems(root)[0]["acknowledged"]["author"] == "kim"
 
@@ -112,14 +112,14 @@ def test_code_with_a_colon_is_acknowledged_after_the_problem_is_found_no_more(
     without_persistence(monkeypatch)
     check = register_check(lambda _facts: [Problem("shop:orders", "3 orders are unpaid.", "", subject="today")])
     try:
-        Watch("default").round()
+        ProblemWatcher("default").round()
     finally:
         unregister_check(check)
 
     acknowledge(root, "shop:orders:today")
 
-    [lasting] = root.get(PAGE, {"format": "json"}).json()["lasting"]
-    assert lasting["acknowledged"]["author"] == "kim"
+    [incident] = root.get(PAGE, {"format": "json"}).json()["open"]
+    assert incident["acknowledged"]["author"] == "kim"
 
 
 @pytest.mark.usefixtures("unserved")
@@ -141,22 +141,22 @@ def test_acknowledgment_needs_its_permission() -> None:
 
 
 @pytest.mark.usefixtures("unserved")
-def test_page_lists_what_lasts_and_what_has_ended(
+def test_page_lists_open_and_resolved_incidents(
     root: Client, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lasting = text_of(root.get(PAGE).content.decode())
-    assert re.search(r"Queue mail has 2 ready tasks and no live worker.* Critical .*Acknowledge…", lasting)
-    assert "No problem has ended yet." in lasting
+    page = text_of(root.get(PAGE).content.decode())
+    assert re.search(r"Queue mail has 2 ready tasks and no live worker.* Critical .*Acknowledge…", page)
+    assert "No problem has been resolved yet." in page
 
     acknowledge(root, PROBLEM, reason="known")
     write_worker(redis_server, "here:a", queues=["mail"])
     monkeypatch.setattr("django_redis_components.dashboard.problems.incidents.END_AFTER_S", -1.0)
     redis_server.raw.delete(*redis_server.raw.keys(f"{redis_server.prefix}:problems:*:lease"))
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
-    ended = text_of(root.get(PAGE).content.decode())
-    assert "There are no problems now." in ended
-    assert re.search(r"Queue mail has 2 .* Acknowledged by kim [\d:]+, until it ends: known", ended)
+    page = text_of(root.get(PAGE).content.decode())
+    assert "There are no problems now." in page
+    assert re.search(r"Queue mail has 2 .* Acknowledged by kim [\d:]+, until it is resolved: known", page)
     data = root.get(PAGE, {"format": "json"}).json()
-    assert data["lasting"] == []
-    assert data["ended"][0]["ended_at"] >= data["ended"][0]["began_at"]
+    assert data["open"] == []
+    assert data["resolved"][0]["resolved_at"] >= data["resolved"][0]["started_at"]

@@ -29,26 +29,26 @@ class Watched:
 
     def __init__(self) -> None:
         self.state = IncidentState()
-        self.ended: list[Incident] = []
+        self.resolved: list[Incident] = []
 
     def round(self, now: float, *problems: Problem, least: str = "warning") -> list[str]:
         """Advance; return the events that are announced in this round."""
         before = set(self.state.pending)
-        self.state, ended = advance(self.state, problems, now, channels=["mail"], least=least)
+        self.state, resolved = advance(self.state, problems, now, channels=["mail"], least=least)
         self.state = IncidentState.parse(json.loads(json.dumps(self.state.encode())))
-        self.ended += ended
+        self.resolved += resolved
         return [each.event for each in self.state.pending if each not in before]
 
 
 def test_critical_problem_is_announced_once_and_its_end_too() -> None:
     watched = Watched()
 
-    assert watched.round(100.0, CRITICAL) == ["began"]
+    assert watched.round(100.0, CRITICAL) == ["started"]
     assert watched.round(115.0, CRITICAL) == []
     assert watched.round(130.0) == []
-    assert watched.round(115.0 + END_AFTER_S + 1) == ["ended"]
-    [ended] = watched.ended
-    assert (ended.began_at, ended.ended_at) == (100.0, 115.0)
+    assert watched.round(115.0 + END_AFTER_S + 1) == ["resolved"]
+    [resolved] = watched.resolved
+    assert (resolved.started_at, resolved.resolved_at) == (100.0, 115.0)
     assert watched.state.incidents == {}
 
 
@@ -58,15 +58,15 @@ def test_problem_that_comes_and_goes_is_one_incident() -> None:
     watched.round(115.0)
 
     assert watched.round(130.0, CRITICAL) == []
-    assert watched.state.incidents[CRITICAL.id].began_at == 100.0
-    assert watched.ended == []
+    assert watched.state.incidents[CRITICAL.id].started_at == 100.0
+    assert watched.resolved == []
 
 
 def test_warning_is_announced_when_it_has_lasted() -> None:
     watched = Watched()
 
     assert watched.round(100.0, WARNING) == []
-    assert watched.round(100.0 + WARN_AFTER_S, WARNING) == ["began"]
+    assert watched.round(100.0 + WARN_AFTER_S, WARNING) == ["started"]
     assert watched.round(115.0 + WARN_AFTER_S, dataclasses.replace(WARNING, severity="critical")) == ["critical"]
     assert watched.round(130.0 + WARN_AFTER_S, WARNING) == [], "it is less than what was announced"
 
@@ -76,7 +76,7 @@ def test_warning_that_ends_before_it_is_announced_is_never_announced() -> None:
     watched.round(100.0, WARNING)
 
     assert watched.round(101.0 + END_AFTER_S) == []
-    assert [incident.code for incident in watched.ended] == ["late"], "the history has it"
+    assert [incident.code for incident in watched.resolved] == ["late"], "the history has it"
 
 
 def test_less_than_the_least_severity_is_not_announced() -> None:
@@ -93,7 +93,7 @@ def test_acknowledged_problem_alarms_nobody_until_it_becomes_critical() -> None:
 
     assert watched.round(100.0 + 2 * WARN_AFTER_S, WARNING) == []
     assert watched.state.incidents[WARNING.id].is_acknowledged(1e9)
-    assert watched.round(900.0, dataclasses.replace(WARNING, severity="critical")) == ["began"]
+    assert watched.round(900.0, dataclasses.replace(WARNING, severity="critical")) == ["started"]
     assert not watched.state.incidents[WARNING.id].is_acknowledged(900.0)
 
 
@@ -102,7 +102,7 @@ def test_acknowledgment_ends_at_its_time() -> None:
     watched.state = acknowledge(watched.state, CRITICAL, Acknowledgment("kim", "", "critical", 100.0, until=200.0))
 
     assert watched.round(150.0, CRITICAL) == []
-    assert watched.round(201.0, CRITICAL) == ["began"]
+    assert watched.round(201.0, CRITICAL) == ["started"]
 
 
 def test_withdrawn_acknowledgment_alarms_again() -> None:
@@ -110,7 +110,7 @@ def test_withdrawn_acknowledgment_alarms_again() -> None:
     watched.state = acknowledge(watched.state, CRITICAL, Acknowledgment("kim", "", "critical", 100.0))
     watched.state = acknowledge(watched.state, CRITICAL, None)
 
-    assert watched.round(150.0, CRITICAL) == ["began"]
+    assert watched.round(150.0, CRITICAL) == ["started"]
 
 
 def test_number_of_incidents_and_size_of_their_texts_are_bounded() -> None:
@@ -139,7 +139,18 @@ def test_state_with_a_field_of_another_type_counts_as_nothing(path: str) -> None
     assert IncidentState.parse(stored) == watched.state
     assert len(watched.state.pending) == 1
 
-    for name in ("at", "until", "reason", "severity", "began_at", "seen_at", "text", "queue", "made_at", "claimed_at"):
+    for name in (
+        "at",
+        "until",
+        "reason",
+        "severity",
+        "started_at",
+        "seen_at",
+        "text",
+        "queue",
+        "made_at",
+        "claimed_at",
+    ):
         for value in ([3], {}, "x", float("inf"), float("nan"), -1):
             if value == "x" and name in ("reason", "text", "queue"):
                 continue

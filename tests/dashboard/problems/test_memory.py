@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.watch import Watch
 from django_redis_components.dashboard.problems.watched import memory
 from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.support import Store
 
@@ -36,7 +36,7 @@ def test_memory_is_shown_by_component_and_queue_with_the_largest_keys(own_server
     own_server.raw.set(f"{own_server.prefix}:locks:{{order}}:holder", "x" * 3_000)
     assert "Nothing is measured" in text_of(root.get(MEMORY).content.decode())
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     found = data(root)
     components = {each["name"]: each for each in found["components"]}
@@ -56,14 +56,14 @@ def test_many_keys_are_measured_in_several_rounds(
 ) -> None:
     monkeypatch.setattr(memory, "COUNT", 100)
     own_server.raw.mset({f"session:{number}": "x" for number in range(1_000)})
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
 
-    watch.round()
+    watcher.round()
     first = data(root)["measured_keys"]
     assert 0 < first < 1_000
     assert "Measured so far:" in text_of(root.get(MEMORY).content.decode())
     for _ in range(40):
-        watch.round()
+        watcher.round()
 
     assert data(root)["measured_keys"] >= 1_000
     assert len(own_server.raw.get(keyspace.key("facts"))) < 20_000
@@ -72,7 +72,7 @@ def test_many_keys_are_measured_in_several_rounds(
 def test_number_of_groups_is_bounded(own_server: Store, root: Client) -> None:
     own_server.raw.mset({f"program{number}:x": "x" for number in range(200)})
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert len(data(root)["components"]) <= memory.MAX_GROUPS + 1
     assert "…" in {each["name"] for each in data(root)["components"]}
@@ -80,8 +80,8 @@ def test_number_of_groups_is_bounded(own_server: Store, root: Client) -> None:
 
 def test_memory_that_is_full_soon_is_a_problem(own_server: Store, root: Client) -> None:
     own_server.raw.config_set("maxmemory", 500_000_000)
-    watch = Watch("default")
-    watch.round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
     stored = json.loads(own_server.raw.get(keyspace.key("facts")))
     at, used = stored["memory"][1]["used"][0]
     stored["memory"][1]["used"] = [[at - 3_600, used - 50_000_000], [at - 70, used]]

@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.watch import Watch
 from django_redis_components.dashboard.problems.watched import files, locks, messages, searches
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.files import FileChannel
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
@@ -37,10 +37,10 @@ def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store) -> Client:
 
 def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
     """Watch, and return the problems of the page."""
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
     for _ in range(rounds):
-        watch.round()
-    watch.stop()
+        watcher.round()
+    watcher.stop()
     found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
     return [each for each in found if each["code"] != "poller_missing"]
 
@@ -82,14 +82,14 @@ def test_lock_whose_holder_keeps_others_waiting(viewer: Client, monkeypatch: pyt
 
 
 def test_time_of_a_waiter_begins_anew_with_each_holder(redis_server: Store, viewer: Client) -> None:
-    watch, first, second = Watch("default"), Lock("order:17"), Lock("order:17")
+    watcher, first, second = ProblemWatcher("default"), Lock("order:17"), Lock("order:17")
     first.acquire()
     waiter = threading.Thread(target=lambda: second.acquire(blocking_timeout=60))
     waiter.start()
     eventually(lambda: first.inspect().waiting == 1)
-    watch.round()
+    watcher.round()
     before = held_since(redis_server)
-    watch.round()
+    watcher.round()
     assert held_since(redis_server) == before
 
     first.release()
@@ -97,7 +97,7 @@ def test_time_of_a_waiter_begins_anew_with_each_holder(redis_server: Store, view
     last = threading.Thread(target=lambda: first.acquire(blocking_timeout=60))
     last.start()
     eventually(lambda: second.inspect().waiting == 1)
-    watch.round()
+    watcher.round()
 
     assert held_since(redis_server) > before
     second.release()

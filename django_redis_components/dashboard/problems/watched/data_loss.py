@@ -49,7 +49,7 @@ def _has_tasks(queue: Any) -> bool:
 
 
 def read(facts: ProblemFacts) -> Flow[None]:
-    """Read nothing: the watching process remembers, and sets what it knows."""
+    """Read nothing: the watching process stores what it has seen."""
     yield from ()
 
 
@@ -68,7 +68,9 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
     advice = (
         _("Restore a backup, or enqueue the tasks again. Turn the append-only file on.")
         if loss["is_restart"]
-        else _("Somebody ran FLUSHALL or FLUSHDB: cache.clear() does it, too. Restore a backup, or enqueue them again.")
+        else _(
+            "FLUSHALL or FLUSHDB deleted all keys; cache.clear() runs FLUSHDB. Restore a backup, or enqueue them again."
+        )
     )
     text = template % {"time": at, "tasks": tasks, "queues": queues}
     yield Problem("data_lost", text, advice, severity="critical")

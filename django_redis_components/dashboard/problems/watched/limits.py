@@ -52,7 +52,7 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
             "key": key,
             "count": number(times),
         }
-        advice = " ".join(filter(None, [top if key else "", _("Block who hammers it, or raise the limit. Show them:")]))
+        advice = " ".join(filter(None, [top if key else "", _("Block the sender, or raise the limit. Show the keys:")]))
         command = command_line("redis", "limits", "list", using=facts.using)
         yield Problem("limit_denies", text, advice, command, subject=name)
 

@@ -1,4 +1,4 @@
-"""Chats that are flooded, and mailboxes that drop what nobody reads."""
+"""Flooded chats, and mailboxes that drop unread messages."""
 
 from __future__ import annotations
 

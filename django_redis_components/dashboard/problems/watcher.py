@@ -3,7 +3,7 @@
 The active one has a short lease, and another takes its place when it dies. With each round (`rounds`) it makes the
 checks that read more than a page may, stores what they have found, compares the problems with the stored incidents, and
 delivers what is to be announced. The others remember what the server held, so that the loss of all data is seen: the
-new server knows nothing of it.
+new server has no trace of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AWAY_AFTER_S = 30.0
 logger = guarded_logger("django_redis_components.dashboard")
 
 
-class Watch:
+class ProblemWatcher:
     """The watching thread of a process.
 
     Attributes:
@@ -58,7 +58,7 @@ class Watch:
         self._away_since: float | None = None
         self._outage: Incident | None = None
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="problem-watcher", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -135,14 +135,14 @@ class Watch:
 @contextlib.contextmanager
 def watching(using: str) -> Iterator[None]:
     """Watch a connection while the block runs, unless `WATCH` is off."""
-    watch = Watch(using) if conf.settings().dashboard.watch else None
-    if watch:
-        watch.start()
+    watcher = ProblemWatcher(using) if conf.settings().dashboard.watch else None
+    if watcher:
+        watcher.start()
     try:
         yield
     finally:
-        if watch:
-            watch.stop()
+        if watcher:
+            watcher.stop()
 
 
 class WatchMiddleware(Middleware):

@@ -26,13 +26,13 @@ from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.problems import Problem, keyspace, notifications, register_check
 from django_redis_components.dashboard.problems import rounds as rounds_module
-from django_redis_components.dashboard.problems import watch as watch_module
+from django_redis_components.dashboard.problems import watcher as watcher_module
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.incidents import Announcement, IncidentState
 from django_redis_components.dashboard.problems.registry import unregister_check
-from django_redis_components.dashboard.problems.storage import change_state, read_ended, read_state
-from django_redis_components.dashboard.problems.watch import Watch
+from django_redis_components.dashboard.problems.storage import change_state, read_resolved, read_state
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from tests.dashboard.problems.support import without_persistence
 from tests.dashboard.support import URL, client_of, write_minute, write_poller, write_queue, write_worker
 from tests.support import Store, eventually
@@ -99,8 +99,8 @@ def state() -> IncidentState:
     return run(connections.client("default"), read_state("default"))
 
 
-def ended_codes() -> list[str]:
-    return [each.code for each in run(connections.client("default"), read_ended("default"))]
+def resolved_codes() -> list[str]:
+    return [each.code for each in run(connections.client("default"), read_resolved("default"))]
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ def serve(store: Store) -> None:
 
 
 def test_one_process_watches_and_another_takes_its_place(redis_server: Store) -> None:
-    first, second = Watch("default"), Watch("default")
+    first, second = ProblemWatcher("default"), ProblemWatcher("default")
 
     first.round()
     second.round()
     assert (first.is_active, second.is_active) == (True, False)
     first.round()
     assert first.is_active, "it renews its lease"
-    assert 0 < redis_server.raw.pttl(keyspace.key("lease")) <= watch_module.LEASE_S * 1_000
+    assert 0 < redis_server.raw.pttl(keyspace.key("lease")) <= watcher_module.LEASE_S * 1_000
 
     first.stop()
     second.round()
@@ -135,40 +135,40 @@ def test_one_process_watches_and_another_takes_its_place(redis_server: Store) ->
 def test_incident_is_remembered_from_its_beginning_to_its_end(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = Watch("default")
-    watch.round()
-    [began] = state().incidents.values()
-    watch.round()
-    [lasting] = state().incidents.values()
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    [first_seen] = state().incidents.values()
+    watcher.round()
+    [seen_again] = state().incidents.values()
 
-    assert (began.id, began.severity, began.queue) == ("no_worker:mail", "critical", "mail")
-    assert began.text.startswith("Queue mail has 2 ready tasks and no live worker.")
-    assert lasting.began_at == began.began_at < lasting.seen_at
+    assert (first_seen.id, first_seen.severity, first_seen.queue) == ("no_worker:mail", "critical", "mail")
+    assert first_seen.text.startswith("Queue mail has 2 ready tasks and no live worker.")
+    assert seen_again.started_at == first_seen.started_at < seen_again.seen_at
 
     serve(redis_server)
     monkeypatch.setattr("django_redis_components.dashboard.problems.incidents.END_AFTER_S", -1.0)
-    watch.round()
+    watcher.round()
 
     assert state().incidents == {}
-    assert ended_codes() == ["no_worker"]
+    assert resolved_codes() == ["no_worker"]
 
 
 @pytest.mark.usefixtures("unserved")
-def test_webhook_is_told_once_by_whichever_process_is_active(
+def test_webhook_is_notified_once_by_whichever_process_is_active(
     redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(
         settings, WEBHOOKS=[hooks.url], SLACK=[hooks.url], EMAILS=["ops@example.com"], LINK="https://shop.example.com/"
     )
-    first, second = Watch("default"), Watch("default")
+    first, second = ProblemWatcher("default"), ProblemWatcher("default")
 
     for each in (first, second, first):
         each.round()
     first.stop()
     second.round()
 
-    webhook, slack = hooks.received
-    assert (webhook["event"], webhook["code"], webhook["severity"]) == ("began", "no_worker", "critical")
+    webhook, slack = sorted(hooks.received, key=lambda body: "event" not in body)  # each in a thread of its own
+    assert (webhook["event"], webhook["code"], webhook["severity"]) == ("started", "no_worker", "critical")
     assert webhook["command"] == "python manage.py runworker mail"
     assert webhook["url"] == "https://shop.example.com/"
     assert slack["text"].startswith("Problem: Queue mail has 2 ready tasks and no live worker.")
@@ -181,8 +181,8 @@ def test_webhook_is_told_once_by_whichever_process_is_active(
     second.round()
     second.round()
 
-    assert [each["event"] for each in hooks.received if "event" in each] == ["began", "ended"]
-    assert mail.outbox[1].subject.startswith("Solved: Queue mail has 2 ready tasks")
+    assert [each["event"] for each in hooks.received if "event" in each] == ["started", "resolved"]
+    assert mail.outbox[1].subject.startswith("Resolved: Queue mail has 2 ready tasks")
 
 
 @pytest.mark.usefixtures("unserved")
@@ -190,7 +190,7 @@ def test_notification_is_in_the_language_of_the_site(redis_server: Store, settin
     settings.LANGUAGE_CODE = "zh-hans"
     notify(settings, EMAILS=["ops@example.com"])
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert mail.outbox[0].subject.startswith("问题：队列 mail 有 2 个就绪任务，但没有存活的工作进程。")
 
@@ -203,15 +203,15 @@ def test_channel_that_fails_is_tried_again_and_the_others_are_not(
     notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"])
     monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
     hooks.status = status
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
 
-    watch.round()
+    watcher.round()
     assert [each.channels for each in state().pending] == [("webhook 1",)]
     hooks.status = 204
-    watch.round()
-    watch.round()
+    watcher.round()
+    watcher.round()
 
-    assert hooks.events() == [("began", "no_worker"), ("began", "no_worker")]
+    assert hooks.events() == [("started", "no_worker"), ("started", "no_worker")]
     assert len(mail.outbox) == 1
     assert state().pending == ()
 
@@ -221,7 +221,7 @@ def test_announcement_of_a_process_that_died_is_made_by_another(
     redis_server: Store, hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(settings, WEBHOOKS=[hooks.url])
-    dying, other = Watch("default"), Watch("default")
+    dying, other = ProblemWatcher("default"), ProblemWatcher("default")
     with monkeypatch.context() as patch:
         patch.setattr(rounds_module, "deliver", exit_process)
         with pytest.raises(SystemExit):
@@ -232,7 +232,7 @@ def test_announcement_of_a_process_that_died_is_made_by_another(
     monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
     other.round()
 
-    assert hooks.events() == [("began", "no_worker")]
+    assert hooks.events() == [("started", "no_worker")]
 
 
 @pytest.mark.usefixtures("unserved")
@@ -242,14 +242,14 @@ def test_webhook_that_responds_byte_by_byte_delays_neither_the_round_nor_the_oth
     notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"], TIMEOUT=0.2)
     monkeypatch.setattr(rounds_module, "CLAIMED_S", 0.0)
     hooks.is_slow = True
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
 
     started = time.monotonic()
-    watch.round()
-    watch.round()
+    watcher.round()
+    watcher.round()
 
     assert time.monotonic() - started < 5.0
-    assert hooks.events() == [("began", "no_worker")], "a channel has one delivery at a time"
+    assert hooks.events() == [("started", "no_worker")], "a channel has one delivery at a time"
     assert [each.channels for each in state().pending] == [("webhook 1",)]
     assert len(mail.outbox) == 1
 
@@ -265,15 +265,15 @@ def test_delivery_that_succeeds_late_is_not_repeated(settings: Any, monkeypatch:
         sent.append(announcement.event)
 
     monkeypatch.setattr(notifications, "deliver", send)
-    watch = Watch("default")
-    watch.round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
     assert [each.channels for each in state().pending] == [("e-mail",)]
     may_end.set()
     eventually(lambda: not is_delivering())
-    watch.round()
-    watch.round()
+    watcher.round()
+    watcher.round()
 
-    assert sent == ["began"]
+    assert sent == ["started"]
     assert state().pending == ()
 
 
@@ -284,9 +284,9 @@ def test_mail_backend_that_ends_its_thread_is_tried_again_and_webhooks_are_not(
     notify(settings, WEBHOOKS=[hooks.url], EMAILS=["ops@example.com"])
     monkeypatch.setattr(EmailMessage, "send", exit_process)
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
-    assert hooks.events() == [("began", "no_worker")]
+    assert hooks.events() == [("started", "no_worker")]
     assert [each.channels for each in state().pending] == [("e-mail",)]
 
 
@@ -297,7 +297,7 @@ def test_process_that_loses_its_lease_in_a_round_announces_nothing(
     notify(settings, WEBHOOKS=[hooks.url])
     site_check(lambda _facts: redis_server.raw.set(keyspace.key("lease"), "another") and ())
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert hooks.received == []
     assert state() == IncidentState()
@@ -307,15 +307,15 @@ def test_process_that_loses_its_lease_in_a_round_announces_nothing(
 def test_process_that_stops_in_a_round_leaves_the_lease_to_another(
     redis_server: Store, site_check: Callable[[Any], None]
 ) -> None:
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
 
     def stop(_facts: object) -> list[Problem]:
-        watch.stop()
+        watcher.stop()
         return []
 
     site_check(stop)
 
-    watch.round()
+    watcher.round()
 
     assert redis_server.raw.get(keyspace.key("lease")) is None
 
@@ -334,7 +334,7 @@ def test_announcement_that_another_process_has_claimed_meanwhile_is_left_to_it(
         return dataclasses.replace(announcement, channels=()) if has_delivered else announcement
 
     monkeypatch.setattr(rounds_module, "deliver", deliver_slowly)
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert [each.channels for each in state().pending] == ([("e-mail",)] if has_delivered else [])
 
@@ -344,27 +344,27 @@ def test_announcements_for_which_a_round_has_no_time_are_delivered_by_the_next(
     hooks: Hooks, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(settings, WEBHOOKS=[hooks.url])
-    watch = Watch("default")
+    watcher = ProblemWatcher("default")
     with monkeypatch.context() as patch:
         patch.setattr(rounds_module, "DELIVERY_S", -1.0)
-        watch.round()
+        watcher.round()
     assert hooks.received == []
 
-    watch.round()
+    watcher.round()
 
-    assert hooks.events() == [("began", "no_worker")]
+    assert hooks.events() == [("started", "no_worker")]
 
 
 @pytest.mark.parametrize("by_standby", [False, True], ids=["by the process that watched", "by another"])
-def test_loss_of_all_data_is_told_with_what_was_lost(own_server: Store, *, by_standby: bool) -> None:
+def test_loss_of_all_data_is_a_problem_that_names_what_was_lost(own_server: Store, *, by_standby: bool) -> None:
     write_queue(own_server, "mail", ready=20, failed=3)
     write_queue(own_server, "news", scheduled=7)
-    watch, standby = Watch("default"), Watch("default")
-    watch.round()
+    watcher, standby = ProblemWatcher("default"), ProblemWatcher("default")
+    watcher.round()
     standby.round()
 
     own_server.raw.flushall()
-    (standby if by_standby else watch).round()
+    (standby if by_standby else watcher).round()
 
     viewer = client_of("staff with the permission")
     found = {each["code"]: each for each in viewer.get(URL, {"format": "json"}).json()["problems"]}
@@ -372,16 +372,16 @@ def test_loss_of_all_data_is_told_with_what_was_lost(own_server: Store, *, by_st
     assert lost["severity"] == "critical"
     assert lost["text"].startswith("All data in Redis was deleted before ")
     assert lost["text"].endswith(", without a restart. It held 30 tasks in 2 queues.")
-    watch.round()
+    watcher.round()
     assert "data_lost:" in state().incidents, "it is not forgotten with the next round"
 
 
 def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
     write_queue(redis_server, "mail", ready=2)
-    watch = Watch("default")
-    watch.round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
     redis_server.raw.delete(*redis_server.raw.keys(f"{redis_server.prefix}:taskqueue:*"))
-    watch.round()
+    watcher.round()
 
     assert "data_lost:" not in state().incidents
 
@@ -399,11 +399,11 @@ def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
 )
 def test_note_that_another_version_has_written_is_no_loss_of_data(redis_server: Store, stored: str) -> None:
     write_queue(redis_server, "mail", ready=2)
-    watch = Watch("default")
-    watch.round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
     redis_server.raw.set(keyspace.key("held"), stored)
 
-    watch.round()
+    watcher.round()
 
     assert "data_lost:" not in state().incidents
     assert json.loads(redis_server.raw.get(keyspace.key("held")))["tasks"] == 2
@@ -413,7 +413,7 @@ def test_server_without_any_persistence_is_a_problem_at_once(own_server: Store) 
     own_server.raw.config_set("appendonly", "no")
     own_server.raw.config_set("save", "")
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     assert "no_persistence:" in state().incidents
     assert state().incidents["no_persistence:"].text == (
@@ -425,8 +425,8 @@ def test_outage_is_announced_by_the_process_that_was_active(
     hooks: Hooks, own_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notify(settings, WEBHOOKS=[hooks.url])
-    monkeypatch.setattr(watch_module, "AWAY_AFTER_S", 0.0)
-    active, standby = Watch("default"), Watch("default")
+    monkeypatch.setattr(watcher_module, "AWAY_AFTER_S", 0.0)
+    active, standby = ProblemWatcher("default"), ProblemWatcher("default")
     active.round()
     standby.round()
     [server] = own_server.servers
@@ -439,7 +439,7 @@ def test_outage_is_announced_by_the_process_that_was_active(
     active.round()
 
     outage = [event for event in hooks.events() if event[1].startswith("redis_")]
-    assert outage == [("began", "redis_unreachable"), ("ended", "redis_unreachable")]
+    assert outage == [("started", "redis_unreachable"), ("resolved", "redis_unreachable")]
 
 
 def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) -> None:
@@ -454,7 +454,7 @@ def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) ->
     for check in (broken, fine):
         register_check(check)
     try:
-        Watch("default").round()
+        ProblemWatcher("default").round()
         found = viewer.get(URL, {"format": "json"}).json()["problems"]
     finally:
         for check in (broken, fine):
@@ -525,7 +525,7 @@ def test_hostile_check_of_the_site_stops_neither_the_watching_thread_nor_a_page(
     site_check(HOSTILE[name])
 
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(Watch("default").round).result()
+        thread.submit(ProblemWatcher("default").round).result()
         facts = thread.submit(read_facts).result()
         found = thread.submit(find_problems, facts).result()
 
@@ -550,7 +550,7 @@ def test_texts_of_a_check_are_bounded_and_may_be_lazy(site_check: Callable[[Any]
     other = dataclasses.replace(problem, subject=f"{long}y")
     site_check(returning(problem, other))
 
-    Watch("default").round()
+    ProblemWatcher("default").round()
 
     found = [each for each in find_problems(read_facts()) if each.text == "Redis"]
     assert len({each.id for each in found}) == 2, "they are two problems, also when their names are cut"
@@ -586,12 +586,12 @@ def test_failing_queue_is_one_incident_from_the_failures_to_the_recovery(redis_s
     write_queue(redis_server, "mail", failed=40)
     write_minute(redis_server, "mail", ago=8, failed=40, succeeded=60)
     write_poller(redis_server)
-    watch = Watch("default")
-    watch.round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
     assert state().incidents["failures:mail"].severity == "critical"
 
     write_minute(redis_server, "mail", succeeded=80)
-    watch.round()
+    watcher.round()
 
     assert state().incidents["failures:mail"].severity == "warning"
 
@@ -604,26 +604,26 @@ def test_page_writes_nothing(unserved: None, redis_server: Store) -> None:
 
 
 def test_process_exits_at_once_while_redis_hangs(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_module, "STOP_S", 0.05)
-    watch = Watch("default")
-    watch.round()
+    monkeypatch.setattr(watcher_module, "STOP_S", 0.05)
+    watcher = ProblemWatcher("default")
+    watcher.round()
     pid = own_server.servers[0].pid
     assert pid
 
     os.kill(pid, signal.SIGSTOP)
     try:
         started = time.monotonic()
-        watch.stop()
+        watcher.stop()
         stopped_s = time.monotonic() - started
     finally:
         os.kill(pid, signal.SIGCONT)
 
     assert stopped_s < 2.0, "the connection allows more for a reply"
-    assert own_server.raw.get(keyspace.key("lease")) == watch.id.encode()
+    assert own_server.raw.get(keyspace.key("lease")) == watcher.id.encode()
 
 
 def test_process_that_lost_its_lease_does_not_release_that_of_another(redis_server: Store) -> None:
-    first, second = Watch("default"), Watch("default")
+    first, second = ProblemWatcher("default"), ProblemWatcher("default")
     first.round()
     redis_server.raw.delete(keyspace.key("lease"))
     second.round()
@@ -638,14 +638,14 @@ def test_thread_survives_a_round_and_database_connections_that_raise(
 ) -> None:
     rounds: list[None] = []
 
-    def fail(_watch: Watch) -> None:
+    def fail(_watcher: ProblemWatcher) -> None:
         rounds.append(None)
         raise Silent
 
-    monkeypatch.setattr(watch_module, "FIRST_ROUND_S", 0.01)
-    monkeypatch.setattr(watch_module, "ROUND_S", 0.01)
+    monkeypatch.setattr(watcher_module, "FIRST_ROUND_S", 0.01)
+    monkeypatch.setattr(watcher_module, "ROUND_S", 0.01)
     monkeypatch.setattr("django.db.connections.close_all", exit_process)
-    monkeypatch.setattr(Watch, "round", fail)
+    monkeypatch.setattr(ProblemWatcher, "round", fail)
 
-    with raising_logs(SystemExit), watch_module.watching("default"):
+    with raising_logs(SystemExit), watcher_module.watching("default"):
         eventually(lambda: len(rounds) > 2)
