@@ -11,7 +11,7 @@ from typing import Any
 #: First characters that make a spreadsheet run a text as a formula; some also accept the full-width ones.
 FORMULA = "=+-@＝＋－＠"
 #: Places where some spreadsheets begin a cell: a semicolon separates cells in many languages.
-CELL_STARTS = re.compile(rf"(^[\t\r\n]*|[;\t\r\n]\s*)(?=\"?[{re.escape(FORMULA)}])|^(?=[\t\r\n])")
+CELL_STARTS = re.compile(rf"(^\s*|[;\t\r\n]\s*)(?=\"?[{re.escape(FORMULA)}])|^(?=[\t\r\n])")
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import ttl_ms
 from django_redis_components.analytics.expressions import UserSet
 from django_redis_components.analytics.periods import Unit, check_units
-from django_redis_components.analytics.scripts import MARK, UNMARK
+from django_redis_components.analytics.scripts import MARK, STORED_UNITS, UNMARK
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import keys
@@ -203,6 +203,18 @@ class Events(DeletableComponent):
 def names_read(site: str) -> Command:
     """Return the read of the first `MAX_NAMES` names of a site's events."""
     return Read("ZRANGE", keys.key("analytics", site, "ev"), 0, MAX_NAMES - 1)
+
+
+def missing_units_flow(site: str, events: Sequence[str]) -> Flow[dict[str, set[Unit]]]:
+    """Return the flow that finds which of days, weeks and months each event does not keep, in one command."""
+    if not events:
+        return {}
+    found: list[int] = yield STORED_UNITS(indexes=[keys.key("analytics", site, "ev", event) for event in events])
+    units: tuple[Unit, ...] = ("day", "week", "month")
+    return {
+        event: {unit for unit, is_stored in zip(units, found[3 * at : 3 * at + 3], strict=True) if is_stored == 0}
+        for at, event in enumerate(events)
+    }
 
 
 def all_names(site: str) -> Flow[list[str]]:

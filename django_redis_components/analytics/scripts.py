@@ -63,4 +63,5 @@ MOST_VIEWED = LuaScript(
     "analytics", "most_viewed", keys=("periods*",), args=("current", "limit", "sample", "names*"), reads_only=True
 )
 COUNT_USERS = LuaScript("analytics", "count_users", keys=("days*",), reads_only=True)
+STORED_UNITS = LuaScript("analytics", "stored_units", keys=("indexes*",), reads_only=True)
 COUNT_FUNNEL = LuaScript("analytics", "count_funnel", keys=("bitmaps*",), args=("max_bytes", "sizes*"), reads_only=True)

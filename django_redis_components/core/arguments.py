@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django_redis_components.core.exception_text import class_name
+
 #: Most characters of a value in an error.
 MAX_SHOWN = 100
 
@@ -188,7 +190,8 @@ def short_repr(value: object) -> str:
     try:
         representation = repr(value)
     except Exception:  # noqa: BLE001 - an integer of more digits than Python converts, or the site's own __repr__
-        return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
+        kind = type(value)  # `isinstance` would use the site's own __class__
+        return f"an integer of {int.bit_length(value)} bits" if issubclass(kind, int) else f"<{class_name(kind)}>"  # type: ignore[arg-type]
     return representation if len(representation) <= MAX_SHOWN else f"{representation[:MAX_SHOWN]}…"
 
 

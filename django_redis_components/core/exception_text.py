@@ -22,7 +22,7 @@ BARE_HEADER = "Traceback without source lines (the exception cannot be formatted
 
 def class_path(kind: type[BaseException]) -> str:
     """Return the dotted path of an exception's class. Attributes of a metaclass are not used."""
-    module, name = _class_module(kind), _class_name(kind)
+    module, name = _class_module(kind), class_name(kind)
     path = f"{module}.{name}" if isinstance(module, str) else name
     return path[:MAX_CLASS_PATH]
 
@@ -32,7 +32,7 @@ def safe_repr(exc: BaseException) -> str:
     try:
         return _plain(repr(exc))[:MAX_REPR]
     except BaseException:  # noqa: BLE001 - the site's own __repr__
-        return f"<{_class_name(type(exc))}>"
+        return f"<{class_name(type(exc))}>"
 
 
 def safe_text(exc: BaseException) -> str:
@@ -40,7 +40,7 @@ def safe_text(exc: BaseException) -> str:
     try:
         return _plain(str(exc))
     except BaseException as broken:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
-        return f"<no text: {_class_name(type(broken))}>"
+        return f"<no text: {class_name(type(broken))}>"
 
 
 def traceback_text(exc: BaseException) -> str:
@@ -94,7 +94,8 @@ def _class_module(kind: type[Any]) -> Any:
     return vars(type)["__module__"].__get__(kind)
 
 
-def _class_name(kind: type[Any]) -> str:
+def class_name(kind: type[Any]) -> str:
+    """Return the name of a class. Attributes of a metaclass are not used."""
     name: str = vars(type)["__qualname__"].__get__(kind)
     return name
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from django_redis_components.core.arguments import short_repr
+
 #: Longest name in UTF-8 bytes. Each key contains the name, so longer ones cost memory.
 MAX_NAME_BYTES = 200
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f{}]")
@@ -21,7 +23,7 @@ def validate_name(name: object, what: str = "name") -> str:
         ValueError: empty, over 200 bytes, with a control character, a brace or a lone surrogate.
     """
     if not isinstance(name, str):
-        raise TypeError(f"{what} {name!r}: expected a string, got {type(name).__name__}.")
+        raise TypeError(f"{what} {short_repr(name)}: expected a string, got {type(name).__name__}.")
     if not name:
         raise ValueError(f"{what} is empty: expected 1 to {MAX_NAME_BYTES} bytes of text.")
     try:

@@ -10,7 +10,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: A rate: text, or a count and a period.
@@ -62,13 +62,13 @@ def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
     if isinstance(value, str):
         found = _PATTERN.fullmatch(value.strip())
         if found is None or found[3] not in UNITS:
-            raise ValueError(f"{what}={value!r}: {_ACCEPTED}.")
+            raise ValueError(f"{what}={short_repr(value)}: {_ACCEPTED}.")
         count, times = int(found[1]), found[2]
         seconds: Seconds = UNITS[found[3]] * (int(times) if times else 1)
     elif isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | float | timedelta):
         count, seconds = value
     else:
-        raise TypeError(f"{what}={value!r}: {_ACCEPTED}.")
+        raise TypeError(f"{what}={short_repr(value)}: {_ACCEPTED}.")
     check_int(count, f"the count of {what}", 1, MAX_COUNT)
     period = to_seconds(seconds, f"{what}[1]")
     return ParsedRate(count, max(1, round(period * 1_000_000)))

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from django_redis_components.core.arguments import short_repr
+
 #: A public duration: a number of seconds, or a timedelta.
 Seconds = int | float | timedelta
 
@@ -41,11 +43,11 @@ def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = _as_float(value)
     else:
-        raise TypeError(f"{what}={value!r}: expected {accepted}.")
+        raise TypeError(f"{what}={short_repr(value)}: expected {accepted}.")
     if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
-        raise ValueError(f"{what}={value!r}: expected {accepted}.")
+        raise ValueError(f"{what}={short_repr(value)}: expected {accepted}.")
     if seconds * 1_000 > MAX_MS:
-        raise ValueError(f"{what}={value!r}: expected at most ten years; durations are in seconds.")
+        raise ValueError(f"{what}={short_repr(value)}: expected at most ten years; durations are in seconds.")
     return seconds
 
 

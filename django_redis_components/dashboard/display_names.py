@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.exception_text import safe_repr
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
@@ -22,7 +24,7 @@ logger = guarded_logger("django_redis_components.dashboard")
 
 #: What ids are of.
 Kind = Literal["user", "chat"]
-#: Seconds for which a page waits for the names.
+#: Seconds for which a page waits for the names of all kinds.
 LIMIT_S = 1.0
 #: Calls at the same time in this process. While as many are late, pages show ids at once.
 MAX_CALLS = 4
@@ -30,6 +32,9 @@ MAX_CALLS = 4
 MAX_NAME = 80
 
 _free_calls = threading.BoundedSemaphore(MAX_CALLS)
+#: Limits the log.
+log_limit = CircuitBreaker()
+conf.on_change(log_limit.reset)
 
 
 class Names:
@@ -49,39 +54,49 @@ class Names:
 
 
 def find_names(ids: Mapping[Kind, Iterable[str]]) -> Names:
-    """Return the names of ids, by one call of the site's function for each kind.
+    """Return the names of ids, by one call of the site's function for each kind, at the same time.
 
     An id has no name without the setting, and if the function does not know it, raises, or takes longer than `LIMIT_S`.
     """
     path, found = conf.settings().dashboard.names, dict[tuple[str, str], str]()
-    for kind, given in ids.items():
-        wanted = list(dict.fromkeys(id_ for id_ in given if id_))
-        if path is not None and wanted:
-            found.update({(kind, id_): name for id_, name in _call(path, kind, wanted).items()})
+    wanted = {kind: list(dict.fromkeys(id_ for id_ in given if id_)) for kind, given in ids.items()}
+    if path is None:
+        return Names(found)
+    deadline = time.monotonic() + LIMIT_S
+    for call in [_Call(path, kind, given) for kind, given in wanted.items() if given]:
+        found.update({(call.kind, id_): name for id_, name in call.names(deadline).items()})
     return Names(found)
 
 
-def _call(path: str, kind: Kind, ids: list[str]) -> dict[str, str]:
-    """Call the function in a thread. A late call ends by itself, and its names are dropped."""
-    if not _free_calls.acquire(blocking=False):
-        logger.warning("%s has not returned from earlier calls, so ids are shown.", path)
-        return {}
-    found: dict[str, str] = {}
-    context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=context.run, args=(_run, path, kind, ids, found), name="redis-components-names", daemon=True
-    )
-    try:
-        thread.start()
-    except RuntimeError as exc:  # the process has as many threads as it may
-        _free_calls.release()
-        logger.warning("%s(%r, …) cannot be called, so ids are shown: %s", path, kind, safe_repr(exc))
-        return {}
-    thread.join(LIMIT_S)
-    if thread.is_alive():
-        logger.warning("%s(%r, …) has not returned within %s s, so ids are shown.", path, kind, LIMIT_S)
-        return {}
-    return found
+class _Call:
+    """A call of the function in a thread. A late call ends by itself, and its names are dropped."""
+
+    def __init__(self, path: str, kind: Kind, ids: list[str]) -> None:
+        self.kind, self._path, self._found = kind, path, dict[str, str]()
+        self._thread: threading.Thread | None = None
+        if not _free_calls.acquire(blocking=False):
+            _warn(kind, "%s has not returned from earlier calls, so ids are shown.", path)
+            return
+        context, args = contextvars.copy_context(), (_run, path, kind, ids, self._found)
+        thread = threading.Thread(target=context.run, args=args, name="redis-components-names", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as exc:  # the process has as many threads as it may
+            _free_calls.release()
+            _warn(kind, "%s(%r, …) cannot be called, so ids are shown: %s", path, kind, safe_repr(exc))
+        else:
+            self._thread = thread
+
+    def names(self, deadline: float) -> dict[str, str]:
+        """Wait for the names until the deadline."""
+        if self._thread is None:
+            return {}
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():
+            text = "%s(%r, …) has not returned within %s s, so ids are shown."
+            _warn(self.kind, text, self._path, self.kind, LIMIT_S)
+            return {}
+        return self._found
 
 
 def _run(path: str, kind: Kind, ids: list[str], found: dict[str, str]) -> None:
@@ -92,9 +107,15 @@ def _run(path: str, kind: Kind, ids: list[str], found: dict[str, str]) -> None:
             connections.close_all()  # those of this thread
         found.update(texts)
     except BaseException as exc:  # noqa: BLE001 - an error of a thread has no caller
-        logger.warning("%s(%r, …) failed, so ids are shown: %s", path, kind, safe_repr(exc))
+        _warn(kind, "%s(%r, …) failed, so ids are shown: %s", path, kind, safe_repr(exc))
     finally:
         _free_calls.release()
+
+
+def _warn(kind: Kind, text: str, *args: object) -> None:
+    """Log a warning, once a minute for each kind: pages refresh every few seconds."""
+    if log_limit.should_log(topic=kind):
+        logger.warning(text, *args)
 
 
 def _texts(names: Any, ids: list[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -137,21 +138,37 @@ class RescheduleTasksForm(RescheduleForm):
 
 
 class MoveForm(ChangeForm):
-    """The queue to which tasks are moved."""
+    """The queue to which tasks are moved: one of a list, or a name that is typed if not all queues are listed."""
 
     to = forms.ChoiceField(label=gettext_lazy("To the queue"))
+    other = forms.CharField(label=gettext_lazy("Or another one"), required=False, widget=forms.TextInput(attrs=_PLAIN))
 
-    def __init__(self, *args: Any, queues: list[str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, queues: list[str], is_target: Callable[[str], bool], more: int, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self._is_target = is_target
         field: Any = self.fields["to"]
+        if more > 0:
+            counts = {"count": number(len(queues)), "total": number(len(queues) + more)}
+            field.label = _("To the queue (%(count)s of %(total)s are listed)") % counts
+        else:
+            del self.fields["other"]
         field.choices = [(name, name) for name in queues]
         field.error_messages["required"] = _("To the queue: choose another queue.")
         field.error_messages["invalid_choice"] = _("%(value)s is not a queue of this site.")
 
+    def clean_other(self) -> str:
+        """Return the name that is typed, if it is another queue of the site."""
+        name: str = self.cleaned_data["other"]
+        if name and not self._is_target(name):
+            raise forms.ValidationError(_("%(value)s is not a queue of this site.") % {"value": name})
+        return name
+
     @property
     def argument(self) -> str:
         """The name of the other queue."""
-        return str(self.cleaned_data["to"])
+        return str(self.cleaned_data.get("other") or self.cleaned_data["to"])
 
 
 def _moment(value: str) -> datetime | None:

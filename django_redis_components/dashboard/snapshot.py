@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -45,8 +46,11 @@ class Snapshot(Generic[T]):
     failure_counts: FailureCounts | None = None
 
 
-def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
+def read_snapshot(flow: Flow[T], using: str = "", counts_of: Callable[[T], FailureCounts] | None = None) -> Snapshot[T]:
     """Read a value, by default from the connection of the dashboard.
+
+    Args:
+        counts_of: returns the counts of the tabs from the value; None: they are read with it.
 
     Raises:
         SnapshotFailed: Redis cannot be read, or has a value that the flow does not expect.
@@ -56,7 +60,7 @@ def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
     try:
         endpoint = connections.endpoint(using)
         address = str(endpoint)
-        value, counts = run(BoundedClient(clients.client(using), cost), _with_counts(flow, using))
+        value, counts = run(BoundedClient(clients.client(using), cost), _with_counts(flow, using, counts_of))
     except Http404:
         raise
     except Exception as exc:
@@ -67,9 +71,14 @@ def read_snapshot(flow: Flow[T], using: str = "") -> Snapshot[T]:
     return Snapshot(value, at, cost, address, endpoint.kind == "cluster", counts)
 
 
-def _with_counts(flow: Flow[T], using: str) -> Flow[tuple[T, FailureCounts | None]]:
+def _with_counts(
+    flow: Flow[T], using: str, counts_of: Callable[[T], FailureCounts] | None
+) -> Flow[tuple[T, FailureCounts | None]]:
     """Read the counts of the tabs in the first round trip of a flow, if the tasks are on the same connection."""
     if using != conf.settings().dashboard.using:
         return (yield from flow), None
+    if counts_of is not None:
+        value = yield from flow
+        return value, counts_of(value)
     outcome, counts = yield from gather([flow, read_failure_counts(clients.queue_shard())])
     return outcome.unwrap(), counts.value

@@ -22,6 +22,10 @@ from django_redis_components.core.arguments import (
     id_text,
     short_repr,
 )
+from django_redis_components.core.client import connections
+from django_redis_components.core.names import validate_name
+from django_redis_components.core.rates import parse_rate
+from django_redis_components.core.units import to_seconds
 
 
 @pytest.mark.parametrize(
@@ -91,10 +95,47 @@ class Unprintable:
         raise RuntimeError("no text")
 
 
+class Unclassed(Unprintable):
+    """Neither `repr` nor `isinstance` can be used with it."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+
+class Big(int):
+    """A subclass whose methods raise."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+    def bit_length(self) -> int:
+        raise RuntimeError("no bits")
+
+
 def test_values_are_cut_in_errors_and_may_have_no_repr() -> None:
     assert short_repr("x" * 1_000) == f"'{'x' * 99}…"
     assert short_repr(10**5_000) == "an integer of 16610 bits"
     assert short_repr(Unprintable()) == "<Unprintable>"
+    assert short_repr(Unclassed()) == "<Unclassed>"
+    assert short_repr(Big(8)) == "an integer of 4 bits"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: validate_name(Unprintable(), "lock name"), "lock name <Unprintable>: expected a string"),
+        (lambda: to_seconds(Unprintable(), "timeout"), "timeout=<Unprintable>: expected a number of seconds"),  # type: ignore[arg-type]
+        (lambda: to_seconds(10**5_000, "timeout"), "timeout=an integer of 16610 bits: expected a number of seconds"),
+        (lambda: to_seconds(Big(-1), "timeout"), "timeout=an integer of 1 bits: expected a number of seconds"),
+        (lambda: to_seconds(Big(10**10), "timeout"), "timeout=an integer of 34 bits: expected at most ten years"),
+        (lambda: parse_rate(Unprintable()), "rate=<Unprintable>: expected a count and a unit"),
+        (lambda: connections.endpoint(Unprintable()), "using=<Unprintable>: expected the name"),  # type: ignore[arg-type]
+    ],
+)
+def test_errors_of_names_durations_and_rates_need_no_repr_of_the_value(call: Callable[[], object], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(text)}"):
+        call()
 
 
 def test_number_too_large_for_a_float_is_refused() -> None:

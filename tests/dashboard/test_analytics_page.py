@@ -11,7 +11,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from django_redis_components.analytics import OTHER, Events, PageViews, SignIns, UniqueVisitors, flush
+from django_redis_components.analytics import (
+    OTHER,
+    AnalyticsMiddleware,
+    Events,
+    PageViews,
+    SignIns,
+    UniqueVisitors,
+    flush,
+)
 from django_redis_components.analytics.dates import site_date
 from tests.dashboard.support import HOSTILE, SIGN_INS_OFF, Page, browser, dump, text_of
 from tests.support import Store
@@ -156,6 +164,33 @@ def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settin
     assert "No page views in this period. The middleware counts the linking site, the campaign" in shown
 
 
+class OwnMiddleware(AnalyticsMiddleware):
+    """A site may override a part of it."""
+
+
+@pytest.mark.parametrize(
+    "installed",
+    [
+        "django_redis_components.analytics.AnalyticsMiddleware",
+        "django_redis_components.analytics.middleware.AnalyticsMiddleware",
+        f"{__name__}.OwnMiddleware",
+    ],
+)
+def test_site_with_the_middleware_is_not_advised_to_add_it(
+    installed: str, redis_server: Store, viewer: Client, settings
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, installed]
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"EXCLUDE_PATHS": ["/"]}}
+    redis_server.delete_keys()
+
+    shown = text(viewer)
+
+    assert "No visitors in this period." in shown
+    assert shown.count("No page views in this period.") == 3
+    assert "append this to MIDDLEWARE" not in shown
+    assert "django_redis_components.analytics.AnalyticsMiddleware" not in shown
+
+
 @pytest.mark.parametrize("use_tz", [True, False])
 def test_it_works_with_and_without_time_zones(use_tz: bool, redis_server: Store, viewer: Client, settings) -> None:
     settings.USE_TZ = use_tz
@@ -232,6 +267,21 @@ def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewe
     assert "7 more events are not listed." in shown
     data = viewer.get(ANALYTICS, {"format": "json"}).json()["panels"]["events"]
     assert data[0] == {"name": "event 00", "day": 2, "week": 2, "month": 2}
+
+
+def test_events_show_no_number_for_a_period_that_is_not_kept(redis_server: Store, viewer: Client) -> None:
+    Events("daily", units=["day"]).mark(7)
+    Events("hourly", units=["hour"]).mark(7)
+    Events("old").mark(7, at=timezone.localdate() - timedelta(days=100))
+
+    shown = text(viewer)
+
+    assert "daily 1 – – hourly – – – old 0 0 0" in shown
+    assert viewer.get(ANALYTICS, {"format": "json"}).json()["panels"]["events"] == [
+        {"name": "daily", "day": 1, "week": None, "month": None},
+        {"name": "hourly", "day": None, "week": None, "month": None},
+        {"name": "old", "day": 0, "week": 0, "month": 0},
+    ]
 
 
 def test_traffic_shows_visitors_and_views(redis_server: Store, viewer: Client, settings) -> None:

@@ -412,6 +412,45 @@ def test_buffered_views_by_source_are_what_the_tests_above_store(redis_server: S
     assert {key for key in redis_server.keys() if b":dm:" in key} == made  # noqa: SIM118
 
 
+def test_event_that_is_not_counted_by_day_is_no_step_of_a_funnel(redis_server: Store, viewer: Client) -> None:
+    for user in range(4):
+        Events("view").mark(user)
+        Events("hourly", units=["hour"]).mark(user)
+        Events("buy").mark(user // 2)
+    query = {"step1": "view", "step2": "hourly", "step3": "buy"}
+
+    shown = text(viewer, **query)
+
+    assert "view 4 100 % 100 % buy 2 50.0 % 50.0 %" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Not counted by day, week and month, and left out: hourly" in shown
+    assert figures(viewer, **query)["funnel"] == [
+        {"event": "view", "users": 4}, {"event": "buy", "users": 2}, {"event": "hourly", "users": None},
+    ]  # fmt: skip
+    two = {"step1": "view", "step2": "hourly"}
+    assert "Not counted by day, week and month, and left out: hourly" in text(viewer, **two)
+    assert figures(viewer, **two)["funnel"] == [{"event": "hourly", "users": None}]
+
+
+def test_funnel_needs_only_the_units_that_cover_the_range(redis_server: Store, viewer: Client) -> None:
+    for event in ("view", "buy"):
+        Events(event, units=["day"]).mark(1)
+    query = {"step1": "view", "step2": "buy"}
+
+    assert [row["users"] for row in figures(viewer, period="today", **query)["funnel"]] == [1, 1]
+    assert [row["users"] for row in figures(viewer, period="last-month", **query)["funnel"]] == [None, None]
+
+
+def test_event_without_stored_periods_has_no_users(redis_server: Store, viewer: Client) -> None:
+    Events("buy").mark(1)
+    Events("view").mark(1)
+    Events("view").delete()
+    redis_server.raw.zadd(f"{redis_server.prefix}:analytics:{{default}}:ev", {"view": 0})  # an event of long ago
+
+    funnel = figures(viewer, step1="view", step2="buy")["funnel"]
+
+    assert [row["users"] for row in funnel] == [0, 0]
+
+
 def test_funnel_is_chosen_on_the_page(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'Funnel A funnel needs two events. Mark one: Events("signup").mark(user_id)' in text(viewer)
     for number, event in enumerate(("<view>", "cart", "buy")):

@@ -288,3 +288,18 @@ def test_index_without_a_model_is_listed_with_what_found_nothing(redis_server: S
 
     assert "items 1 2 –" in shown
     assert "unicorn" in shown
+
+
+@pytest.mark.usefixtures("catalogued")
+def test_index_without_a_model_is_not_asked_for_a_comparison(
+    redis_server: Store, groups: search.ModelSearch, viewer: Client
+) -> None:
+    def cost() -> int:
+        commands: int = viewer.get(INDEXES, {"format": "json"}).json()["cost"]["commands"]
+        return commands
+
+    cost()  # the scripts are known to the server
+    before = cost()
+    search.SearchIndex("items").add("1", "a red lamp")
+
+    assert cost() - before == 1 + 4, "the size, and the logged queries"

@@ -97,6 +97,16 @@ def test_tasks_are_rescheduled_to_a_time_and_a_wrong_one_is_asked_again(redis_se
     assert str(result.run_after)[:10] in ("2098-12-31", "2099-01-01")
 
 
+def test_admin_log_has_no_text_of_filters_by_arguments_and_errors(redis_server: Store, operator: Client) -> None:
+    note.enqueue("ada@example.com")
+
+    change(operator, "cancel", {"state": "ready", "all": "1", "name": "note", "text": "ada@example.com"})
+
+    message = LogEntry.objects.get().change_message
+    assert "ada@example.com" not in message
+    assert "(all that match name='note' text=…)" in message
+
+
 def test_tasks_are_moved_to_a_queue_of_the_site(redis_server: Store, operator: Client, settings: Any) -> None:
     note.using(queue_name="slow").enqueue("there")
     results = [note.enqueue(number) for number in range(3)]
@@ -112,6 +122,31 @@ def test_tasks_are_moved_to_a_queue_of_the_site(redis_server: Store, operator: C
     taskqueue_settings(settings, QUEUES=["default", "slow"])
     assert operator.post(verb_url("move"), {**fields, "to": "mail"}).status_code == 409
     assert states() == (1, 0)
+
+
+def test_of_many_queues_one_that_is_not_listed_can_be_typed(
+    redis_server: Store, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_redis_components.dashboard.queues.changes.MAX_QUEUE_NAMES", 2)
+    monkeypatch.setattr("django_redis_components.taskqueue.registry.all_tasks", list)
+    for name in ("a", "b", "c", "z"):
+        note.using(queue_name=name).enqueue("there")
+    note.enqueue("x")
+    asked = operator.post(verb_url("move"), {"state": "ready", "all": "1"})
+    fields = fields_of(asked)
+
+    for typed in ("missing", "default", "{x}", "y" * 300):
+        wrong = operator.post(verb_url("move"), {**fields, "to": "a", "other": typed})
+        assert wrong.status_code == 409
+    assert "{x} is not a queue of this site." in text_of(
+        operator.post(verb_url("move"), {**fields, "to": "a", "other": "{x}"}).content.decode()
+    )
+    done = operator.post(verb_url("move"), {**fields, "to": "a", "other": "z"}, follow=True)
+
+    assert "To the queue (2 of 4 are listed)" in text(asked)
+    assert "Or another one" in text(asked)
+    assert "Moved 1 task." in text(done)
+    assert (states(), states("a"), states("z")) == ((0, 0), (1, 0), (2, 0))
 
 
 def test_pending_tasks_are_cancelled_and_those_that_started_are_left_alone(

@@ -77,6 +77,27 @@ def test_erasure_does_not_name_whose_data_is_erased(
     assert "4711" not in entry.outcome
 
 
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (["--text", "ada@example.com"], "--text …"),
+        (["--text=ada@example.com"], "--text=…"),
+        (["--tex", "ada@example.com"], "--tex …"),
+        (["--text", "kim@example.com", "--text", "ada@example.com"], "--text … --text …"),
+        (["--error", "no account ada@example.com", "--name", "note"], "--error … --name note"),
+        (["--err=ada@example.com"], "--err=…"),
+    ],
+)
+def test_filters_by_arguments_and_errors_are_listed_without_their_text(
+    words: list[str], written: str, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_from_command_line(monkeypatch, "manage.py", "redis", "tasks", "retry", *words, "--queue", "mail")
+
+    [entry] = logged()
+    assert entry.command == f"redis tasks retry {written} --queue mail"
+    assert "example.com" not in entry.outcome
+
+
 def test_log_is_bounded(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_redis_components.dashboard.actions.commands.MAX_KEPT", 3)
     for _ in range(5):

@@ -37,6 +37,9 @@ def names(kind: str, ids: list[str]) -> Any:
     if isinstance(result, threading.Event):
         result.wait(60)
         return {}
+    if isinstance(result, threading.Barrier):
+        result.wait(60)
+        return {id_: f"{kind} {id_}" for id_ in ids}
     if isinstance(result, BaseException):
         raise result
     return result
@@ -144,8 +147,10 @@ def test_late_function_leaves_the_ids(
     free = named["user"] = threading.Event()
     try:
         with caplog.at_level(logging.WARNING, "django_redis_components.dashboard"):
-            for _ in range(MAX_CALLS + 1):
+            for _ in range(MAX_CALLS):
                 assert find_names({"user": ["7"]}).text_of("user", "7") == "7"
+            display_names.log_limit.reset()
+            assert find_names({"user": ["7"]}).text_of("user", "7") == "7"
         running = [each for each in threading.enumerate() if each.name == "redis-components-names"]
         assert len(running) == MAX_CALLS
         assert "names('user', …) has not returned within 0.02 s, so ids are shown." in caplog.text
@@ -156,6 +161,29 @@ def test_late_function_leaves_the_ids(
     named["user"] = {"7": "Ada"}
     monkeypatch.setattr(display_names, "LIMIT_S", 60.0)
     assert find_names({"user": ["7"]}).text_of("user", "7") == "Ada (7)"
+
+
+def test_kinds_are_asked_at_the_same_time(
+    redis_server: Store, named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display_names, "LIMIT_S", 5.0)
+    named["user"] = named["chat"] = threading.Barrier(2)
+
+    found = find_names({"user": ["7"], "chat": ["room"]})
+
+    assert (found.name_of("user", "7"), found.name_of("chat", "room")) == ("user 7", "chat room")
+
+
+def test_warnings_are_logged_once_a_minute_for_each_kind(
+    redis_server: Store, named: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    named["user"] = named["chat"] = ValueError("no table")
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.dashboard"):
+        for _ in range(3):
+            find_names({"user": ["7"], "chat": ["room"]})
+
+    assert sorted(record.getMessage().partition(", …")[0][-7:] for record in caplog.records) == ["('chat'", "('user'"]
 
 
 def test_call_that_cannot_start_or_close_its_connections_leaves_the_ids_and_the_next_one_works(

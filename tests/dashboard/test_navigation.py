@@ -12,7 +12,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import chain, get_queue, group
 from django_redis_components.taskqueue.flows.listing import list_flows
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.stats import failure_counts
+from django_redis_components.taskqueue.stats import failure_counts, queue_stats
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
 from tests.dashboard.flow_pages import FLOWS
 from tests.dashboard.queue_pages import url_of
@@ -84,6 +84,30 @@ def test_tabs_have_counts_on_every_page_and_after_each_refresh(redis_server: Sto
     assert re.search(
         r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad"><bdi>2<', fragment, re.DOTALL
     )
+
+
+def test_page_of_queues_counts_failures_in_what_it_has_read(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=2)
+    write_queue(redis_server, "low", failed=3)
+    write_worker(redis_server, "here:a", seen_s=100)
+    viewer.get(QUEUES)  # the scripts are known to the server
+
+    cost = viewer.get(QUEUES, {"format": "json"}).json()["cost"]
+
+    assert tabs_of(viewer, QUEUES) == {"Queues": ("page", ""), "Failures": ("", "5"), "Workers": ("", "1 lost")}
+    # Depths, workers, poller, INFO; then a listing of errors for each queue, reports and metrics.
+    assert (cost["commands"], cost["round_trips"]) == (4 + 4, 2)
+
+
+def test_page_of_too_many_queues_says_that_failures_are_counted_in_part(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_stats, "MAX_QUEUES", 2)
+    for name in ("high", "low"):
+        write_queue(redis_server, name, failed=2)
+
+    assert tabs_of(viewer, QUEUES)["Failures"] == ("", "4+")
+    assert tabs_of(viewer, URL)["Failures"] == ("", "4+")
 
 
 def test_one_tab_is_marked_on_each_page_and_confirmation(redis_server: Store, viewer: Client) -> None:

@@ -20,6 +20,7 @@ from django_redis_components import autocomplete
 from django_redis_components.bloom import BloomFilter
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from django_redis_components.dashboard import Panel, register_panel, unregister_panel
+from django_redis_components.dashboard.panel import NamingPanel
 from tests.architecture.sources import PACKAGE_DIR
 from tests.dashboard.support import HOSTILE, URL, Page, browser, client_of, text_of, write_queue
 from tests.support import Store
@@ -39,8 +40,8 @@ def register() -> Iterator[Register]:
     """Register panels by their attributes, and remove them at the end."""
     names: list[str] = []
 
-    def add(**attributes: Any) -> type[Panel]:
-        panel = type("Sales", (Panel,), {"name": "sales", "title": "Sales", "__module__": "shop.panels", **attributes})
+    def add(kind: type[Panel] = Panel, **attributes: Any) -> type[Panel]:
+        panel = type("Sales", (kind,), {"name": "sales", "title": "Sales", "__module__": "shop.panels", **attributes})
         register_panel(panel)
         names.append(panel.name)
         return panel
@@ -278,6 +279,49 @@ def test_failing_panel_is_a_note_in_its_place(
     assert ("mail" if url == URL else "Visitors") in text_of(html)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "LookupError" in caplog.text
+
+
+class Untitled:
+    """A title whose translation raises."""
+
+    def __str__(self) -> str:
+        raise LookupError("no title")
+
+
+@pytest.mark.parametrize("url", [URL, ANALYTICS])
+def test_panel_whose_title_raises_is_a_note_with_its_name(
+    url: str, redis_server: Store, viewer: Client, register: Register, caplog: pytest.LogCaptureFixture
+) -> None:
+    register(page="overview" if url == URL else "analytics", title=Untitled())
+
+    assert "sales An internal error occurred. (no title)" in text(viewer, url)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def lazy_ids(*_: Any) -> Any:
+    return {"user": map(boom, ["7"])}
+
+
+@pytest.mark.parametrize("ids", [boom, lazy_ids, lambda *_: None, lambda *_: {"user": 7}])
+def test_panel_whose_ids_raise_is_a_note_and_others_have_names(
+    ids: Callable[..., Any], redis_server: Store, viewer: Client, register: Register, settings: Any, caplog: Any
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"NAMES": f"{__name__}.names_of"}}
+    methods = {"named_context": lambda self, value, names: {"facts": [("Buyer", names.text_of("user", "8"))]}}
+    register(kind=NamingPanel, ids=ids, **methods)
+    register(kind=NamingPanel, name="buyers", title="Buyers", ids=lambda *_: {"user": ["8"]}, **methods)
+
+    shown = text(viewer)
+
+    assert "Sales An internal error occurred. (" in shown
+    assert "Buyers Buyer Ada (8)" in shown
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert figures(viewer)["errors"] == {}
+
+
+def names_of(kind: str, ids: list[str]) -> dict[str, str]:
+    """The function of the site."""
+    return dict.fromkeys(ids, "Ada")
 
 
 @pytest.mark.parametrize("kind", ["attributes", "text", "slots", "nameless"])

@@ -167,6 +167,24 @@ def test_run_whose_lease_has_ended_is_amber(redis_server: Store, viewer: Client)
     assert "drc-answer-ok" not in page
 
 
+def test_run_whose_lease_has_ended_is_not_running_in_the_timeline(redis_server: Store, viewer: Client) -> None:
+    result = note.enqueue("x")
+    start(redis_server, result, 1)
+    assert "Running" in runs_of(viewer, result)
+
+    end_lease(redis_server, result.id)
+
+    shown = runs_of(viewer, result)
+    assert "Running" not in shown
+    assert "Run 1: Lease ended at " in shown
+
+
+def runs_of(viewer: Client, result: TaskResult) -> str:
+    """Return the section of the timeline."""
+    page = viewer.get(url_of(result.id)).content.decode()
+    return page.partition('id="drc-runs"')[2].partition("</section>")[0]
+
+
 def test_run_without_known_times_is_amber_after_an_hour_unless_it_has_a_limit(
     redis_server: Store, viewer: Client
 ) -> None:

@@ -104,6 +104,36 @@ def test_task_that_has_ended_meanwhile_is_said(
     assert last_entry().endswith(": it did not run there.")
 
 
+def test_further_request_is_not_made_while_others_wait(
+    redis_server: Store, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_view, "WAIT_S", 0.1)
+    result = note.enqueue("x")
+    start(redis_server, result)
+    for _ in range(stack_view.MAX_WAITING):
+        assert stack_view.free_waits.acquire(blocking=False)
+    try:
+        page = operator.post(stack_url(result.id))
+    finally:
+        for _ in range(stack_view.MAX_WAITING):
+            stack_view.free_waits.release()
+
+    assert "Not asked: 2 other pages of this process wait for a stack. Ask again in some seconds." in text(page)
+    assert f'action="{stack_url(result.id)}"' in page.content.decode()
+    assert last_entry().endswith(": not asked, others wait.")
+    assert not [key for key in redis_server.keys() if b":stack:" in key]  # noqa: SIM118 - a Store is no dict
+    for _ in range(stack_view.MAX_WAITING + 1):
+        assert "did not answer within" in text(operator.post(stack_url(result.id)))
+
+
+def test_wait_is_free_again_after_an_error(redis_server: Store, operator: Client) -> None:
+    result = note.enqueue("x")
+    new_fetcher(worker="gone:f00.a").fetch("0", 1)
+
+    for _ in range(stack_view.MAX_WAITING + 1):
+        assert "has exited or is lost" in text(operator.post(stack_url(result.id)))
+
+
 def masked(message: str) -> str:
     return message.replace("secret", "…")
 

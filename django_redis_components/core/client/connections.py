@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Iterator
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
@@ -196,7 +197,7 @@ def endpoint(alias: str) -> Endpoint:
         TypeError: the alias is not a string.
     """
     if not isinstance(alias, str):
-        raise TypeError(f"using={alias!r}: expected the name of a connection.")
+        raise TypeError(f"using={short_repr(alias)}: expected the name of a connection.")
     entries = conf.settings().connections
     entry = entries.get(alias)
     if entry is None:

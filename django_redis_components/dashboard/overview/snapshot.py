@@ -89,10 +89,7 @@ class OverviewSnapshot:
     @property
     def failure_counts(self) -> FailureCounts | None:
         """What the tabs show beside their labels; None if the queues could not be read."""
-        found = self.queues
-        if found is None:
-            return None
-        return FailureCounts(sum(queue.failed for queue in found.queues), found.worker_count - found.live_count)
+        return None if self.queues is None else self.queues.failure_counts
 
 
 def read_overview_snapshot(

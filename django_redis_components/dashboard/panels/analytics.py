@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, ClassVar
 
+from django.conf import settings as django_settings
 from django.utils.formats import date_format
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors, periods
+from django_redis_components.analytics import AnalyticsMiddleware, Estimate, SignIns, UniqueVisitors, periods
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.range_counts import sign_in_counts_flow
 from django_redis_components.analytics.visitors import IDENTITY_PERIODS, visitor_count_flow, visitor_periods_flow
@@ -123,6 +125,7 @@ class VisitorsPanel(SelectionPanel):
         return {
             **range_context(selection, value.days, int(value.range), label, comparison, note),
             "filter_note": self.filter_note(selection),
+            "counts_views": counts_views(),
         }
 
     def data(self, value: DailyVisitors) -> dict[str, Any]:
@@ -187,6 +190,12 @@ class SignInsPanel(SelectionPanel):
         """Return the days and the range."""
         before = "" if value.before is None else value.before
         return [*_interval_rows(value.days), ("", sum(value.days.values()), before)]
+
+
+def counts_views() -> bool:
+    """Return whether the site has `AnalyticsMiddleware` or a subclass."""
+    found = map(import_string, django_settings.MIDDLEWARE)
+    return any(isinstance(each, type) and issubclass(each, AnalyticsMiddleware) for each in found)
 
 
 def visitors_counter(page: str = "") -> UniqueVisitors:

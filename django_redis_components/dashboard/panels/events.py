@@ -7,16 +7,17 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.analytics.events import names_read
+from django_redis_components.analytics.events import missing_units_flow, names_read
 from django_redis_components.analytics.periods import Unit, label
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
 from django_redis_components.dashboard.table import Column, Table
 
-#: Events that are counted. Each takes 3 commands.
+#: Events that are counted. Each takes 3 commands, and all take one more.
 MAX_EVENTS = 10
 #: Periods that are counted.
 UNITS: tuple[Unit, ...] = ("day", "week", "month")
@@ -24,12 +25,12 @@ UNITS: tuple[Unit, ...] = ("day", "week", "month")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventUsers:
-    """An event with its users of the current periods; 0 for a period that is not kept."""
+    """An event with its users of the current periods; None for a period that is not kept."""
 
     name: str
-    day: int
-    week: int
-    month: int
+    day: int | None
+    week: int | None
+    month: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,13 +65,11 @@ class EventsPanel(AnalyticsPanel):
         stored_names = yield names_read(site)
         names = [name.decode(errors="replace") for name in stored_names]
         listed = names[:MAX_EVENTS]
-        reads = [
-            Read("BITCOUNT", keys.key("analytics", site, f"ev:{name}:{unit}:{label(unit)}"))
+        users, missing = yield from gather_values([_users(site, listed), missing_units_flow(site, listed)])
+        rows = [
+            EventUsers(name, *[None if unit in missing[name] else users[name, unit] for unit in UNITS])
             for name in listed
-            for unit in UNITS
         ]
-        counts = iter((yield Batch(reads)) if reads else [])
-        rows = [EventUsers(name, next(counts), next(counts), next(counts)) for name in listed]
         return EventCounts(rows, len(names) - len(listed))
 
     def context(self, value: EventCounts) -> dict[str, Any]:
@@ -80,3 +79,10 @@ class EventsPanel(AnalyticsPanel):
     def data(self, value: EventCounts) -> list[EventUsers]:
         """Return the events."""
         return value.rows
+
+
+def _users(site: str, names: list[str]) -> Flow[dict[tuple[str, Unit], int]]:
+    """Read the users of the current periods of events."""
+    wanted = [(name, unit) for name in names for unit in UNITS]
+    reads = [Read("BITCOUNT", keys.key("analytics", site, f"ev:{name}:{unit}:{label(unit)}")) for name, unit in wanted]
+    return dict(zip(wanted, (yield Batch(reads)) if reads else [], strict=True))

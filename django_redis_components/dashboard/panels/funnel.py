@@ -8,7 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.analytics.events import names_read
+from django_redis_components.analytics import periods
+from django_redis_components.analytics.dates import span
+from django_redis_components.analytics.events import missing_units_flow, names_read
 from django_redis_components.analytics.range_counts import funnel_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -34,12 +36,17 @@ class FunnelStep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FunnelCounts:
-    """The events that can be chosen, those that are, and the counts; None if there are too many users."""
+    """The events that can be chosen, those that are, and the counts; None if there are too many users.
+
+    Attributes:
+        uncounted: chosen events that do not keep a unit which the range is counted by; they are no steps.
+    """
 
     selection: Selection
     names: list[str]
     chosen: list[str]
     steps: list[FunnelStep] | None
+    uncounted: list[str]
 
 
 class FunnelPanel(AnalyticsPanel):
@@ -52,18 +59,22 @@ class FunnelPanel(AnalyticsPanel):
     parameters = (*PARAMETERS, *OTHERS)
 
     def read(self, **query: str) -> Flow[FunnelCounts]:
-        """Read the names of the events, then the users of those that are chosen, in two round trips."""
+        """Read the names of the events, then what the chosen ones keep, then their users, in three round trips."""
         selection, site = parse_selection(query), conf.settings().analytics.site
         names = [name.decode(errors="replace") for name in (yield names_read(site))]
         chosen = [query[step] for step in STEPS if query.get(step) in names]
-        if len(chosen) < 2:
-            return FunnelCounts(selection, names, chosen, [])
-        counts = yield from funnel_flow(site, chosen, selection.days)
+        missing = yield from missing_units_flow(site, chosen)
+        needed = {unit for unit, _start in periods.cover(span(*selection.days))}
+        counted = [event for event in chosen if not needed & missing[event]]
+        uncounted = [event for event in chosen if event not in counted]
+        if len(counted) < 2:
+            return FunnelCounts(selection, names, chosen, [], uncounted)
+        counts = yield from funnel_flow(site, counted, selection.days)
         if counts is None:
-            return FunnelCounts(selection, names, chosen, None)
+            return FunnelCounts(selection, names, chosen, None, uncounted)
         before = [counts[0], *counts]
-        rows = [FunnelStep(*row, counts[0]) for row in zip(chosen, counts, before, strict=False)]
-        return FunnelCounts(selection, names, chosen, rows)
+        rows = [FunnelStep(*row, counts[0]) for row in zip(counted, counts, before, strict=False)]
+        return FunnelCounts(selection, names, chosen, rows, uncounted)
 
     def context(self, value: FunnelCounts) -> dict[str, Any]:
         """Return the form and the table."""
@@ -77,11 +88,15 @@ class FunnelPanel(AnalyticsPanel):
             "names": value.names if len(value.names) > 1 else [],
             "kept": kept,
             "is_too_large": value.steps is None,
+            "uncounted": ", ".join(value.uncounted),
         }
 
     def data(self, value: FunnelCounts) -> list[dict[str, Any]] | None:
-        """Return the steps; null if there are too many users."""
-        return None if value.steps is None else [{"event": step.event, "users": step.users} for step in value.steps]
+        """Return the steps, then the events that are not counted; null if there are too many users."""
+        if value.steps is None:
+            return None
+        steps: list[dict[str, Any]] = [{"event": step.event, "users": step.users} for step in value.steps]
+        return steps + [{"event": event, "users": None} for event in value.uncounted]
 
 
 _COLUMNS: list[Column[FunnelStep]] = [

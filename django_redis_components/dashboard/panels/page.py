@@ -115,8 +115,9 @@ def panel_page_data(snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:
 
 def show_panels(results: Iterable[PanelResult], request: HttpRequest) -> list[ShownPanel]:
     """Render panels."""
-    results = list(results)
-    names = find_names(_ids(results))
+    found: dict[Kind, list[str]] = {}
+    results = [_add_ids(result, found) for result in results]
+    names = find_names(found)
     return [_show(result, request, names) for result in results]
 
 
@@ -133,23 +134,27 @@ def panel_data(results: Iterable[PanelResult]) -> dict[str, Any]:
     return {"panels": data, "errors": errors}
 
 
-def _ids(results: Iterable[PanelResult]) -> dict[Kind, list[str]]:
-    """Return the ids that panels show, by kind."""
-    found: dict[Kind, list[str]] = {}
-    for result in results:
-        if isinstance(result.panel, NamingPanel) and result.error is None:
-            for kind, ids in result.panel.ids(result.value).items():
-                found.setdefault(kind, []).extend(ids)
-    return found
+def _add_ids(result: PanelResult, found: dict[Kind, list[str]]) -> PanelResult:
+    """Add the ids that a panel shows, by kind. Return the result, with the error if that fails."""
+    if not isinstance(result.panel, NamingPanel) or result.error is not None:
+        return result
+    try:
+        for kind, ids in result.panel.ids(result.value).items():
+            found.setdefault(kind, []).extend(str(id_) for id_ in ids if id_)
+    except Exception as exc:  # noqa: BLE001 - the other panels are shown
+        _log(result, exc)
+        return dataclasses.replace(result, error=exc)
+    return result
 
 
 def _show(result: PanelResult, request: HttpRequest, names: Names) -> ShownPanel:
-    panel = result.panel
+    panel, title = result.panel, result.panel.name
     try:
+        title = str(panel.title)
         html = _render(result, request, names)
     except Exception as exc:  # noqa: BLE001 - the other panels are shown
-        return ShownPanel(panel.name, str(panel.title), "", _note(result, exc))
-    return ShownPanel(panel.name, str(panel.title), html)
+        return ShownPanel(panel.name, title, "", _note(result, exc))
+    return ShownPanel(panel.name, title, html)
 
 
 def _render(result: PanelResult, request: HttpRequest, names: Names) -> str:
@@ -169,9 +174,13 @@ def _json(result: PanelResult) -> Any:
 
 def _note(result: PanelResult, error: Exception) -> str:
     if error is not result.error:  # that of `read` is logged already
-        logger.log_exception(error, "Panel %r of the dashboard failed.", result.panel.name)
+        _log(result, error)
     if isinstance(error, PanelBudgetExceeded | UnboundedRead):
         title = _("This panel was stopped.")
     else:
         title = outage_of(error, "").title
     return f"{title} ({safe_text(error)[:MAX_NOTE_CHARS]})"
+
+
+def _log(result: PanelResult, error: Exception) -> None:
+    logger.log_exception(error, "Panel %r of the dashboard failed.", result.panel.name)

@@ -20,7 +20,7 @@ from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.search import QueryStats, SearchIndex, SearchInfo, registered
 from django_redis_components.search.index import info_flow, stats_flow
 
-#: Indexes that are measured. Each takes 7 commands.
+#: Indexes that are measured. Each takes 5 commands, one of a model 7.
 MAX_INDEXES = 10
 #: Queries that are listed of each kind.
 MAX_QUERIES = 10
@@ -86,19 +86,19 @@ class SearchPanel(Panel):
         indexes += [each for each in used if _id(each) not in of_models]
         names = {_id(each): of_models.get(_id(each), each.name) for each in indexes}
         read = [each for each in indexes if each.using == alias][:MAX_INDEXES]
-        flows = [
-            flow
-            for each in read
-            for flow in (info_flow(each), stats_flow(each), read_check("search", names[_id(each)]))
-        ]
+        compared = [_id(each) for each in read if _id(each) in of_models]
+        flows: list[Flow[Any]] = [flow for each in read for flow in (info_flow(each), stats_flow(each))]
+        flows += [read_check("search", names[each]) for each in compared]
         outcomes = yield from gather(flows)
         raise_if_all_failed(outcomes)
+        checks = dict(zip(compared, outcomes[2 * len(read) :], strict=True))
         rows = []
         for number_, each in enumerate(read):
-            size, queries, check = outcomes[3 * number_ : 3 * number_ + 3]
-            error = size.error or queries.error
-            values, note = (size.value, queries.value, check.value), str(error) if error else ""
-            rows.append(SearchRow(names[_id(each)], *values, note, is_of_model=_id(each) in of_models))
+            size, queries = outcomes[2 * number_ : 2 * number_ + 2]
+            error, check = size.error or queries.error, checks.get(_id(each))
+            values = (size.value, queries.value, check.value if check else None)
+            note = str(error) if error else ""
+            rows.append(SearchRow(names[_id(each)], *values, note, is_of_model=check is not None))
         others = [each for each in indexes if each not in read]
         return rows + [
             SearchRow(names[_id(each)], None, None, None, not_read(each.using, alias, MAX_INDEXES)) for each in others

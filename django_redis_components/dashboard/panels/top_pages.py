@@ -14,7 +14,7 @@ from django_redis_components.analytics.visitors import visitor_count_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.gather import gather_values
-from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel
+from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel, counts_views
 from django_redis_components.dashboard.panels.comparison import change
 from django_redis_components.dashboard.panels.selection import Selection
 from django_redis_components.dashboard.panels.traffic import about, name_label, page_views_counter, share_of
@@ -67,8 +67,11 @@ class TopPagesPanel(SelectionPanel):
 
     def context(self, value: TopPages) -> dict[str, Any]:
         """Return the table, with the views of all pages."""
-        empty = _("No page views in this period. To count page views, append this to MIDDLEWARE:")
-        table = Table(_columns(value), empty=empty, example="django_redis_components.analytics.AnalyticsMiddleware")
+        empty, example = _("No page views in this period."), ""
+        if not counts_views():
+            empty = _("No page views in this period. To count page views, append this to MIDDLEWARE:")
+            example = "django_redis_components.analytics.AnalyticsMiddleware"
+        table = Table(_columns(value), empty=empty, example=example)
         return {
             **table.context(value.pages, totals=value.pages),
             "filter_note": self.filter_note(value.selection),

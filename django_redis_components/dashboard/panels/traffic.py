@@ -21,6 +21,7 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import (
     CsvRow,
     SelectionPanel,
+    counts_views,
     range_context,
     today_of,
     visitors_counter,
@@ -81,7 +82,7 @@ class TrafficPanel(SelectionPanel):
         selection = value.selection
         label = ngettext("Views in %(days)d day", "Views in %(days)d days", selection.length)
         comparison = compare(value.total, value.before, selection.before)
-        return range_context(
+        shown = range_context(
             selection,
             value.days,
             value.total,
@@ -91,6 +92,7 @@ class TrafficPanel(SelectionPanel):
             _visitors_now(value) if selection.is_until_today and not selection.is_filtered else (),
             _("Views today"),
         )
+        return {**shown, "counts_views": counts_views()}
 
     def data(self, value: Traffic) -> dict[str, Any]:
         """Return the figures."""

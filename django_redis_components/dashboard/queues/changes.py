@@ -11,7 +11,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.protocol import Flow, Read, run
+from django_redis_components.core.names import validate_name
+from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
@@ -328,16 +329,33 @@ def _watermark(at_us: int) -> dict[str, str]:
     return {"until_us": str(at_us), "until_ms": f"{at_us // 1_000}.{at_us % 1_000:03}"}
 
 
-def read_queue_names(shard: Shard, limit: int = MAX_QUEUE_NAMES) -> Flow[list[str]]:
-    """Return the names of the queues that the site declares; else of the first that are used, and of its tasks."""
+def read_queue_names(shard: Shard) -> Flow[tuple[list[str], int]]:
+    """Return the names of queues in order, and how many there are, in one round trip.
+
+    They are those that the site declares; else the first `MAX_QUEUE_NAMES` that are used, and those of its tasks.
+    """
     declared = conf.settings().taskqueue.queues
     if declared:
-        return sorted(declared)
-    used = yield Read("ZRANGE", shard.key(Key.queues), 0, limit - 1)
-    names = {name.decode(errors="replace") for name in used} | {
-        task.options.queue_name for task in registry.all_tasks()
-    }
-    return sorted(names)
+        return sorted(declared), len(declared)
+    key, own = shard.key(Key.queues), sorted({task.options.queue_name for task in registry.all_tasks()})
+    used, count, *scores = yield Batch(
+        [
+            Read("ZRANGE", key, 0, MAX_QUEUE_NAMES - 1),
+            Read("ZCARD", key),
+            *(Read("ZSCORE", key, name) for name in own),
+        ]
+    )
+    names = {name.decode(errors="replace") for name in used} | set(own)
+    return sorted(names), count + scores.count(None)
+
+
+def is_target(source: str, name: str) -> bool:
+    """Return whether tasks of a queue can be moved to the queue of a name that was typed: another one that is used."""
+    try:
+        validate_name(name)
+    except ValueError:
+        return False
+    return name != source and client().execute(Read("ZSCORE", queue_shard().key(Key.queues), name)) is not None
 
 
 def _time(at_us: int) -> datetime:

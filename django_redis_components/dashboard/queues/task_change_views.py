@@ -58,8 +58,11 @@ def _form(request: PageRequest, task_verb: TaskVerb, ticket: Ticket) -> ChangeFo
     if task_verb.verb is RESCHEDULE:
         return RescheduleTasksForm(data)
     if task_verb.verb is MOVE:
-        names = run(changes.client(), changes.read_queue_names(queue_shard()))
-        return MoveForm(data, queues=[name for name in names if name != request.object_id])
+        names, count = run(changes.client(), changes.read_queue_names(queue_shard()))
+        others = [name for name in names if name != request.object_id]
+        is_target = partial(changes.is_target, request.object_id)
+        more = count - len(names) - (request.object_id not in names)
+        return MoveForm(data, queues=others, is_target=is_target, more=more)
     return None
 
 
@@ -126,7 +129,7 @@ def _checks(
 
 def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> HttpResponse:
     queue, state, verb = selection["queue"], selection["state"], task_verb.verb
-    which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
+    which = ", ".join(selection["ids"][:20]) if "ids" in selection else _logged_filters(selection["filters"])
     until = logged_time(selection["until_ms"])
     to = f" to {argument!r}" if argument else ""
     words = verb.name.capitalize().replace("_", " ")
@@ -135,6 +138,12 @@ def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument
     back = f"{request.links.queue(queue)}?{query.encoded()}"
     execute = partial(_change, request, task_verb, selection, argument)
     return verbs.execute(request, Change(verb, queue, action, execute, back))
+
+
+def _logged_filters(filters: dict[str, str]) -> str:
+    """Return filters for the admin's log, without parts of arguments and errors of tasks."""
+    texts = [f"{name}={'…' if name in ('text', 'error') else repr(text)}" for name, text in filters.items() if text]
+    return " ".join(["all that match", *texts]) if texts else "all"
 
 
 def _change(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> ChangeOutcome:

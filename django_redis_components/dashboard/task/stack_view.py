@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from django.http import HttpResponse
@@ -14,6 +15,7 @@ from django_redis_components.dashboard import formats, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.error_text import masked_error
+from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.changes import client
 from django_redis_components.dashboard.task import changes
@@ -26,6 +28,10 @@ from django_redis_components.taskqueue.store.workers import request_stack, stack
 #: Seconds for which the page waits for the answer, and between two looks. A supervisor that is woken takes some
 #: milliseconds; one whose wakeup is lost sends its next heartbeat within a third of a lease.
 WAIT_S, LOOK_S = 6.0, 0.05
+#: Pages of this process that wait at the same time: each occupies a thread of the site.
+MAX_WAITING = 2
+
+free_waits = threading.BoundedSemaphore(MAX_WAITING)
 
 
 def show(request: PageRequest, task: Explanation) -> HttpResponse:
@@ -35,16 +41,25 @@ def show(request: PageRequest, task: Explanation) -> HttpResponse:
     )
     worker = task.text(Field.lease).partition("/")[0]
     text, problem = "", ""
-    try:
-        found = ask(task.record.id, worker, request.author)
-    except WorkerDoesNotExist as exc:
-        found, problem = None, _("Not asked: the worker %(worker)s has exited or is lost.") % {"worker": worker}
-        entry.finish(f"refused, {exc}")
-    except (RedisError, RedisComponentsError) as exc:
-        entry.finish(f"outcome unknown, {exc}")
-        raise
+    found = None
+    if not free_waits.acquire(blocking=False):
+        entry.finish("not asked, others wait")
+        problem = _("Not asked: %(count)s other pages of this process wait for a stack. Ask again in some seconds.") % {
+            "count": number(MAX_WAITING)
+        }
     else:
-        entry.finish("no answer" if found is None else "shown" if found else "it did not run there")
+        try:
+            found = ask(task.record.id, worker, request.author)
+        except WorkerDoesNotExist as exc:
+            problem = _("Not asked: the worker %(worker)s has exited or is lost.") % {"worker": worker}
+            entry.finish(f"refused, {exc}")
+        except (RedisError, RedisComponentsError) as exc:
+            entry.finish(f"outcome unknown, {exc}")
+            raise
+        else:
+            entry.finish("no answer" if found is None else "shown" if found else "it did not run there")
+        finally:
+            free_waits.release()
     if found:
         text = masked_error(found)
     elif found is not None:

@@ -14,9 +14,10 @@ from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.queues.task_list import time_of
+from django_redis_components.dashboard.task.reasons import has_expired_lease
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.states import Outcome
-from django_redis_components.taskqueue.stats.explain import Explanation
+from django_redis_components.taskqueue.stats.explain import Explanation, moment
 
 #: Runs that are shown, the latest.
 MAX_RUNS = 20
@@ -99,7 +100,7 @@ def timeline(task: Explanation, links: Links) -> Timeline | None:
     rows = []
     for at, run in enumerate(listed):
         count = total - len(listed) + at + 1
-        row = _row(run, count, before or run.started_at, task.at, axis)
+        row = _row(run, count, before or run.started_at, task.at, axis, _outcome(run, task))
         version = task.versions.get(run.worker_id, "")
         rows.append(dataclasses.replace(row, worker_url=urls.get(run.worker_id, ""), version=version))
         before = run.finished_at
@@ -124,11 +125,13 @@ class _Axis:
         return min(100.0, max(0.0, (at - self.first).total_seconds() / self.seconds * 100))
 
 
-def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis) -> RunRow:
+def _row(
+    run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis, outcome_and_kind: tuple[str, str]
+) -> RunRow:
     end = run.finished_at or now
     start_x, end_x, wait_x = axis.share(run.started_at), axis.share(end), axis.share(before)
     width = max(LEAST_WIDTH, end_x - start_x)
-    outcome, kind = outcome_of(run.outcome)
+    outcome, kind = outcome_and_kind
     duration = formats.duration((end - run.started_at).total_seconds())
     started = formats.timestamp(run.started_at, now)
     names = {"number": number(count), "outcome": outcome, "duration": duration, "time": started.text}
@@ -151,8 +154,12 @@ def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis)
     )
 
 
-def outcome_of(outcome: str) -> tuple[str, str]:
-    """Return the label and the kind of an outcome."""
+def _outcome(run: TaskRun, task: Explanation) -> tuple[str, str]:
+    """Return the label and the kind of a run's outcome. Nothing is known of a run after the end of its lease."""
+    if run.outcome == "running" and has_expired_lease(task):
+        ended = moment(task.fact("score_ms"))
+        time = formats.timestamp(ended, task.at).text if ended else NO_VALUE
+        return _("Lease ended at %(time)s") % {"time": time}, "lost"
     labels: dict[str, tuple[str, str]] = {
         Outcome.succeeded: (Outcome.succeeded.label, "ok"),
         Outcome.failed: (Outcome.failed.label, "bad"),
@@ -163,4 +170,4 @@ def outcome_of(outcome: str) -> tuple[str, str]:
         Outcome.recovered: (Outcome.recovered.label, "lost"),
         "running": (pgettext("a run", "Running"), "open"),
     }
-    return labels.get(outcome, (outcome, "lost"))
+    return labels.get(run.outcome, (run.outcome, "lost"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any, cast
 
 from django.core.management.base import CommandParser
@@ -25,6 +26,8 @@ from django_redis_components.management.redis.groups import GROUPS, GroupParser
 READING = {"check", "errors", "export", "find", "list", "report", "show", "status"}
 #: Commands whose arguments and results are not logged: they name whose data must be erased.
 ERASING = {"forget"}
+#: Options whose values are not logged: parts of arguments and errors of tasks.
+CONFIDENTIAL = ("--text", "--error")
 
 
 class Command(OperatorCommand):
@@ -68,5 +71,18 @@ class Command(OperatorCommand):
         """Return the command. That of an erasure does not name whose data is erased."""
         group = options["perform"].__self__.__module__.removesuffix(".group").rpartition(".")[2]
         if getattr(self, "_called_from_command_line", False) and options["verb"] not in ERASING:
-            return shlex.join(sys.argv[1:])
+            return " ".join(_logged_words(sys.argv[1:]))
         return f"redis {group} {options['verb']}"
+
+
+def _logged_words(words: list[str]) -> Iterator[str]:
+    """Yield the words of a command line, quoted. Options of `CONFIDENTIAL`, abbreviated ones too, have no value."""
+    is_hidden = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        is_confidential = len(option) > 2 and any(name.startswith(option) for name in CONFIDENTIAL)
+        if is_hidden:
+            yield "…"
+        else:
+            yield f"{option}=…" if is_confidential and equals else shlex.quote(word)
+        is_hidden = is_confidential and not equals and not is_hidden

@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
@@ -129,6 +130,12 @@ class TaskQueueOverview:
     def evicts(self) -> bool:
         """Whether the server may evict tasks when its memory is full."""
         return self.eviction_policy not in (None, "noeviction")
+
+    @property
+    def failure_counts(self) -> FailureCounts:
+        """What `read_failure_counts` returns, without a request."""
+        failed = sum(queue.failed for queue in self.queues)
+        return FailureCounts(failed, self.worker_count - self.live_count, len(self.queues) >= MAX_QUEUES)
 
 
 def read_depths(shard: Shard, *names: str) -> Flow[list[QueueInfo]]:
