@@ -21,7 +21,7 @@ from django_redis_components.ratelimits.denials import BLOCK_S, DenialCache
 from django_redis_components.ratelimits.limiter import ENDLESS_BLOCK_S, MAX_BLOCK_S
 from django_redis_components.ratelimits.middleware import NAME
 from tests.ratelimits.clock import Clock, settable
-from tests.ratelimits.test_models import histories, numbers, rates_of
+from tests.ratelimits.histories import histories, numbers, rates_of
 from tests.support import Proxy, Store, run_async
 
 __all__ = ["settable"]

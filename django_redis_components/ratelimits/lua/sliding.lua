@@ -69,7 +69,7 @@ for index = 2, #KEYS do
   local newest_us, member, ends_us = read_newest(log)
   local last = -1 -- the rank of the newest hit
   if ends_us and ends_us > now_us then
-    return { -2, ends_us - now_us, author_of(member) }
+    return { -2, ends_us - now_us, string.sub(member, 10) }
   elseif ends_us then
     last, newest_us = -2, time_at(log, -2)
     ended = ended or {}

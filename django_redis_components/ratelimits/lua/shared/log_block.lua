@@ -1,7 +1,6 @@
 -- The block of a log of a sliding window: a member of nine zero bytes and the author, unlike those of hits, which are
 -- eight bytes, or these, a colon and a number. Its score is the time of its end and an offset, so that it is the newest
 -- member whatever the clock: a hit reads that one anyway.
-local MARK = string.rep("\0", 9)
 local OFFSET_US = 4503599627370496 -- 2^52: above all times of hits, and with a time below 2^53
 -- The end of the range of scores that hits can have.
 local BEFORE_BLOCKS = "(4503599627370496"
@@ -21,10 +20,6 @@ local function read_newest(log)
   return score, member, nil
 end
 
-local function author_of(member)
-  return string.sub(member, 10)
-end
-
 local function add_block(log, ends_us, author)
-  redis.call("ZADD", log, to_text(ends_us + OFFSET_US), MARK .. author)
+  redis.call("ZADD", log, to_text(ends_us + OFFSET_US), string.rep("\0", 9) .. author)
 end
