@@ -87,6 +87,32 @@ class PauseForm(ChangeForm):
         return minutes
 
 
+class BlockForm(ChangeForm):
+    """How long a key of a rate limit is blocked."""
+
+    seconds = forms.ChoiceField(
+        label=gettext_lazy("Block for"),
+        initial="3600",
+        choices=[
+            ("600", gettext_lazy("10 minutes")),
+            ("3600", gettext_lazy("1 hour")),
+            ("86400", gettext_lazy("24 hours")),
+            ("unblocked", gettext_lazy("until unblocked")),
+        ],
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["seconds"]
+        field.error_messages["required"] = _("Block for: expected 600, 3600, 86400 or unblocked.")
+        field.error_messages["invalid_choice"] = _("Block for “%(value)s”: expected 600, 3600, 86400 or unblocked.")
+
+    def clean_seconds(self) -> int | None:
+        """Return the seconds; None: until the key is unblocked."""
+        found = self.cleaned_data["seconds"]
+        return None if found == "unblocked" else int(found)
+
+
 class RescheduleForm(ChangeForm):
     """The new due time of a task."""
 

@@ -63,3 +63,6 @@ MAILBOX_ACK = _mailbox("ack", "id", "limit", "ttl_ms")
 
 PRESENCE_TOUCH = _presence("touch", "user", "ttl_ms", "max_users")
 PRESENCE_USERS = _presence("users", "max_users", reads_only=True)
+
+#: Of a chat or a mailbox: their logs have the same fields.
+TOP_SENDER = LuaScript("messaging", "top_sender", keys=("log",), args=("limit", "max_bytes"), reads_only=True)

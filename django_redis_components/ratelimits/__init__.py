@@ -3,7 +3,8 @@
 Guarantees. One script on the server's clock decides on all rates of a limit: a hit counts in all of them or in none,
 and a denied hit writes nothing (with a penalty, the denial). The number of processes does not affect the limit. GCRA
 stores rational intervals, so no rate drifts. A hit whose reply was lost is repeated and counted once, unless more than
-eight other hits of the same key came in between. While Redis is unavailable, `on_error` allows or denies hits; after a
+eight other hits of the same key came in between. An operator's block is a part of the keys of the rates, whose TTL it
+extends: a hit reads no other key for it. While Redis is unavailable, `on_error` allows or denies hits; after a
 failure no request is sent for five seconds.
 
 Keys, those of a visitor in one slot; ``<hash>`` is the hash of the visitor's key; each string lives at least 1 s:

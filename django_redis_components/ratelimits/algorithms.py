@@ -23,6 +23,8 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.core.rates import MAX_COUNT, ParsedRate
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.ratelimits.scripts import (
+    BLOCK,
+    BLOCK_SLIDING,
     FIXED,
     GCRA,
     REFUND_FIXED,
@@ -62,6 +64,7 @@ class Algorithm(Protocol):
         self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int, common: dict[str, Any]
     ) -> Call: ...
     def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call: ...
+    def block_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], block: dict[str, Any]) -> Call: ...
     def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]: ...
 
 
@@ -80,6 +83,10 @@ class Gcra:
     def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call:
         """Return the call that refunds a hit."""
         return REFUND_GCRA(rates=rate_keys, numbers=self._numbers(rates, cost))
+
+    def block_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], block: dict[str, Any]) -> Call:
+        """Return the call that blocks a key; `block` has the arguments that all algorithms share."""
+        return BLOCK(rates=rate_keys, **block)
 
     def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """Return the state of each rate from the script's reply."""
@@ -118,6 +125,10 @@ class Sliding:
         """See `Gcra.refund_call`."""
         return REFUND_SLIDING(logs=rate_keys, cost=cost)
 
+    def block_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], block: dict[str, Any]) -> Call:
+        """See `Gcra.block_call`."""
+        return BLOCK_SLIDING(logs=rate_keys, numbers=_limits_and_periods(rates), **block)
+
     def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """See `Gcra.parse_states`."""
         states = []
@@ -142,6 +153,10 @@ class Fixed:
     def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call:
         """See `Gcra.refund_call`."""
         return REFUND_FIXED(rates=rate_keys, cost=cost, numbers=_limits_and_periods(rates))
+
+    def block_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], block: dict[str, Any]) -> Call:
+        """See `Gcra.block_call`."""
+        return BLOCK(rates=rate_keys, **block)
 
     def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """See `Gcra.parse_states`."""

@@ -22,10 +22,11 @@ class Decision:
         remaining: the hits left in the rate.
         retry_after: seconds until this hit would be allowed; 0.0 if it was.
         reset_after: seconds until the rate's full limit is available.
-        is_blocked: True if the penalty denied the hit, regardless of the rates.
+        is_blocked: True if the penalty or an operator's block denied the hit, regardless of the rates.
         is_checked: False if Redis did not answer and `on_error` decided: with "open" by the hits of this process.
         states: the state of each rate when the server, or this process, decided; empty if blocked or if `on_error`
             denied the hit.
+        blocked_by: the author of the operator's block that denied the hit, "" if not given; None without such a block.
     """
 
     is_allowed: bool
@@ -36,6 +37,7 @@ class Decision:
     is_blocked: bool = False
     is_checked: bool = True
     states: tuple[RateState, ...] = dataclasses.field(default=(), repr=False)
+    blocked_by: str | None = None
 
     def __bool__(self) -> bool:
         return self.is_allowed
@@ -62,10 +64,10 @@ def denied(states: tuple[RateState, ...]) -> Decision:
     )
 
 
-def blocked(rates: Sequence[ParsedRate], left_us: int) -> Decision:
-    """Return the decision for a hit during a block."""
+def blocked(rates: Sequence[ParsedRate], left_us: int, blocked_by: str | None = None) -> Decision:
+    """Return the decision for a hit during a block: by the penalty, or by an operator."""
     left_s = left_us / 1_000_000
-    return Decision(False, rates[0].limit, 0, left_s, left_s, is_blocked=True)
+    return Decision(False, rates[0].limit, 0, left_s, left_s, is_blocked=True, blocked_by=blocked_by)
 
 
 def unchecked(rates: Sequence[ParsedRate], retry_after_s: float) -> Decision:

@@ -1,8 +1,9 @@
 """An in-process cache of denials: until a denial's `retry_after`, further hits are denied without a round trip.
 
 A cached denial is certain unless a refund or reset happens first. A refund or reset of this process removes the entry;
-one of another process takes effect when the entry expires. Expiry is monotonic time, counted from before the request
-was sent, so that an entry never outlives the denial on the server.
+one of another process takes effect when the entry expires: in the case of an operator's block after `BLOCK_S` seconds
+at most. Expiry is monotonic time, counted from before the request was sent, so that an entry never outlives the denial
+on the server.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from django_redis_components.ratelimits.decision import Decision
 MAX_KEYS = 10_000
 #: Pairs of limit and cost that are cached for one key.
 MAX_DENIALS_PER_KEY = 16
+#: Seconds for which an operator's block is cached: after them all processes know that it was ended.
+BLOCK_S = 5.0
 
 #: A limit's signature and a cost.
 LimitAndCost = tuple[str, int]
 
 
 class DenialCache:
-    """A bounded cache: key -> limit and cost -> expiry and decision."""
+    """A bounded cache: key -> limit and cost -> end of the denial, expiry and decision."""
 
     def __init__(self) -> None:
-        self._denials: dict[str, dict[LimitAndCost, tuple[float, Decision]]] = {}
+        self._denials: dict[str, dict[LimitAndCost, tuple[float, float, Decision]]] = {}
         self._mutex = threading.Lock()
         #: Incremented by each removal. A denial that was requested before the removal is not stored.
         self.epoch = 0
@@ -41,10 +44,11 @@ class DenialCache:
         found = denials and denials.get(limit_and_cost)
         if not found:
             return None
-        expires_at, decision = found
-        left_s = expires_at - time.monotonic()
-        if left_s <= 0:
+        ends_at, expires_at, decision = found
+        now = time.monotonic()
+        if now >= expires_at:
             return None
+        left_s = ends_at - now
         reset_s = decision.reset_after - decision.retry_after + left_s
         return Decision(  # dataclasses.replace takes five times as long
             False,
@@ -55,6 +59,7 @@ class DenialCache:
             decision.is_blocked,
             True,
             decision.states,
+            decision.blocked_by,
         )
 
     def store(
@@ -66,6 +71,8 @@ class DenialCache:
             requested_at: monotonic time before the request was sent.
             epoch: `epoch` at that time.
         """
+        ends_at = requested_at + decision.retry_after
+        expires_at = ends_at if decision.blocked_by is None else min(ends_at, requested_at + BLOCK_S)
         with self._mutex:
             if epoch != self.epoch:
                 return
@@ -73,7 +80,7 @@ class DenialCache:
             if len(denials) >= MAX_DENIALS_PER_KEY:
                 denials = {}
             # Replace the dict, never change it: `get` reads without the mutex.
-            self._denials[key] = {**denials, limit_and_cost: (requested_at + decision.retry_after, decision)}
+            self._denials[key] = {**denials, limit_and_cost: (ends_at, expires_at, decision)}
             if len(self._denials) > MAX_KEYS:
                 del self._denials[next(iter(self._denials))]
 

@@ -142,7 +142,7 @@ class RateLimit(Component):
         return await arun(self._aclient(conf.settings().ratelimits.timeout_s), self._limiter.peek(key, cost))
 
     def refund(self, key: LimitKey, cost: int = 1) -> None:
-        """Refund a hit; never more than was used.
+        """Refund a hit; never more than was used. While the key is blocked by an operator, nothing is refunded.
 
         The refund is sent once. After a connection error it may have been executed; a second call may refund twice.
 
@@ -156,7 +156,7 @@ class RateLimit(Component):
         await self._arun(self._limiter.refund(key, cost))
 
     def reset(self, key: LimitKey | HashedKey) -> None:
-        """Delete all counts and the block of a key.
+        """Delete all counts and the blocks of a key.
 
         Raises:
             redis.exceptions.RedisError: the server does not answer. The call may be repeated.
@@ -166,6 +166,40 @@ class RateLimit(Component):
     async def areset(self, key: LimitKey | HashedKey) -> None:
         """See `reset`."""
         await self._arun(self._limiter.reset(key))
+
+    def block(self, key: LimitKey | HashedKey, seconds: Seconds | None, *, author: str = "") -> None:
+        """Deny all hits of a key for a time, regardless of the rates.
+
+        The block is a part of the counts, which continue when it ends: a hit costs nothing more. Hits neither shorten
+        nor extend it. A second call replaces the block. `unblock` and `reset` end it.
+
+        Args:
+            seconds: at most a year; None: until `unblock`.
+            author: the operator, named by `Decision.blocked_by`; its first 100 bytes are kept.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted.
+            redis.exceptions.RedisError: the server does not answer. The call may be repeated.
+        """
+        self._run(self._limiter.block(key, seconds, author))
+
+    async def ablock(self, key: LimitKey | HashedKey, seconds: Seconds | None, *, author: str = "") -> None:
+        """See `block`."""
+        await self._arun(self._limiter.block(key, seconds, author))
+
+    def unblock(self, key: LimitKey | HashedKey) -> bool:
+        """End the block of a key, and return whether there was one. The counts and a penalty remain.
+
+        Processes that have cached the block deny hits for up to five seconds more.
+
+        Raises:
+            redis.exceptions.RedisError: the server does not answer. The call may be repeated.
+        """
+        return self._run(self._limiter.unblock(key))
+
+    async def aunblock(self, key: LimitKey | HashedKey) -> bool:
+        """See `unblock`."""
+        return await self._arun(self._limiter.unblock(key))
 
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""
@@ -208,6 +242,16 @@ def read_flow(limit: RateLimit, key: LimitKey | HashedKey) -> Flow[Decision]:
 def reset_flow(limit: RateLimit, key: LimitKey | HashedKey) -> Flow[None]:
     """Return the flow of `reset`."""
     return limit._limiter.reset(key)
+
+
+def block_flow(limit: RateLimit, key: LimitKey | HashedKey, seconds: Seconds | None, author: str) -> Flow[None]:
+    """Return the flow of `block`."""
+    return limit._limiter.block(key, seconds, author)
+
+
+def unblock_flow(limit: RateLimit, key: LimitKey | HashedKey) -> Flow[bool]:
+    """Return the flow of `unblock`."""
+    return limit._limiter.unblock(key)
 
 
 def check_cost(limit: RateLimit, cost: int) -> None:

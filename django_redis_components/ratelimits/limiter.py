@@ -12,10 +12,12 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
-from django_redis_components.core.arguments import check_choice, check_flag, check_int, short_repr
+from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_string, short_repr
 from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.leasing.forced_release import MAX_AUTHOR
+from django_redis_components.core.leasing.holder import clean
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, to_seconds
@@ -34,6 +36,13 @@ MAX_DENIALS = 10_000
 WAIT_JITTER_S = (0.001, 0.005)
 #: Seconds that a hit waits for a migrating Cluster slot before `on_error` decides: an HTTP request is waiting for it.
 SLOT_MIGRATION_WAIT_S = 2.0
+
+#: The longest block with an end, in seconds: a year.
+MAX_BLOCK_S = 366 * 86_400
+#: The length of a block that lasts until it is ended: ten years, so that each key expires and each header has a number.
+ENDLESS_BLOCK_S = 10 * MAX_BLOCK_S
+#: The scripts' reply code of an operator's block.
+BLOCKED = -2
 
 #: What operators write before the hash of a key.
 HASH_PREFIX = "hash:"
@@ -186,6 +195,15 @@ class Limiter:
             DENIALS.remove(base_key)
             LOCAL_COUNTS.remove(self._rate_keys(base_key))
 
+    def block(self, key: LimitKey | HashedKey, seconds: Seconds | None, author: str) -> Flow[None]:
+        """Block a key for this time; None: until `unblock`."""
+        lasts_s = ENDLESS_BLOCK_S if seconds is None else check_block(seconds)
+        yield from self._set_block(key, max(1, round(lasts_s * 1_000_000)), author)
+
+    def unblock(self, key: LimitKey | HashedKey) -> Flow[bool]:
+        """End the block of a key. Return whether there was one."""
+        return (yield from self._set_block(key, 0, ""))
+
     def check_cost(self, cost: Any) -> int:
         """Return the cost if a hit may have it.
 
@@ -193,6 +211,19 @@ class Limiter:
             TypeError, ValueError: a hit cannot have this cost.
         """
         return check_int(cost, "cost", 1, self._max_cost, hint=", the lowest limit")
+
+    def _set_block(self, key: LimitKey | HashedKey, blocked_us: int, author: str) -> Flow[bool]:
+        base_key = self._base_key_of(key)
+        block = {
+            "penalty": f"{base_key}:penalty",
+            "blocked_us": blocked_us,
+            "author": clean(check_string(author, "author"), MAX_AUTHOR),
+        }
+        try:
+            done = yield self.algorithm.block_call(self._rate_keys(base_key), self.rates, block)
+        finally:
+            DENIALS.remove(base_key)
+        return bool(done)
 
     def _wait(self, base_key: str, cost: int, deadline: float) -> Flow[Decision]:
         """Count a hit as soon as it is allowed; return the denial at once if that is after the deadline."""
@@ -231,10 +262,10 @@ class Limiter:
             DENIALS.store(base_key, (self._signature, cost), decision, requested_at, epoch)
         return decision
 
-    def _parse(self, reply: list[int], cost: int) -> Decision:
+    def _parse(self, reply: list[Any], cost: int) -> Decision:
         code = reply[0]
         if code < 0:
-            return blocked(self.rates, reply[1])
+            return blocked(self.rates, reply[1], reply[2].decode("utf-8", "replace") if code == BLOCKED else None)
         states = self.algorithm.parse_states(self.rates, reply, cost)
         return allowed(states) if code else denied(states)
 
@@ -279,6 +310,18 @@ class Limiter:
                     f"rate={str(rate)!r}: algorithm={self.algorithm.name!r} counts at most {self.algorithm.max_limit}."
                 )
         return min(rate.limit for rate in self.rates)
+
+
+def check_block(seconds: Any) -> float:
+    """Return the seconds of a block with an end.
+
+    Raises:
+        TypeError, ValueError: a block cannot last for this time.
+    """
+    found = to_seconds(seconds, "seconds")
+    if found > MAX_BLOCK_S:
+        raise ValueError(f"seconds={seconds!r}: expected at most {MAX_BLOCK_S}, a year; or None for no end.")
+    return found
 
 
 def _parse_penalty(penalty: Any) -> tuple[int, int]:

@@ -26,6 +26,15 @@ FIXED = LuaScript(
     args=("id", "denials", "block_us", "cost", "numbers*"),
     idempotent=True,
 )
+#: Block a key, or end its block. A repeated request replaces the block of the first.
+BLOCK = LuaScript("ratelimits", "block", keys=("penalty", "rates*"), args=("blocked_us", "author"), idempotent=True)
+BLOCK_SLIDING = LuaScript(
+    "ratelimits",
+    "block_sliding",
+    keys=("penalty", "logs*"),
+    args=("blocked_us", "author", "numbers*"),
+    idempotent=True,
+)
 #: Refund. Not idempotent: sent once, because a repetition would refund twice.
 REFUND_GCRA = LuaScript("ratelimits", "refund_gcra", keys=("rates*",), args=("numbers*",))
 REFUND_SLIDING = LuaScript("ratelimits", "refund_sliding", keys=("logs*",), args=("cost",))

@@ -90,6 +90,15 @@ def test_chats_members_and_owners_have_names_by_one_call_for_each_kind(
     assert "9: 0" in page or "9: 1" in page
 
 
+def test_sender_of_a_flood_has_a_name(redis_server: Store, viewer: Client, named: dict[str, Any]) -> None:
+    chat = Chat.create("7", ["8"], chat_id="room")
+    for number in range(20):
+        chat.send("7", number)
+    named["user"] = {"7": "Ada"}
+
+    assert "Ada (7): 20 of 20 newest" in text_of(shown(viewer))
+
+
 def test_json_has_ids_only(redis_server: Store, viewer: Client, named: dict[str, Any]) -> None:
     write()
     named["user"] = {"7": "Ada"}

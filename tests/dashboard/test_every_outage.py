@@ -29,7 +29,9 @@ WITHOUT_REDIS = {
     "queues/_verb/resume/<path:object_id>/",
     "indexes/",
 }
-WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {"ratelimit/", "ratelimit/reset/"}
+WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {
+    f"ratelimit/{verb}" for verb in ("", "reset/", "block/", "unblock/")
+}
 #: Pages and a confirmation that read Redis, but call no script for some or all of it.
 WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "files/", "liveevent/"}
 WITHOUT_SCRIPTS |= {"incident/", "memory/"}
@@ -187,6 +189,8 @@ def test_pages_of_an_emptied_server_say_that_the_object_is_gone(own_server: Stor
         "queues/<path:object_id>/",
         "schedule/edit/",
         "ratelimit/reset/",
+        "ratelimit/block/",
+        "ratelimit/unblock/",
         "incident/acknowledge/",
         "incident/withdraw/",
     }

@@ -24,7 +24,7 @@ from tests.support.processes import Children
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
-RESET = f"{LIMITS}reset/"
+RESET, BLOCK, UNBLOCK = (f"{LIMITS}{verb}/" for verb in ("reset", "block", "unblock"))
 
 
 @pytest.fixture
@@ -196,6 +196,122 @@ def test_reset_is_written_to_the_admin_log(store: Store, operator: Client) -> No
     [entry] = LogEntry.objects.all()
     assert entry.change_message == "Reset rate limit 'login' for key 'ada': done."
     assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LIMITS, 302)]
+
+
+@pytest.mark.parametrize("algorithm", ["gcra", "sliding", "fixed"])
+def test_block_and_its_end_are_shown_and_written_to_the_admin_log(store: Store, algorithm: str) -> None:
+    operator = browser("view_ratelimit", "block_ratelimit")
+    limit = RateLimit("login", "5/m", algorithm=algorithm, deny_cache=False)
+    limit.hit("ada")
+    asked = {"limit": limit.policy.id, "key": "ada"}
+
+    form = Page(operator.get(BLOCK, asked).content.decode())
+    blocked = operator.post(BLOCK, {**asked, "seconds": "3600"}, follow=True).content.decode()
+
+    [chosen] = [each["value"] for each in form.all("option") if "selected" in each]
+    assert chosen == "3600"
+    decision = limit.hit("ada")
+    author = User.objects.get().get_username()
+    assert (decision.blocked_by, round(decision.retry_after, -1)) == (author, 3_600)
+    shown = text_of(blocked)
+    assert "Blocked: ada Unblock…" in shown
+    assert re.search(
+        rf"login : ada Blocked until ([A-Z][a-z]+\. \d+, )?\d\d:\d\d, by {author}\. Block… Unblock…", shown
+    )
+    assert state_of(operator, limit, "ada")["blocked_by"] == author
+
+    ended = [text_of(operator.post(UNBLOCK, asked, follow=True).content.decode()) for _ in range(2)]
+
+    assert "Unblocked: ada" in ended[0]
+    assert "Not blocked: ada" in ended[1]
+    assert "Block… Registered" in ended[1]
+    assert limit.hit("ada").remaining == 3
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
+        "Block key 'ada' of rate limit 'login' for 60 min: done.",
+        "Unblock key 'ada' of rate limit 'login': done.",
+        "Unblock key 'ada' of rate limit 'login': was not blocked.",
+    ]
+
+
+def test_block_until_unblocked_is_shown_without_an_end(redis_server: Store) -> None:
+    operator = browser("view_ratelimit", "block_ratelimit")
+    limit = RateLimit("login", "5/m")
+    limit.peek("ada")
+
+    shown = operator.post(BLOCK, {"limit": limit.policy.id, "key": "ada", "seconds": "unblocked"}, follow=True)
+
+    assert f"Blocked until unblocked, by {User.objects.get().get_username()}." in text_of(shown.content.decode())
+    assert LogEntry.objects.get().change_message == "Block key 'ada' of rate limit 'login' until unblocked: done."
+    limit.block("ada", 2 * 86_400)
+    asked = {"limit": limit.policy.id, "key": "ada"}
+    assert re.search(
+        r"Blocked until [A-Z][a-z]+ \d+, \d\d:\d\d\.", text_of(operator.get(LIMITS, asked).content.decode())
+    )
+
+
+@pytest.mark.parametrize("seconds", ["", "0", "-1", "61", "1h", "<b>", "600 "])
+def test_wrong_time_of_a_block_is_named_with_what_is_accepted(redis_server: Store, seconds: str) -> None:
+    operator = browser("view_ratelimit", "block_ratelimit")
+    limit = RateLimit("login", "5/m")
+    limit.peek("ada")
+
+    response = operator.post(BLOCK, {"limit": limit.policy.id, "key": "ada", "seconds": seconds})
+
+    named = f" “{seconds}”" if seconds else ""
+    assert response.status_code == 409
+    assert f"Block for{named}: expected 600, 3600, 86400 or unblocked." in unescape(response.content.decode())
+    assert limit.hit("ada")
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("permissions", "status"),
+    [
+        ((), 403),
+        (("block_ratelimit",), 403),
+        (("view_ratelimit", "reset_ratelimit"), 403),
+        (("view_ratelimit", "block_ratelimit"), 200),
+    ],
+)
+def test_block_and_unblock_require_their_permission(
+    permissions: tuple[str, ...], status: int, redis_server: Store
+) -> None:
+    limit = RateLimit("login", "5/m", deny_cache=False)
+    limit.block("ada", 60)
+    client, asked = browser(*permissions), {"limit": limit.policy.id, "key": "ada"}
+
+    assert [client.get(url, asked).status_code for url in (BLOCK, UNBLOCK)] == [status] * 2
+    if status == 403:
+        assert client.post(BLOCK, {**asked, "seconds": "3600"}).status_code == 403
+        assert client.post(UNBLOCK, asked).status_code == 403
+        assert 0 < limit.hit("ada").retry_after <= 60
+
+
+def test_blocks_need_a_csrf_token_and_no_read_only_dashboard(redis_server: Store, settings: Any) -> None:
+    limit = RateLimit("login", "5/m", deny_cache=False)
+    limit.peek("ada")
+    asked = {"limit": limit.policy.id, "key": "ada", "seconds": "600"}
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_superuser("root"))
+    assert client.post(BLOCK, asked).status_code == 403
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"READ_ONLY": True}}
+
+    assert browser("view_ratelimit", "block_ratelimit").post(BLOCK, asked).status_code == 403
+
+    assert limit.hit("ada")
+
+
+def test_block_whose_outcome_is_unknown_is_logged_so(own_server: Store, settings: Any) -> None:
+    operator = browser("view_ratelimit", "block_ratelimit")
+    limit = RateLimit("login", "5/m", using="other")
+    connect(settings, other="redis://127.0.0.1:1/0")
+    limit.peek("ada")
+
+    response = operator.post(BLOCK, {"limit": limit.policy.id, "key": "ada", "seconds": "600"})
+
+    assert response.status_code == 503
+    assert "Cannot connect to Redis." in response.content.decode()
+    assert ": outcome unknown, " in LogEntry.objects.get().change_message
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from django_redis_components.dashboard.panels.messaging import MAX_BEHIND, MAX_BROADCASTS, MAX_CHATS, MAX_MAILBOXES
-from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, forget_user
+from django_redis_components.dashboard.panels.messaging import (
+    MAX_BEHIND,
+    MAX_BROADCASTS,
+    MAX_CHATS,
+    MAX_MAILBOXES,
+    MAX_NEWEST_BYTES,
+    MIN_NEWEST,
+)
+from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, forget_user, keyspace
 from tests.dashboard.support import browser, text_of
 from tests.support import Store
 
@@ -40,7 +47,9 @@ def test_chats_show_the_lag_of_members_and_memory(store: Store, viewer: Client) 
     rows = rows_of(viewer, "chats", "id")
 
     assert rows["<room>"].pop("bytes") > 100
-    assert rows == {"<room>": {"id": "<room>", "members": 2, "sent": 5, "stored": 3, "lag": {"<late>": 3, "a": 0}}}
+    assert rows == {
+        "<room>": {"id": "<room>", "members": 2, "sent": 5, "stored": 3, "lag": {"<late>": 3, "a": 0}, "flood": None}
+    }
     page = viewer.get(MESSAGING).content.decode()
     assert " 2 5 3 &lt;late&gt;: 3, a: 0 " in text_of(page)
     assert "<late>" not in page
@@ -88,7 +97,7 @@ def test_mailboxes_show_unread_and_dropped_messages(store: Store, viewer: Client
     rows = rows_of(viewer, "mailboxes", "owner")
 
     assert rows["<jeff>"].pop("bytes") > 50
-    assert rows == {"<jeff>": {"owner": "<jeff>", "sent": 5, "unread": 1, "dropped": 2}}
+    assert rows == {"<jeff>": {"owner": "<jeff>", "sent": 5, "unread": 1, "dropped": 2, "flood": None}}
     assert "&lt;jeff&gt; 5 1 2 " in text_of(viewer.get(MESSAGING).content.decode())
 
 
@@ -98,6 +107,45 @@ def test_only_the_newest_mailboxes_are_read(redis_server: Store, viewer: Client)
         Mailbox(number).send(1)
 
     assert len(rows_of(viewer, "mailboxes", "owner")) == MAX_MAILBOXES
+
+
+@pytest.mark.contract
+def test_sender_of_a_flood_is_named_with_its_share(store: Store, viewer: Client) -> None:
+    chat, box = Chat.create("<ada>", ["kim"], chat_id="room"), Mailbox("kim")
+    for number in range(120):
+        chat.send("kim" if number % 10 == 0 else "<ada>", number)
+        box.send(number, sender=None if number % 4 else "ada")
+
+    chats, boxes = rows_of(viewer, "chats", "id"), rows_of(viewer, "mailboxes", "owner")
+    page = text_of(viewer.get(MESSAGING).content.decode())
+
+    assert chats["room"]["flood"] == {"sender": "<ada>", "count": 90, "newest": 100}
+    assert boxes["kim"]["flood"] == {"sender": "", "count": 75, "newest": 100}
+    assert "&lt;ada&gt;: 90 of 100 newest" in page
+    assert "no sender: 75 of 100 newest" in page
+
+
+def test_few_or_slow_messages_are_no_flood(redis_server: Store, viewer: Client) -> None:
+    few = Chat.create("ada", ["kim"], chat_id="few")
+    for number in range(MIN_NEWEST - 1):
+        few.send("ada", number)
+    Chat.create("ada", ["kim"], 1, chat_id="slow")
+    log = keyspace.chat_key("slow", "log")
+    for number in range(2, 102):
+        redis_server.raw.xadd(log, {"s": "ada", "b": "1", "t": 1_700_000_000_000 + number * 250}, id=f"{number}-0")
+
+    rows = rows_of(viewer, "chats", "id")
+
+    assert [rows[name]["flood"] for name in ("few", "slow")] == [None, None]
+    assert "Flooded by" not in text_of(viewer.get(MESSAGING).content.decode())
+
+
+def test_large_messages_of_a_flood_are_read_up_to_a_number_of_bytes(redis_server: Store, viewer: Client) -> None:
+    chat = Chat.create("ada", ["kim"], chat_id="room")
+    for _ in range(40):
+        chat.send("ada", "x" * (MAX_NEWEST_BYTES // 15))
+
+    assert rows_of(viewer, "chats", "id")["room"]["flood"] == {"sender": "ada", "count": 20, "newest": 20}
 
 
 @pytest.mark.contract

@@ -90,6 +90,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "incident/withdraw/": ("acknowledge_problem", "?problem=paused:mail"),
     "lock/release/": ("release_lock", "?kind=lock&name=stock&token={token}"),
     "ratelimit/reset/": ("reset_ratelimit", "?limit={limit}&key=ada"),
+    "ratelimit/block/": ("block_ratelimit", "?limit={limit}&key=ada"),
+    "ratelimit/unblock/": ("block_ratelimit", "?limit={limit}&key=ada"),
 }
 #: Pages and confirmations with an example of each.
 EXAMPLES = {route: queries[-1] for route, queries in PAGES.items()} | {

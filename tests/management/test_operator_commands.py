@@ -122,6 +122,57 @@ def test_limits_are_shown_and_reset_by_the_hash_of_a_key(redis_server: Store, ca
     assert limit.peek("a@example.com").remaining == 2
 
 
+def test_key_of_a_limit_is_blocked_and_unblocked(
+    redis_server: Store, catalogued: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = RateLimit("mails of tests", "2/h", deny_cache=False)
+    limit.hit("ada")
+    words = ("redis", "limits", "block", "mails of tests", "ada")
+    assert refusal(*words).startswith("Nothing was blocked.")
+    answer(monkeypatch, "y\n")
+    asked = io.StringIO()
+
+    call_command(*words, stdout=io.StringIO(), stderr=asked)
+
+    sys.stdin.close()
+    assert asked.getvalue() == "Block key 'ada' of limit 'mails of tests' for 1 h 0 min? [y/N] "
+    found = limit.hit("ada")
+    assert (found.blocked_by, round(found.retry_after, -1)) == (system_user(), 3_600)
+    shown = run_command("redis", "limits", "show", "mails of tests", "ada")
+    assert shown.startswith(f"Blocked by {system_user()} for 59 min ")
+    assert run_command(*words, "--for", "10m", "--yes").startswith(
+        "Blocked key 'ada' of limit 'mails of tests' for 10 min"
+    )
+    assert command_data(*words, "--until-unblocked", "--yes")["seconds"] is None
+    shown = run_command("redis", "limits", "show", "mails of tests", "ada")
+    assert shown.startswith(f"Blocked by {system_user()} until it is unblocked.")
+
+    assert command_data("redis", "limits", "unblock", "mails of tests", "ada")["unblocked"]
+
+    assert refusal("redis", "limits", "unblock", "mails of tests", "ada", code=1).endswith(" is not blocked.")
+    assert limit.hit("ada").remaining == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--for", "soon"), "'soon': expected a duration such as 90s, 15m, 1h or 2d"),
+        (("--for", "0h"), "'0h': expected a duration such as 90s, 15m, 1h or 2d"),
+        (("--for", "400d"), "seconds=34560000: expected at most 31622400, a year; or None for no end."),
+        (("--for", "1h", "--until-unblocked"), "not allowed with argument --for"),
+    ],
+)
+def test_wrong_time_of_a_block_is_refused(
+    redis_server: Store, catalogued: None, options: tuple[str, ...], text: str
+) -> None:
+    limit = RateLimit("mails of tests", "2/h")
+    limit.hit("ada")
+
+    assert text in refusal("redis", "limits", "block", "mails of tests", "ada", *options, "--yes")
+
+    assert limit.hit("ada")
+
+
 def test_workers_are_listed_lost_ones_too(redis_server: Store) -> None:
     assert run_command("redis", "workers", "list") == "No workers. Start one: python manage.py runworker\n"
     write_poller(redis_server)

@@ -17,6 +17,7 @@ from tests.support import Store
 #: The start of a test's clock, in microseconds since 1970.
 BEGIN_US = 1_700_000_000_000_000
 
+SCRIPTS = ("GCRA", "SLIDING", "FIXED", "REFUND_GCRA", "REFUND_SLIDING", "REFUND_FIXED", "BLOCK", "BLOCK_SLIDING")
 TIME = 'redis.call("TIME")'
 SET_TIME = '{ string.match(redis.call("GET", string.match(KEYS[1], "^.-}") .. ":clock"), "(%d+) (%d+)") }'
 #: How much longer, in milliseconds, stored keys live in these tests.
@@ -24,13 +25,14 @@ LONGER_MS = 3_600_000
 LIVES = {
     '"PX", ttl_ms)': f'"PX", ttl_ms + {LONGER_MS})',
     "math.ceil(period_us / 1000))": f"math.ceil(period_us / 1000) + {LONGER_MS})",
+    "math.ceil(kept_us / 1000))": f"math.ceil(kept_us / 1000) + {LONGER_MS})",
     "math.ceil(block_us / 1000))": f"math.ceil(block_us / 1000) + {LONGER_MS})",
 }
 
 
 def set_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all scripts of rate limits read the time from `Clock`."""
-    for name in ("GCRA", "SLIDING", "FIXED", "REFUND_GCRA", "REFUND_FIXED"):
+    for name in SCRIPTS:
         script = getattr(scripts, name)
         text = script.source
         assert TIME in text
@@ -48,7 +50,7 @@ def settable(monkeypatch: pytest.MonkeyPatch) -> Any:
     with monkeypatch.context() as patch:
         set_clocks(patch)
         yield
-    for name in ("GCRA", "SLIDING", "FIXED", "REFUND_GCRA", "REFUND_FIXED"):
+    for name in SCRIPTS:
         for cached in ("sha", "source", "reader"):
             vars(getattr(scripts, name)).pop(cached, None)
 

@@ -20,7 +20,7 @@ from tests.support.raising_logs import raising_logs
 every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 
 #: Methods that send requests, and their asyncio twins.
-TWINS = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset"}
+TWINS = {name: f"a{name}" for name in ("hit", "peek", "refund", "reset", "block", "unblock")}
 
 
 @every_algorithm

@@ -1,17 +1,13 @@
-"""The scripts against a model in plain Python, on a clock that the test sets: any rates, costs and times.
-
-``RATELIMIT_EXAMPLES`` sets the number of random histories; without it each run tries the same ones.
-"""
+"""The scripts against a model in plain Python, on a clock that the test sets: any rates, costs and times."""
 
 from __future__ import annotations
 
-import itertools
 import os
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from django_redis_components.core.client.connections import client
@@ -20,30 +16,11 @@ from django_redis_components.ratelimits import RateLimit, algorithms
 from django_redis_components.ratelimits.limit import read_flow
 from django_redis_components.ratelimits.limiter import Limiter
 from tests.ratelimits.clock import LONGER_MS, Clock, settable
+from tests.ratelimits.histories import histories, numbers, rates_of
 from tests.ratelimits.models import Model
 from tests.support import Store
 
 __all__ = ["settable"]
-
-EXAMPLES = int(os.environ.get("RATELIMIT_EXAMPLES", "40"))
-
-histories = settings(
-    max_examples=EXAMPLES,
-    derandomize="RATELIMIT_EXAMPLES" not in os.environ,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-
-PERIODS = st.one_of(st.sampled_from([1, 7, 1_000_000, 60_000_000, 86_400_000_000]), st.integers(1, 10**11))
-numbers = itertools.count()
-
-
-def rates_of(algorithm: str) -> st.SearchStrategy[list[tuple[int, int]]]:
-    most = 12 if algorithm == "sliding" else 1_000_000
-    limits = st.one_of(st.integers(1, 5), st.integers(1, most))
-    return st.lists(st.tuples(limits, PERIODS), min_size=1, max_size=3, unique=True)
-
 
 #: Operation, time before it as a share of the first period (negative: the clock goes back), cost.
 STEPS = st.lists(

@@ -1,4 +1,4 @@
-"""The page of rate limits: registered limits, the state of a key, reset."""
+"""The page of rate limits: registered limits, the state of a key, block, reset."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from django_redis_components.dashboard.page import Page, hook
 
 
 class LimitsPage(Page):
-    """The page of rate limits. A reset requires its own permission."""
+    """The page of rate limits. A reset and a block require their own permissions."""
 
     slug = "ratelimit"
     title = _("Rate limits")
     name = _("rate limit")
-    permissions = (("reset_ratelimit", "Can reset rate limit counters"),)
+    permissions = (
+        ("reset_ratelimit", "Can reset rate limit counters"),
+        ("block_ratelimit", "Can block keys of rate limits"),
+    )
     templates = "limits"
     parse = hook("page.parse")
     read = hook("page.read")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
@@ -24,7 +25,7 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
-from django_redis_components.ratelimits.limiter import HASH_PREFIX, HashedKey, key_of_text
+from django_redis_components.ratelimits.limiter import HASH_PREFIX, MAX_BLOCK_S, HashedKey, key_of_text
 
 #: Longest key that a form accepts, in characters.
 MAX_KEY = 1_000
@@ -61,13 +62,13 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "verdict": verdict(decision) if decision is not None else "",
         "state": [*_tiles(decision)] if decision is not None else [],
         "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
-        "reset": urlencode(query) if decision is not None else "",
+        "changes": _change_links(request, query, decision) if decision is not None else [],
         "chart": _chart(counts) if counts else None,
         "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
         "is_uncounted": not snapshot.has_all_counts,
         "outages": [*_outages(snapshot.policies)],
     }
-    return {"page": page, "reset_url": request.links.verb("reset")}
+    return {"page": page}
 
 
 def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
@@ -86,10 +87,35 @@ def verdict(decision: Decision) -> str:
     """Return whether the next hit is allowed, in one sentence."""
     if decision.is_allowed:
         return _("The next hit is allowed.")
+    if decision.blocked_by is not None:
+        return _block_text(decision.blocked_by, decision.retry_after)
     wait = formats.duration(decision.retry_after)
     if decision.is_blocked:
         return _("Blocked by the penalty. The block ends in %(time)s.") % {"time": wait}
     return _("The next hit is denied. Retry in %(time)s.") % {"time": wait}
+
+
+def _block_text(author: str, left_s: float) -> str:
+    if left_s > MAX_BLOCK_S:
+        text = _("Blocked until unblocked, by %(author)s.") if author else _("Blocked until unblocked.")
+        return text % {"author": author}
+    now = timezone.now()
+    ends_at = now + timedelta(seconds=left_s)
+    is_today = formats.local(ends_at).date() == formats.local(now).date()
+    clock = formats.clock_short(ends_at) if is_today else formats.day_and_clock(ends_at)
+    text = _("Blocked until %(time)s, by %(author)s.") if author else _("Blocked until %(time)s.")
+    return text % {"time": clock, "author": author}
+
+
+def _change_links(
+    request: PageRequest, query: dict[str, str], decision: Decision | None = None
+) -> list[tuple[str, str]]:
+    """Return labels and URLs of the changes of a key that the user may make; "Unblock" only of a blocked one."""
+    labels = {"reset": _("Reset…"), "block": _("Block…")}
+    if decision is not None and decision.blocked_by is not None:
+        labels["unblock"] = _("Unblock…")
+    urls = [(label, request.links.verb(name, **query)) for name, label in labels.items()]
+    return [(label, url) for label, url in urls if url]
 
 
 def _outages(policies: Iterable[RateLimitPolicy]) -> Iterator[str]:
@@ -137,16 +163,16 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
 
     The key that is looked up is marked, also where only its hash is stored.
     """
-    reset_url, limit_id = request.links.verb("reset"), snapshot.selected.id if snapshot.selected else ""
+    limit_id = snapshot.selected.id if snapshot.selected else ""
     looked_up = key_of_text(snapshot.key)
     digest = looked_up.digest if isinstance(looked_up, HashedKey) else keys.digest(looked_up)
 
     def key(row: tuple[str, int]) -> Cell:
         is_looked_up = bool(snapshot.key) and row[0] in (snapshot.key, digest)
-        query = urlencode({"limit": limit_id, "key": _key_text(row[0])})
-        links = [(_("Reset…"), f"{reset_url}?{query}")] if reset_url else []
+        query = {"limit": limit_id, "key": _key_text(row[0])}
         note = _("the key that you looked up") if is_looked_up else ""
-        return Cell(row[0], url=f"?{query}", title=row[0], note=note, links=links)
+        links = _change_links(request, query)
+        return Cell(row[0], url=f"?{urlencode(query)}", title=row[0], note=note, links=links)
 
     return Table(
         [
@@ -208,6 +234,8 @@ def _penalty(policy: RateLimitPolicy) -> str:
 
 
 def _tiles(decision: Decision) -> Iterable[Tile]:
+    if decision.blocked_by is not None:  # no rate decides
+        return
     yield Tile(
         pgettext("hits", "Remaining"), number(decision.remaining), _("of %(limit)s") % {"limit": number(decision.limit)}
     )
@@ -229,6 +257,7 @@ def decision_data(decision: Decision) -> dict[str, Any]:
     return {
         "allowed": decision.is_allowed,
         "blocked": decision.is_blocked,
+        "blocked_by": decision.blocked_by,
         "remaining": decision.remaining,
         "retry_after": decision.retry_after,
         "reset_after": decision.reset_after,

@@ -19,7 +19,7 @@ from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import LimitCounts, read_counts
-from django_redis_components.ratelimits.limit import limits_flow, read_flow, reset_flow
+from django_redis_components.ratelimits.limit import block_flow, limits_flow, read_flow, reset_flow, unblock_flow
 from django_redis_components.ratelimits.limiter import key_of_text
 
 T = TypeVar("T")
@@ -114,6 +114,24 @@ def reset(limit: RateLimit, key: str) -> None:
         redis.exceptions.RedisError: Redis is unavailable.
     """
     run(clients.client(limit.using), reset_flow(limit, key_of_text(key)))
+
+
+def block(limit: RateLimit, key: str, seconds: int | None, author: str) -> None:
+    """Block a key for this time; None: until `unblock`. It is safe to repeat.
+
+    Raises:
+        redis.exceptions.RedisError: Redis is unavailable.
+    """
+    run(clients.client(limit.using), block_flow(limit, key_of_text(key), seconds, author))
+
+
+def unblock(limit: RateLimit, key: str) -> bool:
+    """End the block of a key, and return whether there was one. It is safe to repeat.
+
+    Raises:
+        redis.exceptions.RedisError: Redis is unavailable.
+    """
+    return run(clients.client(limit.using), unblock_flow(limit, key_of_text(key)))
 
 
 def _read_counts(

@@ -15,18 +15,37 @@ from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.panel import NamingPanel, Panel
+from django_redis_components.dashboard.problems.watched.messages import FLOOD_PER_MINUTE
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
-from django_redis_components.messaging.scripts import SUMMARY
+from django_redis_components.messaging.scripts import SUMMARY, TOP_SENDER
 
-#: Names that are read, the latest: 2 commands for each chat, 3 for each mailbox, 1 for each broadcast.
+#: Names that are read, the latest: 3 commands for each chat, 4 for each mailbox, 1 for each broadcast.
 MAX_CHATS, MAX_MAILBOXES, MAX_BROADCASTS = 12, 8, 12
 #: Members of each chat that are listed, those who have read least.
 MAX_BEHIND = 5
+#: Newest messages of each chat and mailbox whose senders are counted, the fewest that show a flood, and the bytes after
+#: which no more are read: a chunk of ten may exceed them.
+MAX_NEWEST, MIN_NEWEST, MAX_NEWEST_BYTES = 100, 10, 262_144
 #: Entries whose size is measured to estimate that of a log.
 SAMPLES = 5
 
 _TABLE = "django_redis_components/dashboard/panels/table.html"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flood:
+    """Who sent most of the newest messages of a flooded chat or mailbox.
+
+    Attributes:
+        sender: id of the user; "" for messages without a sender.
+        count: messages of the sender among the newest.
+        newest: the newest messages that were read.
+    """
+
+    sender: str
+    count: int
+    newest: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +59,7 @@ class ChatRow:
         stored: those that were neither trimmed nor deleted.
         lag: unread messages of each of the members who have read least, the largest number first.
         bytes: memory of the log, estimated.
+        flood: who sent most of the newest messages; None if the chat is not flooded.
     """
 
     id: str
@@ -48,6 +68,7 @@ class ChatRow:
     stored: int
     lag: dict[str, int]
     bytes: int
+    flood: Flood | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class MailboxRow:
         unread: those that are not acknowledged.
         dropped: the id up to which messages were dropped, because there were too many; 0 for none.
         bytes: memory of the messages, estimated.
+        flood: who sent most of the newest messages; None if the mailbox is not flooded.
     """
 
     owner: str
@@ -67,6 +89,7 @@ class MailboxRow:
     unread: int
     dropped: int
     bytes: int
+    flood: Flood | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,13 +115,20 @@ class ChatsPanel(NamingPanel):
         return rows
 
     def ids(self, value: list[ChatRow]) -> dict[Kind, list[str]]:
-        """Return the chats, and the members who have read least."""
-        return {"chat": [row.id for row in value], "user": [member for row in value for member in row.lag]}
+        """Return the chats, the senders of floods, and the members who have read least."""
+        return {
+            "chat": [row.id for row in value],
+            "user": [*_senders(value), *(member for row in value for member in row.lag)],
+        }
 
     def named_context(self, value: list[ChatRow], names: Names) -> dict[str, Any]:
         """Return the table."""
         note = _("At most the %(count)s newest chats, each with the members who have read least.")
-        table = Table(_chat_columns(names), note=note % {"count": MAX_CHATS}, empty=_("There are no chats."))
+        table = Table(
+            [*_chat_columns(names), *_flood_column(value, names)],
+            note=note % {"count": MAX_CHATS},
+            empty=_("There are no chats."),
+        )
         return table.context(value)
 
 
@@ -117,13 +147,14 @@ class MailboxesPanel(NamingPanel):
         return rows
 
     def ids(self, value: list[MailboxRow]) -> dict[Kind, list[str]]:
-        """Return the owners."""
-        return {"user": [row.owner for row in value]}
+        """Return the owners, and the senders of floods."""
+        return {"user": [*_senders(value), *(row.owner for row in value)]}
 
     def named_context(self, value: list[MailboxRow], names: Names) -> dict[str, Any]:
         """Return the table."""
         note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
-        return Table(_mailbox_columns(names), note=note, empty=_("There are no mailboxes.")).context(value)
+        columns = [*_mailbox_columns(names), *_flood_column(value, names)]
+        return Table(columns, note=note, empty=_("There are no mailboxes.")).context(value)
 
 
 class BroadcastsPanel(Panel):
@@ -166,16 +197,17 @@ def _read_each(
 
 def _chat_requests(chat_id: str) -> list[Call | Command]:
     summary = SUMMARY(chat=keyspace.chat_key(chat_id), limit=MAX_BEHIND)
-    return [summary, _memory(keyspace.chat_key(chat_id, "log"))]
+    log = keyspace.chat_key(chat_id, "log")
+    return [summary, _memory(log), _top_sender(log)]
 
 
 def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
-    summary, size = replies
+    summary, size, top = replies
     if isinstance(summary, int):  # there is no such chat any more
         return None
     sent, members, stored, unread = summary
     lag = {name.decode(): count for name, count in zip(unread[::2], unread[1::2], strict=True)}
-    return ChatRow(chat_id, members, sent, stored, lag, size or 0)
+    return ChatRow(chat_id, members, sent, stored, lag, size or 0, _flood(top))
 
 
 def _lag(row: ChatRow, names: Names) -> str:
@@ -188,14 +220,15 @@ def _lag(row: ChatRow, names: Names) -> str:
     return listed(texts)
 
 
-def _mailbox_requests(owner: str) -> list[Command]:
+def _mailbox_requests(owner: str) -> list[Call | Command]:
     log = keyspace.mailbox_key(owner, "log")
-    return [Read("HMGET", keyspace.mailbox_key(owner, "meta"), "seq", "dropped"), Read("XLEN", log), _memory(log)]
+    meta = Read("HMGET", keyspace.mailbox_key(owner, "meta"), "seq", "dropped")
+    return [meta, Read("XLEN", log), _memory(log), _top_sender(log)]
 
 
 def _mailbox_row(owner: str, replies: Sequence[Any]) -> MailboxRow | None:
-    (seq, dropped), unread, size = replies
-    return None if seq is None else MailboxRow(owner, int(seq), unread, int(dropped or 0), size or 0)
+    (seq, dropped), unread, size, top = replies
+    return None if seq is None else MailboxRow(owner, int(seq), unread, int(dropped or 0), size or 0, _flood(top))
 
 
 def _broadcast_requests(channel: str) -> list[Command]:
@@ -210,6 +243,42 @@ def _broadcast_row(channel: str, replies: Sequence[Any]) -> BroadcastRow:
 
 def _memory(key: str) -> Command:
     return Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)
+
+
+def _top_sender(log: str) -> Call:
+    return TOP_SENDER(log=log, limit=MAX_NEWEST, max_bytes=MAX_NEWEST_BYTES)
+
+
+def _flood(reply: Any) -> Flood | None:
+    """Return who sent most of the newest messages, if these were sent as fast as a flood."""
+    if isinstance(reply, int):  # there are none
+        return None
+    sender, count, newest, lasted_ms = reply
+    if newest < MIN_NEWEST or newest * 60_000 < FLOOD_PER_MINUTE * lasted_ms:
+        return None
+    return Flood(sender.decode("utf-8", "replace"), count, newest)
+
+
+def _senders(rows: Sequence[ChatRow] | Sequence[MailboxRow]) -> list[str]:
+    return [row.flood.sender for row in rows if row.flood]
+
+
+def _flood_column(rows: Sequence[ChatRow] | Sequence[MailboxRow], names: Names) -> list[Column[Any]]:
+    """Return the column of the senders of floods; none without a flood."""
+    if not any(row.flood for row in rows):
+        return []
+    return [Column("flood", _("Flooded by"), lambda row: _flood_text(row.flood, names), "whole")]
+
+
+def _flood_text(flood: Flood | None, names: Names) -> str:
+    if flood is None:
+        return ""
+    sender = names.text_of("user", flood.sender) or _("no sender")
+    return _("%(sender)s: %(count)s of %(total)s newest") % {
+        "sender": sender,
+        "count": number(flood.count),
+        "total": number(flood.newest),
+    }
 
 
 def _chat_columns(names: Names) -> list[Column[ChatRow]]:

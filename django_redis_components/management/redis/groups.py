@@ -20,7 +20,7 @@ GROUPS = {
     "schedules": "list periodic tasks; run, pause, resume or remove one",
     "flows": "show the tasks of a flow (a chain or a group)",
     "locks": "list the holders of locks and semaphores; release one",
-    "limits": "list rate limits; show or reset the state of a key",
+    "limits": "list rate limits; show, reset, block or unblock a key",
     "analytics": "report, export and erase what analytics has counted",
     "aggregation": "delete the counts of access logs; have files counted again",
     "geoip": "remove ranges of IP addresses",

@@ -1,4 +1,4 @@
-"""`manage.py redis limits`: lists rate limits, and shows or resets the state of a key."""
+"""`manage.py redis limits`: lists rate limits; shows, resets or blocks a key."""
 
 from __future__ import annotations
 
@@ -12,36 +12,52 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.limits.page import decision_data
-from django_redis_components.management.base import CommandResult, add_subcommands, add_yes
+from django_redis_components.management.arguments import duration
+from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.listings.task_listing import short
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limit import limits_flow, read_flow
-from django_redis_components.ratelimits.limiter import key_of_text
+from django_redis_components.ratelimits.limiter import MAX_BLOCK_S, check_block, key_of_text
 
 #: Commands and their descriptions.
 VERBS = {
     "list": "list the rate limits that the site has used",
     "show": "show what the next hit of a key would get; nothing is counted",
-    "reset": "delete the counts and the penalty block of a key (asks for confirmation)",
+    "reset": "delete the counts and the blocks of a key (asks for confirmation)",
+    "block": "deny all hits of a key for a time (asks for confirmation)",
+    "unblock": "end the block of a key; its counts and a penalty remain",
 }
+#: Seconds of a block, unless the command states another time.
+BLOCK_S = 3_600
 #: Help of the argument.
 KEY_HELP = "the key, such as an address or a user's id; or hash: and its hash, as the dashboard lists it"
 
 
 class Group(groups.CommandGroup):
-    """Shows and resets rate limits."""
+    """Shows, resets and blocks keys of rate limits."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands. A limit determines its connection."""
         made = add_subcommands(
             parser, VERBS, using=dict.fromkeys(VERBS, "only limits of this connection (default: all)")
         )
-        for verb in ("show", "reset"):
+        for verb in ("show", "reset", "block", "unblock"):
             made[verb].add_argument("name", metavar="NAME", help="name or id of the limit, as listed")
             made[verb].add_argument("key", metavar="KEY", help=KEY_HELP)
-        add_yes(made["reset"])
+        ends = made["block"].add_mutually_exclusive_group()
+        ends.add_argument(
+            "--for",
+            dest="seconds",
+            type=duration,
+            default=BLOCK_S,
+            metavar="DURATION",
+            help="such as 10m, 24h or 7d, at most a year (default: 1h)",
+        )
+        ends.add_argument("--until-unblocked", action="store_true", help="without an end")
+        for verb in ("reset", "block"):
+            add_yes(made[verb])
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
         """See `list_limits`."""
@@ -57,6 +73,19 @@ class Group(groups.CommandGroup):
         if not options["yes"]:
             self.command.ask(f"Reset key {key!r} of limit {limit.name!r}?", "Nothing was reset.")
         return reset_key(limit, key)
+
+    def perform_block(self, options: dict[str, Any]) -> CommandResult:
+        """Block a key after a confirmation."""
+        limit, key = find(options["name"], options["using"]), options["key"]
+        seconds = None if options["until_unblocked"] else check_block(options["seconds"])
+        if not options["yes"]:
+            question = f"Block key {key!r} of limit {limit.name!r} {_lasts(seconds)}?"
+            self.command.ask(question, "Nothing was blocked.")
+        return block_key(limit, key, seconds, system_user())
+
+    def perform_unblock(self, options: dict[str, Any]) -> CommandResult:
+        """See `unblock_key`."""
+        return unblock_key(find(options["name"], options["using"]), options["key"])
 
 
 def list_limits(using: str | None = None) -> CommandResult:
@@ -81,7 +110,7 @@ def show_key(limit: RateLimit, key: str) -> CommandResult:
         for state in decision.states
     ]
     columns = ("RATE", "REMAINING", "RETRY IN", "RESETS IN")
-    table = TextTable(columns, rows, frozenset(columns[1:]))
+    table = TextTable(columns, rows, frozenset(columns[1:])) if rows else None
     data = {"limit": limit.policy.id, "key": key, **decision_data(decision)}
     return CommandResult(data, f"{_verdict(decision)} (limit {limit.name!r}, key {key!r})", table)
 
@@ -91,6 +120,23 @@ def reset_key(limit: RateLimit, key: str) -> CommandResult:
     limit.reset(key_of_text(key))
     text = f"Reset key {key!r} of limit {limit.name!r}. Processes that have cached a denial repeat it until it expires."
     return CommandResult({"limit": limit.policy.id, "key": key, "reset": True}, text)
+
+
+def block_key(limit: RateLimit, key: str, seconds: float | None, author: str) -> CommandResult:
+    """Deny all hits of a key for this time; None: until it is unblocked."""
+    limit.block(key_of_text(key), seconds, author=author)
+    data = {"limit": limit.policy.id, "key": key, "blocked": True, "seconds": seconds}
+    return CommandResult(data, f"Blocked key {key!r} of limit {limit.name!r} {_lasts(seconds)}.")
+
+
+def unblock_key(limit: RateLimit, key: str) -> CommandResult:
+    """End the block of a key."""
+    unblocked = limit.unblock(key_of_text(key))
+    data = {"limit": limit.policy.id, "key": key, "unblocked": unblocked}
+    if not unblocked:
+        return CommandResult(data, problem=f"Key {key!r} of limit {limit.name!r} is not blocked.")
+    text = f"Unblocked key {key!r} of limit {limit.name!r}. Processes that have cached the block deny for up to 5 s."
+    return CommandResult(data, text)
 
 
 def find(name: str, using: str | None = None) -> RateLimit:
@@ -130,5 +176,13 @@ def _row(limit: RateLimit) -> tuple[str, ...]:
 def _verdict(decision: Decision) -> str:
     if decision.is_allowed:
         return "The next hit is allowed."
+    if decision.blocked_by is not None:
+        by = f" by {decision.blocked_by}" if decision.blocked_by else ""
+        is_endless = decision.retry_after > MAX_BLOCK_S
+        return f"Blocked{by} {_lasts(None if is_endless else decision.retry_after)}."
     wait = short(decision.retry_after)
     return f"Blocked by the penalty for {wait}." if decision.is_blocked else f"The next hit is denied for {wait}."
+
+
+def _lasts(seconds: float | None) -> str:
+    return "until it is unblocked" if seconds is None else f"for {short(seconds)}"

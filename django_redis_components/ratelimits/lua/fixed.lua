@@ -10,7 +10,8 @@
 -- Returns {1, start, used, ...}: allowed; for each rate the start of its window relative to now in microseconds
 --   (0 or negative), and the hits used
 -- Returns {0, start, used, ...}: denied, nothing counted
--- Returns {-1, us}: blocked, microseconds left
+-- Returns {-1, us}: blocked by the penalty, microseconds left
+-- Returns {-2, us, author}: blocked by an operator, microseconds left
 -- Cost: O(rates)
 local penalty = KEYS[1]
 local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

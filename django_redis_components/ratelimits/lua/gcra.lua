@@ -11,7 +11,8 @@
 -- ARGV[4..] numbers  for each rate: limit, period_us, cost in whole microseconds and its remainder in 1/limit
 -- Returns {1, ahead, remainder, ...}: allowed; for each rate its time relative to now, in microseconds and 1/limit
 -- Returns {0, ahead, remainder, ...}: denied, nothing counted
--- Returns {-1, us}: blocked, microseconds left
+-- Returns {-1, us}: blocked by the penalty, microseconds left
+-- Returns {-2, us, author}: blocked by an operator, microseconds left
 -- Cost: O(rates)
 local penalty = KEYS[1]
 local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

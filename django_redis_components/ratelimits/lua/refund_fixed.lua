@@ -1,4 +1,4 @@
--- Refund a hit in all rates, never more than was used. Windows that have ended are not changed.
+-- Refund a hit in all rates, never more than was used. While the key is blocked, nothing is refunded. Windows that have ended are not changed.
 -- Precondition: none.
 -- KEYS[1..] rates  string: a record for each rate, see fixed.lua
 -- ARGV[1] cost  the cost of the hit

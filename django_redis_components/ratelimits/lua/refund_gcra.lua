@@ -1,4 +1,4 @@
--- Refund a hit in all rates, never more than was used.
+-- Refund a hit in all rates, never more than was used. While the key is blocked, nothing is refunded.
 -- Precondition: none.
 -- KEYS[1..] rates  string: a record for each rate, see gcra.lua
 -- ARGV[1..] numbers  for each rate: limit, period_us, cost in whole microseconds and its remainder in 1/limit

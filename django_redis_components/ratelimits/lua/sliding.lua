@@ -10,7 +10,8 @@
 -- Returns {1, used, retry, reset, ...}: allowed; for each rate the hits used, the microseconds until this hit would
 --   be allowed (0: now) and until the full limit is available
 -- Returns {0, used, retry, reset, ...}: denied, nothing counted
--- Returns {-1, us}: blocked, microseconds left
+-- Returns {-1, us}: blocked by the penalty, microseconds left
+-- Returns {-2, us, author}: blocked by an operator, microseconds left
 -- Cost: O(log limit) for each rate, each unit of the cost, and each expired member
 local penalty = KEYS[1]
 local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -18,10 +19,7 @@ local cost = tonumber(ARGV[4])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 -- @lazy penalties: block_left, count_denial
-
-local function to_text(number)
-  return string.format("%.0f", number)
-end
+-- @include log_block
 
 -- Return the time of the member at this rank, or nil.
 local function time_at(log, rank)
@@ -64,19 +62,27 @@ if left_us and not went_back then -- if the clock went back, the rates below are
   return { -1, left_us }
 end
 local allowed, repeated = true, false
-local reply = { 1 }
+local reply, ended = { 1 }, nil -- ended: blocks that have ended, by index
 for index = 2, #KEYS do
   local log = KEYS[index]
   local limit, period_us = tonumber(ARGV[2 * index + 1]), tonumber(ARGV[2 * index + 2])
-  local newest_us = time_at(log, -1)
+  local newest_us, member, ends_us = read_newest(log)
+  local last = -1 -- the rank of the newest hit
+  if ends_us and ends_us > now_us then
+    return { -2, ends_us - now_us, string.sub(member, 10) }
+  elseif ends_us then
+    last, newest_us = -2, time_at(log, -2)
+    ended = ended or {}
+    ended[index] = member
+  end
   local back_us = newest_us and math.max(0, newest_us - now_us) or 0
   local since_us = now_us + back_us - period_us -- members of this time and older have expired
-  local used = redis.call("ZCOUNT", log, "(" .. to_text(since_us), "+inf")
+  local used = redis.call("ZCOUNT", log, "(" .. to_text(since_us), BEFORE_BLOCKS)
   local excess = used + cost - limit
   local retry_us = 0
   if excess > 0 then
     allowed = false
-    local next_us = time_at(log, excess - 1 - used)
+    local next_us = time_at(log, excess + last - used)
     retry_us = next_us and next_us - since_us or 0
   end
   local reset_us = used > 0 and newest_us - since_us or 0
@@ -101,6 +107,9 @@ if id ~= "" then
   for index = 2, #KEYS do
     local log, period_us = KEYS[index], tonumber(ARGV[2 * index + 2])
     redis.call("ZREMRANGEBYSCORE", log, "-inf", to_text(now_us - period_us))
+    if ended and ended[index] then
+      redis.call("ZREM", log, ended[index])
+    end
     add_hit(log)
     redis.call("PEXPIRE", log, math.ceil(period_us / 1000))
     reply[3 * index - 4], reply[3 * index - 2] = reply[3 * index - 4] + cost, period_us

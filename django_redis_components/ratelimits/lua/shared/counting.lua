@@ -18,9 +18,12 @@ local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evalu
   local last = #keys
   local allowed, repeated = true, false
   local reply, updates = { 1, 0, 0 }, last > 2 and {}
-  local time_us, number, ids, is_stale, fits, next_us, next_number, ttl_us
+  local time_us, number, ids, is_stale, blocked_us, author, fits, next_us, next_number, ttl_us
   for index = 2, last do
-    time_us, number, ids, is_stale = read_record(keys[index], now_us)
+    time_us, number, ids, is_stale, blocked_us, author = read_record(keys[index], now_us)
+    if blocked_us then
+      return { -2, blocked_us, author }
+    end
     fits, time_us, number, next_us, next_number, ttl_us = evaluate(index, time_us, number)
     if is_stale then -- the only write of a denied hit, and of a call without an id
       write_record(keys[index], now_us, time_us, number, ids, ttl_us, correct)
