@@ -24,14 +24,17 @@ def marked(panels: Iterable[ChartPanel], deploys: Sequence[Deploy]) -> list[Char
 
 
 def marks_of(chart: Chart | None, deploys: Sequence[Deploy]) -> list[ChartMark]:
-    """Return the deploys in the time of a chart, the latest 10. Its intervals are of one length."""
+    """Return the deploys in the time of a chart, the latest 10.
+
+    Its intervals are of one length, but the first one may be shorter.
+    """
     if chart is None or len(chart.rows) < 2:
         return []
     starts = sorted(datetime.fromisoformat(row.iso) for row in chart.rows)
-    step_s = (starts[1] - starts[0]).total_seconds()
+    step_s = (starts[-1] - starts[-2]).total_seconds()
     marks = []
     for deploy in deploys:
-        share = (deploy.at - starts[0]).total_seconds() / step_s / len(starts)
+        share = ((deploy.at - starts[-1]).total_seconds() / step_s + len(starts) - 1) / len(starts)
         if 0 <= share <= 1:
             marks.append(ChartMark(f"{share * 100:.2f}%", _text(deploy, starts)))
     return marks[-MAX_MARKS:]

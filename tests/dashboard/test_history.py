@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import translation
+from django.utils import timezone, translation
 
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
 from django_redis_components.dashboard.charts import Plot, Point, bar_chart, duration_tick, line_chart
 from django_redis_components.dashboard.formats import axis_duration
+from django_redis_components.dashboard.overview.history import history_page, with_deploys
 from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.deploys import Deploy
+from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
+from django_redis_components.taskqueue.stats.history import History, HistoryInterval
+from django_redis_components.taskqueue.stats.metrics import Counts
 from tests.dashboard.failure_pages import FAILURES
 from tests.dashboard.support import (
     URL,
@@ -53,6 +61,29 @@ def run_tasks() -> None:
     note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(5)])
     settle_tasks("failed", 2, queue="mail")
     settle_tasks("succeeded", 3, queue="mail")
+
+
+def recorded(name: str, newest: datetime, count: int, *, zone: str = "Europe/Berlin") -> dict[str, Any]:
+    """Return the page of a range of `count` intervals until `newest`.
+
+    The tasks of the interval `n` before the newest are `n` + 1; one of them failed. They took 0.7 s in every other one,
+    else 11 s to 16 s.
+    """
+    step_s = {name: step for name, step, _ in RANGES}[name]
+    intervals = [
+        HistoryInterval(newest - timedelta(seconds=step_s * ago), Counts(ago, 1), lasting(0, 1), lasting(ago + 1, ago))
+        for ago in range(count - 1, -1, -1)
+    ]
+    totals = Counts(count * (count - 1) // 2, count)
+    with timezone.override(zone), translation.override("en"):
+        history = History(name, newest, step_s, intervals, totals, lasting(0, 1), lasting(0, 1), None)
+        return history_page(history, lambda start, end: f"{start:%d %H:%M} to {end:%d %H:%M}")
+
+
+def lasting(count: int, number: int) -> Histogram:
+    buckets = [0] * BUCKETS
+    buckets[28 if number % 2 else 20] = count
+    return Histogram(tuple(buckets))
 
 
 def figures(client: Client, **query: str) -> dict:
@@ -286,3 +317,94 @@ def test_bar_of_an_error_leads_to_the_tasks_that_failed_with_it_in_a_minute(redi
     )
     assert html.count(url) == 2, "by the keyboard it is in the table"
     assert "1 matches here" in text_of(viewer.get(url.replace("&amp;", "&")).content.decode())
+
+
+@pytest.mark.parametrize(
+    ("name", "zone", "bars", "note", "newest", "second"),
+    [
+        ("24h", "Europe/Berlin", 72, "per 20 minutes", "Nov 27, 13:40", "Nov 26, 14:20"),
+        ("7d", "Europe/Berlin", 84, "per 2 hours", "Nov 27, 12:00", "Nov 20, 16:00"),
+        ("7d", "Europe/London", 85, "per 2 hours", "Nov 27, 12:00", "Nov 20, 14:00"),
+        ("7d", "Asia/Kolkata", 84, "per 2 hours", "Nov 27, 16:30", "Nov 20, 20:30"),
+    ],
+)
+def test_bars_too_narrow_for_a_phone_are_merged_along_the_local_clock(
+    name: str, zone: str, bars: int, note: str, newest: str, second: str
+) -> None:
+    at = datetime(2026, 11, 27, 12, 50, tzinfo=UTC) if name == "24h" else datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+    page = recorded(name, at, {"24h": 144, "7d": 168}[name], zone=zone)
+
+    finished, failed = page["panels"][0].charts
+    rows = page["panels"][0].rows
+    assert (finished.bars.count, failed.bars.count, finished.note, failed.note) == (bars, bars, note, note)
+    assert {chart.lines.count for chart in page["panels"][1].charts if chart.lines} == {bars}
+    assert (rows[0].start, rows[-2].start) == (newest, second)
+    assert finished.bars.bars[-1].title.startswith(f"{newest}: ")
+
+
+def test_merged_bars_have_the_sums_and_the_percentiles_of_their_tasks() -> None:
+    page = recorded("24h", datetime(2026, 11, 27, 12, 50, tzinfo=UTC), 144)
+
+    [throughput, durations] = page["panels"]
+    assert [row.cells for row in throughput.rows[:2]] == [["3", "2"], ["7", "2"]]
+    assert sum(int(row.cells[0]) for row in throughput.rows) == sum(range(1, 145))
+    latest = durations.rows[0].cells[2:]
+    assert latest == ["12 s", "16 s"], "of one task of 0.7 s and two of 11 s to 16 s"
+
+
+def test_link_of_a_merged_bar_covers_its_whole_span() -> None:
+    page = recorded("24h", datetime(2026, 11, 27, 12, 40, tzinfo=UTC), 144)
+
+    urls = [row.url for row in reversed(page["panels"][0].rows)]
+    spans = [url.split(" to ") for url in urls]
+    assert (urls[0], urls[1]) == ("26 12:50 to 26 13:00", "26 13:00 to 26 13:20"), "the first bar has ten minutes"
+    assert urls[-1] == "27 12:40 to 27 13:00"
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+def test_hours_merged_across_a_change_of_the_clock_stay_pairs() -> None:
+    page = recorded("7d", datetime(2026, 10, 27, 12, tzinfo=UTC), 168)
+
+    starts = [datetime.fromisoformat(row.iso) for row in reversed(page["panels"][0].rows)]
+    assert {end - start for start, end in itertools.pairwise(starts[1:])} == {timedelta(hours=2)}
+
+
+def test_few_intervals_of_a_long_range_are_not_merged() -> None:
+    page = recorded("24h", datetime(2026, 11, 27, 12, 50, tzinfo=UTC), 100)
+
+    assert (page["panels"][0].charts[0].note, page["panels"][0].charts[0].bars.count) == ("per 10 minutes", 100)
+
+
+def test_axis_of_merged_bars_has_labels_at_the_same_distances_of_time() -> None:
+    at = datetime(2026, 11, 27, 12, 50, tzinfo=UTC)
+
+    hours, days = (
+        recorded(name, at, count)["panels"][0].charts[1].bars.days for name, count in (("24h", 144), ("7d", 168))
+    )
+
+    assert [label.text for label in hours] == ["17:40", "21:40", "01:40", "05:40", "09:40", "13:40"]
+    assert [label.text for label in days] == ["Nov 21", "Nov 23", "Nov 25", "Nov 27"]
+
+
+def test_deploy_is_marked_at_its_time_between_merged_bars() -> None:
+    newest = datetime(2026, 11, 27, 12, 40, tzinfo=UTC)
+
+    page = with_deploys(recorded("24h", newest, 144), [Deploy("1.1", newest)])
+
+    [mark] = page["panels"][0].marks
+    assert (mark.x, page["panels"][0].charts[0].bars.count) == (f"{7_200 / 73:.2f}%", 73)
+
+
+def test_merged_bars_leave_the_json_as_it_is(redis_server: Store, viewer: Client) -> None:
+    for ago in range(144):
+        write_bucket(redis_server, 10, ago, finished=7, failed=1)
+
+    html = viewer.get(URL, {"range": "24h"}).content.decode()
+    found = figures(viewer, range="24h")["history"]
+
+    assert "per 20 minutes" in html
+    [count] = set(re.findall(r'data-drc-count="(\d+)"', html.partition('data-drc-live="queues"')[0]))
+    assert count in ("72", "73")
+    assert (found["step"], len(found["intervals"])) == (600, 144)
+    assert {each["succeeded"] for each in found["intervals"]} >= {6}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,10 +18,14 @@ from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.throughput import quantile_text
 from django_redis_components.taskqueue.stats.deploys import Deploy
+from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.history import RANGES, History, HistoryInterval
+from django_redis_components.taskqueue.stats.metrics import Counts
 
-#: Intervals between two labels on the axis of time: 15 minutes, 4 hours, 2 days, 30 days.
-LABEL_EVERY = {"1h": 15, "24h": 24, "7d": 48, "90d": 30}
+#: Most bars of a chart: on a phone more would be narrower than 3 px. Longer charts join two intervals in each bar.
+MAX_BARS = 100
+#: Intervals between two labels on the axis of time, by the step in seconds: 15 minutes, 4 hours, 2 days, 30 days.
+LABEL_EVERY = {60: 15, 600: 24, 1_200: 12, 3_600: 48, 7_200: 24, 86_400: 30}
 #: Sizes of the upper chart, and of the lower one with the labels of time.
 UPPER, LOWER = charts.Plot("upper", has_days=False), charts.Plot("lower")
 #: Hours below which the axis of a range of days has times of the day.
@@ -89,7 +94,7 @@ class HistoryPanel:
 def history_page(history: History, failed_url: FailedUrl = lambda start, end: "") -> dict[str, Any]:
     """Return the charts of a range. They begin with the first interval in which a task finished."""
     first = charts.first_index([each.counts.finished for each in history.intervals])
-    shown = dataclasses.replace(history, intervals=history.intervals[first:])
+    shown = _joined(dataclasses.replace(history, intervals=history.intervals[first:]))
     notes = [_("Since %(time)s.") % {"time": _full(history, shown.intervals[0].at)}] if first else []
     return {
         "ranges": range_links(history.range),
@@ -145,9 +150,34 @@ def _quantiles(metrics: History | HistoryInterval) -> dict[str, Any]:
     }
 
 
+def _joined(history: History) -> History:
+    """Return the history with two intervals in one if it has more than `MAX_BARS`.
+
+    The longer ones begin at even steps from the last local midnight. The first one may have half the length.
+    """
+    if len(history.intervals) <= MAX_BARS:
+        return history
+    step, midnight = 2 * history.step, formats.local(history.at).replace(hour=0, minute=0, second=0, microsecond=0)
+    parts = itertools.groupby(history.intervals, lambda each: (each.at - midnight) // timedelta(seconds=step))
+    return dataclasses.replace(history, step=step, intervals=[_sum(list(part)) for _number, part in parts])
+
+
+def _sum(intervals: Sequence[HistoryInterval]) -> HistoryInterval:
+    return HistoryInterval(
+        intervals[0].at,
+        Counts(*_totals(dataclasses.astuple(each.counts) for each in intervals)),
+        Histogram(tuple(_totals(each.wait_time.buckets for each in intervals))),
+        Histogram(tuple(_totals(each.run_time.buckets for each in intervals))),
+    )
+
+
+def _totals(rows: Iterable[Sequence[int]]) -> Iterable[int]:
+    return map(sum, zip(*rows, strict=True))
+
+
 def _throughput(history: History, failed_url: FailedUrl) -> HistoryPanel:
     every = _per_interval(history.step)
-    urls = [_failed_url(history, each, failed_url) for each in history.intervals]
+    urls = _failed_urls(history, failed_url)
     finished = _bars(history, lambda each: each.counts.finished, UPPER, _("Finished"), [""] * len(urls))
     return HistoryPanel(
         id="history",
@@ -171,10 +201,14 @@ def _failed_chart(history: History, every: str, urls: Sequence[str]) -> HistoryC
     return HistoryChart("history-failed", title, every, bars=bars, is_bad=True)
 
 
-def _failed_url(history: History, interval: HistoryInterval, failed_url: FailedUrl) -> str:
-    if not interval.counts.failed:
-        return ""
-    return failed_url(interval.at, interval.at + timedelta(seconds=history.step))
+def _failed_urls(history: History, failed_url: FailedUrl) -> list[str]:
+    """Return the URL of what failed in each interval, which lasts until the next one begins."""
+    starts = [each.at for each in history.intervals]
+    ends = [*starts[1:], starts[-1] + timedelta(seconds=history.step)]
+    return [
+        failed_url(each.at, end) if each.counts.failed else ""
+        for each, end in zip(history.intervals, ends, strict=True)
+    ]
 
 
 def _durations(history: History) -> HistoryPanel:
@@ -219,7 +253,7 @@ def _bars(
         "peak": number(value(peak)),
         "time": _full(history, peak.at),
     }
-    return charts.bar_chart(points, finding, LABEL_EVERY[history.range], plot, is_cut=False)
+    return charts.bar_chart(points, finding, LABEL_EVERY[history.step], plot, is_cut=False)
 
 
 def _lines(history: History, values: Sequence[Value], plot: charts.Plot, name: str) -> charts.LineChart:
@@ -228,7 +262,7 @@ def _lines(history: History, values: Sequence[Value], plot: charts.Plot, name: s
     finding = " · ".join(
         _peak(history, value, f"{name} {share}") for value, share in zip(values, ("p50", "p95"), strict=True)
     )
-    return charts.line_chart(series, shorts, finding, LABEL_EVERY[history.range], plot)
+    return charts.line_chart(series, shorts, finding, LABEL_EVERY[history.step], plot)
 
 
 def _throughput_finding(history: History) -> str:
@@ -294,7 +328,14 @@ def _notes(history: History) -> list[str]:
 
 def _per_interval(step: int) -> str:
     """Return the length of a bar's interval in words."""
-    return {60: _("per minute"), 600: _("per 10 minutes"), 3_600: _("per hour"), 86_400: _("per day")}[step]
+    return {
+        60: _("per minute"),
+        600: _("per 10 minutes"),
+        1_200: _("per 20 minutes"),
+        3_600: _("per hour"),
+        7_200: _("per 2 hours"),
+        86_400: _("per day"),
+    }[step]
 
 
 def _iso(at: datetime) -> str:
@@ -312,5 +353,5 @@ def _short(history: History, at: datetime) -> str:
     """Format the start of an interval for the axis."""
     if history.range == "90d":
         return formats.day_short(at.date())
-    is_days = history.range == "7d" and len(history.intervals) > CLOCK_HOURS
+    is_days = history.range == "7d" and len(history.intervals) * history.step > CLOCK_HOURS * 3_600
     return formats.day_short(formats.local(at).date()) if is_days else formats.clock_short(at)
