@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import logging
 import os
 import re
 import signal
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=0, help="further queues (default: 0)")
     parser.add_argument("--workers", type=int, default=0, help="further workers that report (default: 0)")
     options = parser.parse_args()
+    logging.disable()  # the pages log each outage
     with (
         tempfile.TemporaryDirectory() as directory,
         LocalServer(directory=Path(directory), appendonly=True, die_with_parent=True) as server,
@@ -331,7 +333,8 @@ class Causes:
 
     def fill_memory(self) -> None:
         raw = self._site.raw
-        raw.set("ballast", bytes(60_000_000))
+        for number in range(60):  # one large value would be in the buffers, too, when the used memory is read
+            raw.set(f"ballast:{number}", bytes(1_000_000))
         raw.config_set("maxmemory", int(raw.info("memory")["used_memory"] * 1.12))
 
     def grow(self) -> None:
