@@ -3,10 +3,11 @@
     python -m benchmarks.dashboard [--tasks 1400000] [--queues 40] [--pages 20]
 
 Fills a server with tasks in several queues: of 7 tasks 5 are ready, 1 is scheduled and 1 has failed; and with an hour
-of minute counters, workers, visitors, a flow, locks and a rate limit. It requests each page and each confirmation
-through Django's test client: middleware, session, permission, reading, template. Printed are commands and round trips,
-as the page's footer has them, the CPU time of the server's main thread per page, the milliseconds of a whole response,
-and its size. ``REDIS_URL`` names another server: keys with the prefix "bench-dashboard" are written there and deleted.
+of minute counters, which a poller has added up, workers, visitors, a flow, locks and a rate limit. It requests each
+page and each confirmation through Django's test client: middleware, session, permission, reading, template. Printed are
+commands and round trips, as the page's footer has them, the CPU time of the server's main thread per page, the
+milliseconds of a whole response, and its size. ``REDIS_URL`` names another server: keys with the prefix
+"bench-dashboard" are written there and deleted.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from tools.localserver import LocalServer
 PREFIX = "bench-dashboard"
 #: Tasks that each queue has finished in each minute of the last hour.
 FINISHED = 20
-#: Locks that are held, workers that report, visitors of each of the last days.
-LOCKS, WORKERS, VISITORS, DAYS = 100, 50, 1_000, 30
+#: Locks that are held, visitors of each of the last days.
+LOCKS, VISITORS, DAYS = 100, 1_000, 30
 #: Tasks in a call that sends many.
 CHUNK = 5_000
 
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=1_400_000, help="tasks in all queues (default: 1,400,000)")
     parser.add_argument("--queues", type=int, default=40, help="queues (default: 40)")
+    parser.add_argument("--workers", type=int, default=50, help="workers that report (default: 50)")
     parser.add_argument("--pages", type=int, default=20, help="responses of each page (default: 20)")
     options = parser.parse_args()
     if url := os.environ.get("REDIS_URL"):
@@ -57,10 +59,11 @@ def measure(url: str, options: argparse.Namespace) -> None:
     set_up(url)
     raw = redis.Redis.from_url(url)
     try:
-        addresses = fill(raw, options.tasks, options.queues)
+        addresses = fill(raw, options.tasks, options.queues, options.workers)
         keys = raw.dbsize()
         print(
-            f"{options.queues} queues, {options.tasks:,} tasks, {keys:,} keys; {options.pages} responses of each page"
+            f"{options.queues} queues, {options.tasks:,} tasks, {options.workers} workers, {keys:,} keys; "
+            f"{options.pages} responses of each page"
         )
         measure_pages(raw, addresses, options.pages)
     finally:
@@ -103,17 +106,20 @@ def set_up(url: str) -> None:
     call_command("migrate", verbosity=0)
 
 
-def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
+def fill(raw: redis.Redis, tasks: int, queues: int, workers: int) -> dict[str, str]:
     """Write the data that the pages show; return the pages by label."""
     from django_redis_components.analytics import SignIns, UniqueVisitors
     from django_redis_components.analytics.dates import site_date
+    from django_redis_components.core.client import connections
     from django_redis_components.locks import Lock
     from django_redis_components.ratelimits import RateLimit
+    from django_redis_components.taskqueue.poller import Poller
 
     names = [f"queue-{number}" for number in range(queues)]
     for name in names:
         fill_queue(home(), raw, name, tasks // queues)
-    for number in range(WORKERS):
+    Poller(home(), connections.client()).step()  # it would delete heartbeats of the future
+    for number in range(workers):
         write_heartbeat(home(), raw, f"host-{number}:a", names)
     for ago in range(DAYS):
         day = site_date() - timedelta(days=ago)

@@ -1,4 +1,4 @@
-"""The collector: reads Redis in two round trips per scrape, more with over 200 queues or workers; keeps no state."""
+"""The collector: reads Redis in two round trips per scrape, more with over 500 queues; keeps no state."""
 
 from __future__ import annotations
 

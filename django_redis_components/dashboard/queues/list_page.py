@@ -25,7 +25,7 @@ def parse(request: PageRequest) -> QueueQuery:
 
 
 def read(request: PageRequest) -> Snapshot[TaskQueueOverview]:
-    """Read the queues in two round trips, and in one more for each further 200."""
+    """Read the queues in two round trips, and in one more for each further 500."""
     return read_snapshot(read_overview(queue_shard()), counts_of=lambda overview: overview.failure_counts)
 
 

@@ -163,7 +163,7 @@ def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     base = shard.base
     (now_us, [row]), by_task = yield Batch(
         [
-            READ_COUNTERS(base=base, step=Part.minute, count=count, full=count, queues=(queue,)),
+            READ_COUNTERS(base=base, step=Part.minute, count=count, queues=(queue,)),
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
@@ -172,7 +172,7 @@ def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
 
 def read_hours(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield READ_COUNTERS(base=shard.base, step=Part.hour, count=count, full=count, queues=(queue,))
+    now_us, [row] = yield READ_COUNTERS(base=shard.base, step=Part.hour, count=count, queues=(queue,))
     return _metrics(row, now_us, Part.hour, count)
 
 
@@ -183,7 +183,7 @@ def read_recent(shard: Shard, queues: Sequence[str], count: int) -> Flow[dict[st
 
 def recent_request(shard: Shard, queues: Sequence[str | bytes], count: int) -> Call:
     """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
-    return READ_COUNTERS(base=shard.base, step=Part.minute, count=count, full=count, queues=queues)
+    return READ_COUNTERS(base=shard.base, step=Part.minute, count=count, queues=queues)
 
 
 def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:

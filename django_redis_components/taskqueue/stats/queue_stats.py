@@ -75,7 +75,8 @@ class QueueInfo:
         waiting: tasks that depend on unfinished tasks of their flow.
         retrying: those of the scheduled tasks that have failed and wait for their next attempt.
         arrival_rate: tasks per minute that arrived lately, measured on the last 100 of the ready list; None if fewer
-            than two are in it. Prioritized and scheduled tasks are not measured.
+            than two are in it, or if more than 50 queues were read at once and this one has no metrics (see
+            `TaskQueueOverview`). Prioritized and scheduled tasks are not measured.
         live_workers: worker processes that serve the queue and have sent a heartbeat within the duration of a lease.
     """
 
@@ -151,7 +152,7 @@ def read_depths(shard: Shard, *names: str) -> Flow[list[QueueInfo]]:
 def read_overview(
     shard: Shard, *, with_metrics: bool = True, with_all_workers: bool = False
 ) -> Flow[TaskQueueOverview]:
-    """Read queues, workers and poller in two round trips, and in one more for each further 200 queues.
+    """Read queues, workers and poller in two round trips, and in one more for each further 500 queues.
 
     Args:
         with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
@@ -175,7 +176,9 @@ def read_overview(
     listed = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
     seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in listed}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
-    reports, recent, names, main_errors = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
+    details = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
+    reports, recent, names, main_errors, again = details
+    rows = [again.get(row[0], row) for row in rows]
     heartbeats_and_reports = zip(seen_ms.items(), reports, strict=True)
     workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in heartbeats_and_reports}
     return TaskQueueOverview(
@@ -226,7 +229,7 @@ def _first_request(shard: Shard) -> Call:
     return _stats_request(shard, 0, conf.settings().taskqueue.queues or ())
 
 
-def _stats_request(shard: Shard, first: int | str, queues: Collection[str] = ()) -> Call:
+def _stats_request(shard: Shard, first: int | str, queues: Collection[str | bytes] = ()) -> Call:
     lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
     return QUEUE_STATS(base=shard.base, first=first, lease_ms=lease_ms, queues=queues)
 
@@ -267,8 +270,11 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
 
 def _read_details(
     shard: Shard, workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
-) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], ErrorsByQueue]]:
-    """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors."""
+) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], ErrorsByQueue, dict[bytes, Any]]]:
+    """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors.
+
+    If there are as many queues as have metrics, the first request has read no arrivals: return their rows with them.
+    """
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
     requests += [errors.main_errors_request(shard, queue) for queue in failing]
     ids = list(workers)
@@ -276,6 +282,8 @@ def _read_details(
     requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
     if queues:
         requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
+    if len(queues) == metrics.MAX_QUEUES:
+        requests.append(_stats_request(shard, "", queues))
     replies = iter((yield Batch(requests)) if requests else [])
     names = {
         queue.decode(): sorted(name.decode(errors="replace") for name in next(replies)[9][::3])
@@ -283,7 +291,9 @@ def _read_details(
     }
     main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
     reports = [report for _ in chunks for report in next(replies)]
-    return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, main_errors
+    recent = metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}
+    again = {row[0]: row for row in next(replies)[1]} if len(queues) == metrics.MAX_QUEUES else {}
+    return reports, recent, names, main_errors, again
 
 
 def _names_request(shard: Shard, queue: bytes) -> Call:

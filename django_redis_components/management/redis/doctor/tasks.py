@@ -29,7 +29,10 @@ def check_tasks(using: str, client: SyncClient, report: Report) -> None:
             report.skipped.append(f"Queues, workers and schedules: {exc.error}")
             return
         raise exc.error from exc
-    facts = dataclasses.replace(facts, watched=read_checks(client, facts))
+    watched = read_checks(client, facts)
+    if "data_loss" in facts.watched:  # only the watching process remembers what the server held
+        watched["data_loss"] = facts.watched["data_loss"]
+    facts = dataclasses.replace(facts, watched=watched)
     if facts.queues is not None:
         report.facts |= {
             "queues": len(facts.queues.queues),

@@ -1,16 +1,32 @@
 -- Counter sets as lists of numbers, to be added up.
 
--- Return the counters of a key: a list, empty without the key.
-local function read_numbers(key)
-  local data = redis.call("GETRANGE", key, 0, 415)
-  local size = math.floor(#data / 4)
-  local numbers = { struct.unpack(">" .. string.rep("I4", size), data) }
-  numbers[size + 1] = nil -- the position behind them
-  return numbers
+-- Bytes of 8 numbers. Most numbers of a set are 0: comparing 8 of them takes less time than adding them.
+local BLOCK = 32
+local ZEROS = string.rep("\0", BLOCK)
+local EIGHT = ">" .. string.rep("I4", BLOCK / 4)
+
+-- Return the counters of a key as they are stored; "" without the key.
+local function read_counters(key)
+  return redis.call("GETRANGE", key, 0, 415)
 end
 
-local function add_numbers(sum, numbers)
-  for index, number in ipairs(numbers) do
-    sum[index] = (sum[index] or 0) + number
+-- Return a sum of no counters.
+local function new_sum()
+  local sum = {}
+  for index = 1, 104 do
+    sum[index] = 0
+  end
+  return sum
+end
+
+local function add_counters(sum, counters)
+  for start = 0, #counters - 1, BLOCK do
+    local block = string.sub(counters, start + 1, start + BLOCK)
+    if block ~= ZEROS then
+      local numbers = { struct.unpack(EIGHT, #block == BLOCK and block or block .. string.sub(ZEROS, #block + 1)) }
+      for index = 1, BLOCK / 4 do
+        sum[start / 4 + index] = sum[start / 4 + index] + numbers[index]
+      end
+    end
   end
 end

@@ -143,12 +143,13 @@ end
 
 -- Add one minute's counters of a queue to its hour, to its total, and to the sum of all queues.
 local function add_minute(ctx, queue, minute, sum)
-  local numbers = read_numbers(queue_key(ctx, queue, P.minute .. ":" .. minute))
+  local counters, numbers = read_counters(queue_key(ctx, queue, P.minute .. ":" .. minute)), new_sum()
+  add_counters(numbers, counters)
   local add = additions(numbers)
   if add then
     add_to(queue_key(ctx, queue, P.hour .. ":" .. math.floor(minute / 60)), "SAT", add, T.hour_ms)
     add_to(queue_key(ctx, queue, P.total), "WRAP", add, T.hour_ms)
-    add_numbers(sum, numbers)
+    add_counters(sum, counters)
   end
 end
 
@@ -173,7 +174,7 @@ local function roll_up(ctx, queues, first)
   local rolled = tonumber(redis.call("GET", mark) or latest - 2)
   rolled = math.max(math.min(rolled, latest - 1), latest - 170)
   for minute = rolled + 1, math.min(latest - 1, rolled + 5) do
-    local sum = {}
+    local sum = new_sum()
     for _, queue in ipairs(queues) do
       add_minute(ctx, queue, minute, sum)
     end

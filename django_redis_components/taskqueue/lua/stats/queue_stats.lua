@@ -1,7 +1,7 @@
 -- Read the depths of queues, since when their oldest pending task has waited, and how many workers live. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] first  rank of the first queue of this call in the index, from which it reads 200; with 0 all paused ones, too;
+-- ARGV[1] first  rank of the first queue of this call in the index, from which it reads 500; with 0 all paused ones, too;
 --         empty: the named ones only
 -- ARGV[2] lease_ms  duration of a lease: a worker without a heartbeat for so long is lost
 -- ARGV[3..] queues  names
@@ -12,86 +12,99 @@
 --         latest, latest_us, newest_us, retrying, live}; oldest_us is when the oldest task that waits
 --         for a worker was accepted or fell due, 0 when none waits; scheduled includes the retrying ones; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
 --         ones wait for a limit; waiting is how many wait for other tasks of their flows; the
---         last `latest` tasks of the ready list, 100 at most, were accepted from latest_us to newest_us
+--         last `latest` tasks of the ready list, 100 at most, were accepted from latest_us to newest_us; of more than 50
+--         queues only those of a call that reads named queues alone, else 0
 -- Cost: O(queues) times O(log n)
 local base = KEYS[1]
 local first = tonumber(ARGV[1])
 local lease_ms = tonumber(ARGV[2])
 -- @include wakeups
 
--- Queues of the index that one call reads.
-local CHUNK = 200
+-- Queues of the index that one call reads. Of more than WITH_ARRIVALS it does not read the latest arrivals, a quarter of
+-- the cost: the caller names those of which it needs them.
+local CHUNK, WITH_ARRIVALS = 500, 50
 local ctx = new_context(base)
-local oldest_ms = string.format("%.0f", ctx.now_ms - lease_ms)
+local now_ms, oldest_ms = string.format("%.0f", ctx.now_ms), string.format("%.0f", ctx.now_ms - lease_ms)
+local later_ms = "(" .. now_ms
+local queue_count = redis.call("ZCARD", base_key(ctx, K.queues))
+local with_arrivals = not first or queue_count <= WITH_ARRIVALS
+local has_pauses = redis.call("EXISTS", base_key(ctx, K.paused)) == 1
+
+local function enqueued_us(id)
+  return tonumber(redis.call("HGET", task_key(ctx, id), F.enqueued_at_us) or nil)
+end
 
 -- Return when the first task of a list was accepted; with tombstones, the first of 100 that was not cancelled.
-local function first_enqueued_us(queue, part, tombstones)
-  for _, id in ipairs(redis.call("LRANGE", queue_key(ctx, queue, part), 0, tombstones > 0 and 99 or 0)) do
-    local enqueued_us, state = unpack(redis.call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
-    if enqueued_us and state ~= S.cancelled then
-      return tonumber(enqueued_us)
+local function first_enqueued_us(list, tombstones)
+  if tombstones == 0 then
+    return enqueued_us(redis.call("LINDEX", list, 0))
+  end
+  for _, id in ipairs(redis.call("LRANGE", list, 0, 99)) do
+    local accepted_us, state = unpack(redis.call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
+    if accepted_us and state ~= S.cancelled then
+      return tonumber(accepted_us)
     end
   end
 end
 
 -- Return how many tasks are at the end of the ready list, 100 at most, and when the first and the last were accepted.
-local function latest_arrivals(queue)
-  local ready = queue_key(ctx, queue, P.ready)
-  local latest = math.min(redis.call("LLEN", ready), 100)
-  if latest < 2 then
+local function latest_arrivals(ready, length)
+  if length < 2 or not with_arrivals then
     return 0, 0, 0
   end
-  local function enqueued_us(index)
-    return tonumber(redis.call("HGET", task_key(ctx, redis.call("LINDEX", ready, index)), F.enqueued_at_us) or 0)
+  local latest = math.min(length, 100)
+  return latest, enqueued_us(redis.call("LINDEX", ready, -latest)) or 0, enqueued_us(redis.call("LINDEX", ready, -1)) or 0
+end
+
+-- Return how many scheduled tasks there are, how many of them are due and how many retrying, and the earliest due time.
+local function scheduled_counts(prefix)
+  local scheduled = redis.call("ZCARD", prefix .. P.scheduled)
+  local first_ms = scheduled > 0 and tonumber(redis.call("ZRANGE", prefix .. P.scheduled, 0, 0, "WITHSCORES")[2])
+  if not first_ms then
+    return 0, 0, 0, 0
   end
-  return latest, enqueued_us(-latest), enqueued_us(-1)
+  local due = first_ms <= ctx.now_ms and redis.call("ZCOUNT", prefix .. P.scheduled, "-inf", now_ms) or 0
+  return scheduled, due, redis.call("ZCOUNT", prefix .. P.retrying, later_ms, "+inf"), math.ceil(first_ms)
 end
 
-local function oldest_us(queue, tombstones)
-  local best = redis.call("ZRANGE", queue_key(ctx, queue, P.priority), 0, 0)[1]
-  local scheduled = queue_key(ctx, queue, P.scheduled)
-  local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "WITHSCORES", "LIMIT", 0, 1)[2]
-  local oldest = math.min(
-    first_enqueued_us(queue, P.ready, tombstones) or math.huge,
-    first_enqueued_us(queue, P.requeued, tombstones) or math.huge,
-    best and tonumber(redis.call("HGET", task_key(ctx, best), F.enqueued_at_us) or nil) or math.huge,
-    due and math.ceil(due) * 1000 or math.huge
-  )
-  return oldest < math.huge and oldest or 0
+local function current_pause(queue)
+  local pause = has_pauses and redis.call("HGET", base_key(ctx, K.paused), queue)
+  return pause and not has_pause_ended(ctx, pause) and pause or ""
 end
 
+-- What is empty is not looked into: most queues have tasks in a few states only.
 local function row(queue)
-  local function length(command, part)
-    return redis.call(command, queue_key(ctx, queue, part))
-  end
-  local scheduled = queue_key(ctx, queue, P.scheduled)
-  local due = redis.call("ZCOUNT", scheduled, "-inf", ctx.now_ms)
-  local first_score = redis.call("ZRANGE", scheduled, 0, 0, "WITHSCORES")[2]
-  local ready = length("LLEN", P.ready) + length("LLEN", P.requeued) + length("ZCARD", P.priority)
-  local tombstones = tonumber(redis.call("GET", queue_key(ctx, queue, P.tombstones)) or 0)
-  local pause = redis.call("HGET", base_key(ctx, K.paused), queue)
-  local latest, latest_us, newest_us = latest_arrivals(queue)
-  local limited, for_concurrency = length("ZCARD", P.limited), 0
-  if limited > 0 then
-    for_concurrency = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.limited), "[c", "(d")
-  end
+  local prefix = queue_key(ctx, queue, "")
+  local listed, requeued = redis.call("LLEN", prefix .. P.ready), redis.call("LLEN", prefix .. P.requeued)
+  local prioritized, limited = redis.call("ZCARD", prefix .. P.priority), redis.call("ZCARD", prefix .. P.limited)
+  local scheduled, due, retrying, first_ms = scheduled_counts(prefix)
+  local pending = listed + requeued + prioritized
+  local tombstones = pending > 0 and tonumber(redis.call("GET", prefix .. P.tombstones) or 0) or 0
+  local for_concurrency = limited > 0 and redis.call("ZLEXCOUNT", prefix .. P.limited, "[c", "(d") or 0
+  local oldest_us = math.min(
+    listed > 0 and first_enqueued_us(prefix .. P.ready, tombstones) or math.huge,
+    requeued > 0 and first_enqueued_us(prefix .. P.requeued, tombstones) or math.huge,
+    prioritized > 0 and enqueued_us(redis.call("ZRANGE", prefix .. P.priority, 0, 0)[1]) or math.huge,
+    due > 0 and first_ms * 1000 or math.huge
+  )
+  local latest, latest_us, newest_us = latest_arrivals(prefix .. P.ready, listed)
   return {
     queue,
-    ready + due + for_concurrency - tombstones,
-    length("ZCARD", P.scheduled) - due + limited - for_concurrency,
-    length("ZCARD", P.running),
-    length("ZCARD", P.failed),
-    length("ZCARD", P.unregistered),
-    oldest_us(queue, tombstones),
-    first_score and math.ceil(first_score) or 0,
-    pause and not has_pause_ended(ctx, pause) and pause or "",
+    pending + due + for_concurrency - tombstones,
+    scheduled - due + limited - for_concurrency,
+    redis.call("ZCARD", prefix .. P.running),
+    redis.call("ZCARD", prefix .. P.failed),
+    redis.call("ZCARD", prefix .. P.unregistered),
+    oldest_us < math.huge and oldest_us or 0,
+    first_ms,
+    current_pause(queue),
     limited,
-    length("ZCARD", P.waiting),
+    redis.call("ZCARD", prefix .. P.waiting),
     latest,
     latest_us,
     newest_us,
-    redis.call("ZCOUNT", queue_key(ctx, queue, P.retrying), "(" .. ctx.now_ms, "+inf"),
-    redis.call("ZCOUNT", queue_key(ctx, queue, P.workers), oldest_ms, "+inf"),
+    retrying,
+    redis.call("ZCOUNT", prefix .. P.workers, oldest_ms, "+inf"),
   }
 end
 
@@ -107,9 +120,9 @@ end
 
 local next = 0
 if first then
-  local indexed = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + CHUNK - 1)
-  next = #indexed == CHUNK and first + CHUNK or 0
-  list(indexed)
+  local following = first + CHUNK
+  list(redis.call("ZRANGE", base_key(ctx, K.queues), first, following - 1))
+  next = queue_count > following and following or 0
 end
 if first == 0 then
   list(redis.call("HKEYS", base_key(ctx, K.paused)))

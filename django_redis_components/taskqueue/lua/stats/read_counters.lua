@@ -3,27 +3,27 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] step  minute or hour
 -- ARGV[2] count  how many of the latest, at most 336; the first is the one that has not ended
--- ARGV[3] full  for how many of them the histograms are read too; for the others the first 8 counters
--- ARGV[4..] queues  names
+-- ARGV[3..] queues  names
 -- DERIVED base:q:<queue>:minute:<minute>, :hour:<hour> strings
 -- Returns {now_us, rows}: each row {queue, ago, counters, ago, counters, …} without the empty ones; ago 0 is the latest
 -- Cost: O(queues * count)
 local base = KEYS[1]
 local step = ARGV[1]
 local count = tonumber(ARGV[2])
-local full = tonumber(ARGV[3])
 -- @include context
 
 local ctx = new_context(base)
 local latest = math.floor(ctx.now_ms / (step == P.minute and 60000 or 3600000))
-local rows = {}
-for index = 4, #ARGV do
-  local row = { ARGV[index] }
-  for ago = 0, count - 1 do
-    local key = queue_key(ctx, ARGV[index], step .. ":" .. (latest - ago))
-    local counters = redis.call("GETRANGE", key, 0, ago < full and 415 or 31)
+local parts, rows = {}, {}
+for ago = 0, count - 1 do
+  parts[ago + 1] = step .. ":" .. (latest - ago)
+end
+for index = 3, #ARGV do
+  local row, prefix = { ARGV[index] }, queue_key(ctx, ARGV[index], "")
+  for position, part in ipairs(parts) do
+    local counters = redis.call("GETRANGE", prefix .. part, 0, 415)
     if counters ~= "" then
-      row[#row + 1] = ago
+      row[#row + 1] = position - 1
       row[#row + 1] = counters
     end
   end

@@ -47,10 +47,11 @@ rolled = math.max(math.min(rolled, latest - 1), latest - 170)
 local first = math.max(rolled + 1, latest + 1 - math.floor(budget / math.max(#queues, 1)), (newest - count + 1) * minutes)
 local index = first
 while index <= latest do
-  local bucket, sums = math.floor(index / minutes), {}
+  local bucket, sums = math.floor(index / minutes), new_sum()
   repeat
+    local part = P.minute .. ":" .. index
     for _, queue in ipairs(queues) do
-      add_numbers(sums, read_numbers(queue_key(ctx, queue, P.minute .. ":" .. index)))
+      add_counters(sums, read_counters(queue_key(ctx, queue, part)))
     end
     index = index + 1
   until index > latest or math.floor(index / minutes) > bucket
