@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -63,10 +64,8 @@ def test_page_says_why_a_task_does_not_run_and_what_was_checked(redis_server: St
     assert "No worker has run it yet." in shown
     get_queue("default").pause("<b>mail</b> is down", author="ada")
     shown = text(viewer.get(url_of(result.id)))
-    assert (
-        "Not running: the queue default is paused. Paused &lt; 1 s ago by ada: &lt;b&gt;mail&lt;/b&gt; is down."
-        in shown
-    )
+    reason = "by ada: &lt;b&gt;mail&lt;/b&gt; is down."
+    assert re.search(rf"Not running: the queue default is paused\. Paused (&lt; )?\d+ s ago {reason}", shown)
     data = viewer.get(url_of(result.id), {"format": "json"}).json()
     assert [(reason["code"], reason["count"]) for reason in data["reasons"]] == [("paused", 0), ("behind", 3)]
     assert (data["task"]["state"], data["task"]["arguments"]) == ("ready", ['what="mine"'])
