@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -38,8 +38,10 @@ def missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
 
 
 def lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield workers that have sent no heartbeat."""
+    """Yield workers that have sent no heartbeat, until they are replaced."""
     for worker in overview.workers:
+        if _is_replaced(worker, overview):
+            continue
         facts = {"worker": worker_name(worker), "age": formats.age(worker.heartbeat_age)}
         if not worker.is_alive:
             text = _("Worker %(worker)s is lost. Last heartbeat: %(age)s ago.") % facts
@@ -47,6 +49,20 @@ def lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
         elif worker.is_silent:
             text = _("Worker %(worker)s does not respond. Last heartbeat: %(age)s ago.") % facts
             yield Problem("worker_silent", text, _lost_tasks(worker, overview), subject=worker.id)
+
+
+def _is_replaced(lost: WorkerInfo, overview: TaskQueueOverview) -> bool:
+    """Return whether the host has a new worker of the queues for each lost one, and the tasks are returned."""
+    if lost.is_alive or overview.poller is None or overview.at < _returned_at(lost, overview):
+        return False
+    seen_at = overview.at - timedelta(seconds=lost.heartbeat_age)
+    of_host = [each for each in overview.workers if each.host == lost.host]
+    new = [
+        each
+        for each in of_host
+        if each.is_alive and each.started_at and each.started_at > seen_at and {*lost.queues} <= {*each.queues}
+    ]
+    return len(new) >= sum(not each.is_alive for each in of_host)
 
 
 def lost_threads(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -76,8 +92,7 @@ def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
 def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     if overview.poller is None:
         return _("No poller is active to return them to their queues.")
-    lease_s = conf.settings().taskqueue.lease_s
-    returned_at = overview.at + timedelta(seconds=lease_s * RETURN_LEASES - worker.heartbeat_age)
+    returned_at = _returned_at(worker, overview)
     if returned_at <= overview.at:
         return ngettext(
             "The poller returns it to its queue.", "The poller returns them to their queues.", worker.leases
@@ -89,3 +104,9 @@ def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     )
     time = formats.timestamp(returned_at, overview.at).text
     return text % {"count": number(worker.leases), "time": time}
+
+
+def _returned_at(worker: WorkerInfo, overview: TaskQueueOverview) -> datetime:
+    """Return by when the poller has returned the tasks of a lost worker to their queues."""
+    lease_s = conf.settings().taskqueue.lease_s
+    return overview.at + timedelta(seconds=lease_s * RETURN_LEASES - worker.heartbeat_age)
