@@ -160,6 +160,11 @@ def _outcome(run: TaskRun, task: Explanation) -> tuple[str, str]:
         ended = moment(task.fact("score_ms"))
         time = formats.timestamp(ended, task.at).text if ended else NO_VALUE
         return _("Lease ended at %(time)s") % {"time": time}, "lost"
+    return outcome_of(run.outcome)
+
+
+def outcome_of(name: str) -> tuple[str, str]:
+    """Return the label and the kind of an outcome by its name, as it is stored."""
     labels: dict[str, tuple[str, str]] = {
         Outcome.succeeded: (Outcome.succeeded.label, "ok"),
         Outcome.failed: (Outcome.failed.label, "bad"),
@@ -170,4 +175,4 @@ def _outcome(run: TaskRun, task: Explanation) -> tuple[str, str]:
         Outcome.recovered: (Outcome.recovered.label, "lost"),
         "running": (pgettext("a run", "Running"), "open"),
     }
-    return labels.get(run.outcome, (run.outcome, "lost"))
+    return labels.get(name, (name, "lost"))
