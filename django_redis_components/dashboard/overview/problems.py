@@ -54,7 +54,7 @@ def problem_row(problem: Problem, facts: ProblemFacts, links: Links) -> ProblemR
         problem,
         formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
         acknowledgment_note(held, facts.at) if held else "",
-        [*remedies_of(problem, links), *([Remedy(label, url)] if url else [])],
+        [*remedies_of(problem, facts, links), *([Remedy(label, url)] if url else [])],
     )
 
 

@@ -21,7 +21,7 @@ from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems import queues, schedules, server, traffic, workers
 from django_redis_components.dashboard.problems.facts import ProblemFacts
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
 
@@ -158,5 +158,5 @@ def _truncate(problems: list[Problem]) -> list[Problem]:
         return problems
     text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
     severity = problems[MAX_OF_A_KIND].severity
-    more = Problem(problems[0].code, text, "", severity=severity, count=rest, subject="…")
+    more = Problem(problems[0].code, text, "", severity=severity, count=rest, subject=REST)
     return [*problems[:MAX_OF_A_KIND], more]
