@@ -13,7 +13,7 @@ from django_redis_components.dashboard.formats import Timestamp
 from django_redis_components.dashboard.incidents.page import acknowledgment_note, moment
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
+from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of, retries_of
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.finding import find_problems, unread_part
@@ -28,12 +28,14 @@ class ProblemRow:
         since: when it started, as far as the site was watched; None if it was not.
         note: its acknowledgment, or "".
         remedies: links to its cause and to what remedies it, the acknowledgment last.
+        retries: of each error that is a cause, if there are several; their labels are the errors.
     """
 
     problem: Problem
     since: Timestamp | None
     note: str
     remedies: list[Remedy]
+    retries: list[Remedy]
 
 
 def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
@@ -55,6 +57,7 @@ def problem_row(problem: Problem, facts: ProblemFacts, links: Links) -> ProblemR
         formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
         acknowledgment_note(held, facts.at) if held else "",
         [*remedies_of(problem, facts, links), *([Remedy(label, url)] if url else [])],
+        retries_of(problem, facts, links),
     )
 
 

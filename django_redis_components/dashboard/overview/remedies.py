@@ -13,6 +13,7 @@ from django_redis_components.dashboard.limits.page import key_text
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
+from django_redis_components.dashboard.problems.traffic import error_text, named_errors
 from django_redis_components.dashboard.problems.watched import locks
 
 #: The page that shows more of a problem: its link's label and its slug, by code.
@@ -52,6 +53,15 @@ class Remedy:
 def remedies_of(problem: Problem, facts: ProblemFacts, links: Links) -> list[Remedy]:
     """Return the links of a problem that the user may open, changes last."""
     return [remedy for remedy in (*_pages(problem, facts, links), *_changes(problem, facts, links)) if remedy.url]
+
+
+def retries_of(problem: Problem, facts: ProblemFacts, links: Links) -> list[Remedy]:
+    """Return the retry of each error that the problem of a failing queue names, if it names several."""
+    if problem.code != "failures" or problem.fingerprint or facts.queues is None or not links.page("failure"):
+        return []
+    errors = named_errors(facts.queues.main_errors.get(problem.queue, []))
+    urls = [links.verb("retry_error", "failure", group=each.fingerprint, queue=problem.queue) for each in errors]
+    return [Remedy(error_text(each), url) for each, url in zip(errors, urls, strict=True) if url]
 
 
 def _pages(problem: Problem, facts: ProblemFacts, links: Links) -> Iterator[Remedy]:
