@@ -23,6 +23,7 @@ _PAGES = {
     "limit_denies": (gettext_lazy("Show limits"), "ratelimit"),
     "chat_flood": (gettext_lazy("Show chats"), "messaging"),
     "mailbox_full": (gettext_lazy("Show mailboxes"), "messaging"),
+    "notifications_failing": (gettext_lazy("Show notifications"), "incident"),
     "memory": (gettext_lazy("Show memory"), "memory"),
     "memory_growth": (gettext_lazy("Show memory"), "memory"),
     "files_behind": (gettext_lazy("Show channels"), "files"),
@@ -33,7 +34,11 @@ _PAGES = {
     ),
 }
 #: The panel of the page that shows a problem, by code.
-_PANELS = {"chat_flood": "chats", "mailbox_full": "mailboxes"}
+_PANELS = {
+    "chat_flood": "panel-chats",
+    "mailbox_full": "panel-mailboxes",
+    "notifications_failing": "channels",
+}
 #: What the ids of the rows of a page begin with, by the code of problems whose subject has a row.
 _ROWS = {
     "schedule_late": "schedule",
@@ -117,7 +122,7 @@ def _query(problem: Problem, facts: ProblemFacts) -> dict[str, str]:
 def _anchor(problem: Problem) -> str:
     """Return the fragment of a URL that leads to the row or the panel of a problem on its page."""
     if problem.code in _PANELS:
-        return f"#drc-panel-{_PANELS[problem.code]}"
+        return f"#drc-{_PANELS[problem.code]}"
     if problem.code in _ROWS and problem.subject != REST:
         return f"#{anchor_of(_ROWS[problem.code], problem.subject)}"
     return ""

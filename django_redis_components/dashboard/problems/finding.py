@@ -19,7 +19,7 @@ from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
-from django_redis_components.dashboard.problems import queues, schedules, server, traffic, workers
+from django_redis_components.dashboard.problems import channels, queues, schedules, server, traffic, workers
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
@@ -65,6 +65,7 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
         found.extend(_found_by(schedules.overdue_schedules, facts.schedules, facts.using))
     found.extend(_found_in_queues(_OF_QUEUES, facts))
     found.extend(_found_watched(facts, of_server=False))
+    found.extend(_found_by(channels.failing_channels, facts))
     for check_of_site in [*SITE_CHECKS]:
         found.extend(_found_by(check_of_site, facts))
     redis_cli = facts.endpoint.redis_cli()
