@@ -9,13 +9,15 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Cell, moment_cell, sentence
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.facts import is_watched
 from django_redis_components.dashboard.problems.incidents import Acknowledgment, ChannelFailure, Incident, IncidentState
 from django_redis_components.dashboard.problems.notifications import channel_names
 from django_redis_components.dashboard.problems.storage import read_resolved, read_state
@@ -40,11 +42,15 @@ class Channel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Incidents:
-    """The open incidents, critical ones first, the resolved ones, the latest first, and the channels."""
+    """The open incidents, critical ones first, the resolved ones, the latest first, and the channels.
+
+    `is_watched`: see `ProblemFacts`.
+    """
 
     open: list[Incident]
     resolved: list[Incident]
     channels: list[Channel]
+    is_watched: bool
 
 
 def read(request: PageRequest) -> Snapshot[Incidents]:
@@ -63,7 +69,8 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
             read.value.resolved
         )["table"],
         "channels": _channel_table(at).context(read.value.channels)["table"],
-        "is_watched": conf.settings().dashboard.watch,
+        "is_watched": read.value.is_watched,
+        "is_watch_on": conf.settings().dashboard.watch,
     }
 
 
@@ -92,9 +99,14 @@ def moment(at: float) -> datetime:
 
 
 def _read(using: str) -> Flow[Incidents]:
-    state, resolved = yield from gather_values([read_state(using), read_resolved(using)])
+    state, resolved, facts = yield from gather_values([read_state(using), read_resolved(using), _read_facts(using)])
     open_incidents = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.started_at))
-    return Incidents(open_incidents, resolved, [_channel(name, state) for name in channel_names()])
+    return Incidents(open_incidents, resolved, [_channel(name, state) for name in channel_names()], is_watched(facts))
+
+
+def _read_facts(using: str) -> Flow[bytes | None]:
+    stored: bytes | None = yield Read("GET", keyspace.key("facts", using))
+    return stored
 
 
 def _channel(name: str, state: IncidentState) -> Channel:

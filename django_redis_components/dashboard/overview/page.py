@@ -74,6 +74,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         "acknowledged": [
             problem_row(problem, snapshot.facts, links) for problem in problems if problem not in alarming
         ],
+        "is_watched": snapshot.facts.is_watched,
         "incidents_url": links.page("incident"),
         "tiles": sorted(cards(snapshot, links), key=lambda tile: tile.spark is None),  # two without fill one column
         "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,
