@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
@@ -15,6 +15,7 @@ from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.traffic import error_text, named_errors
 from django_redis_components.dashboard.problems.watched import locks
+from django_redis_components.taskqueue import ErrorGroup
 
 #: The page that shows more of a problem: its link's label and its slug, by code.
 _PAGES = {
@@ -60,11 +61,17 @@ def remedies_of(problem: Problem, facts: ProblemFacts, links: Links) -> list[Rem
     return [remedy for remedy in (*_pages(problem, facts, links), *_changes(problem, facts, links)) if remedy.url]
 
 
-def retries_of(problem: Problem, facts: ProblemFacts, links: Links) -> list[Remedy]:
-    """Return the retry of each error that the problem of a failing queue names, if it names several."""
-    if problem.code != "failures" or problem.fingerprint or facts.queues is None or not links.page("failure"):
+def causes_of(problem: Problem, facts: ProblemFacts) -> list[ErrorGroup]:
+    """Return the errors that the problem of a failing queue names, the one with most failures first."""
+    if problem.code != "failures" or facts.queues is None:
         return []
-    errors = named_errors(facts.queues.main_errors.get(problem.queue, []))
+    return named_errors(facts.queues.main_errors.get(problem.queue, []))
+
+
+def retries_of(problem: Problem, errors: Sequence[ErrorGroup], links: Links) -> list[Remedy]:
+    """Return the retry of each error that a problem names, if it names several."""
+    if problem.fingerprint or not links.page("failure"):
+        return []
     urls = [links.verb("retry_error", "failure", group=each.fingerprint, queue=problem.queue) for each in errors]
     return [Remedy(error_text(each), url) for each, url in zip(errors, urls, strict=True) if url]
 
