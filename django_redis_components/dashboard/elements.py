@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 NO_VALUE = "–"
 
 
+def anchor_of(kind: str, name: str) -> str:
+    """Return the id of the row of a named object: valid in HTML and in the fragment of a URL, whatever the name."""
+    return f"{kind}-{quote(name, safe='')}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
     """A value in a table.
@@ -34,6 +40,7 @@ class Cell:
         note: a smaller text behind it, or "".
         links: labels and URLs behind it; `title` says of what, for screen readers.
         spark: a small chart instead of the text, or None.
+        anchor: the id of the row's heading, to which links lead, or "".
     """
 
     text: str = ""
@@ -45,6 +52,7 @@ class Cell:
     note: str = ""
     links: Sequence[tuple[str, str]] = ()
     spark: charts.Sparkline | None = None
+    anchor: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

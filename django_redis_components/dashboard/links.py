@@ -76,7 +76,7 @@ class Links:
         """Return the URL of the actions on an object."""
         return self.reverse("action", model=slug, object=name) if self.page("action") else ""
 
-    def verb(self, name: str, slug: str = "", **query: str) -> str:
+    def verb(self, name: str, slug: str = "", /, **query: str) -> str:
         """Return the URL of a verb of a page; by default of this one."""
         slug = slug or self._slug
         return self.reverse(slug, name, **query) if self._may(slug, name) else ""

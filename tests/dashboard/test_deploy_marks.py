@@ -111,6 +111,18 @@ def test_page_of_a_task_class_marks_the_deploys_of_three_hours(redis_server: Sto
     assert re.search(r"Deploys: v1\.0 \(\d\d:\d\d\) ?, v1\.1 \(\d\d:\d\d\)", page)
 
 
+def test_problem_of_failing_tasks_states_the_deploy_before_its_error(redis_server: Store, viewer: Client) -> None:
+    write_deploys(redis_server, v1_1=70)
+    fail_with(*["mail server is away"] * 25)
+    write_minute(redis_server, "default", failed=25)
+
+    page = text_of(viewer.get(URL).content.decode())
+
+    assert re.search(
+        r"first seen .* LookupError: mail server is away\..* First seen 1 min 1\d s after the deploy", page
+    )
+
+
 def test_page_of_an_error_states_the_deploy_before_it(redis_server: Store, viewer: Client) -> None:
     write_deploys(redis_server, v1_1=70)
     fail_with("no mail", queue="mail")

@@ -100,6 +100,26 @@ def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, v
     assert "Retry 33 failed tasks of the queue “default”?" in text_of(root.get(unescape(link)).content.decode())
 
 
+def test_each_named_error_of_a_queue_can_be_retried(redis_server: Store, viewer: Client) -> None:
+    fail_with(*["mail server is away"] * 25)
+    fail_with(*["unknown address"] * 3, "no <b>reply</b>")
+    write_minute(redis_server, "default", failed=29)
+    write_poller(redis_server)
+    root = Client()
+    root.force_login(User.objects.create_superuser("root"))
+
+    page = root.get(URL).content.decode()
+
+    links = re.findall(r'href="([^"]+)">Retry… <bdi>([^<]+)</bdi>', page)
+    assert [unescape(error) for _url, error in links] == [
+        "LookupError: mail server is away",
+        "LookupError: unknown address",
+        "LookupError: no <b>reply</b>",
+    ]
+    assert "Retry 3 failed tasks of this error?" in text_of(root.get(unescape(links[1][0])).content.decode())
+    assert "Retry… <bdi>" not in viewer.get(URL).content.decode()
+
+
 def test_errors_of_earlier_hours_are_no_cause(redis_server: Store, viewer: Client) -> None:
     fail_with(*["mail server is away"] * 25)
     [group] = redis_server.raw.keys(f"{home().base}:q:default:error:*")

@@ -7,27 +7,50 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Cell, moment_cell, sentence
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.problems.incidents import Acknowledgment, Incident
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.facts import is_watched
+from django_redis_components.dashboard.problems.incidents import Acknowledgment, ChannelFailure, Incident, IncidentState
+from django_redis_components.dashboard.problems.notifications import channel_names
 from django_redis_components.dashboard.problems.storage import read_resolved, read_state
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Channel:
+    """A configured channel of notifications.
+
+    Attributes:
+        name: without its URL, which may be a secret.
+        waiting: notifications that wait for their delivery.
+        failure: its last error and since when it fails; None if its last delivery has succeeded.
+    """
+
+    name: str
+    waiting: int
+    failure: ChannelFailure | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Incidents:
-    """The open incidents, critical ones first, and the resolved ones, the latest first."""
+    """The open incidents, critical ones first, the resolved ones, the latest first, and the channels.
+
+    `is_watched`: see `ProblemFacts`.
+    """
 
     open: list[Incident]
     resolved: list[Incident]
+    channels: list[Channel]
+    is_watched: bool
 
 
 def read(request: PageRequest) -> Snapshot[Incidents]:
@@ -45,7 +68,9 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
         "resolved": _table(at, _resolved_columns(at), _("No problem has been resolved yet.")).context(
             read.value.resolved
         )["table"],
-        "is_watched": conf.settings().dashboard.watch,
+        "channels": _channel_table(at).context(read.value.channels)["table"],
+        "is_watched": read.value.is_watched,
+        "is_watch_on": conf.settings().dashboard.watch,
     }
 
 
@@ -54,6 +79,7 @@ def incident_data(read: Snapshot[Incidents]) -> dict[str, Any]:
     return {
         "open": [_data(each) for each in read.value.open],
         "resolved": [_data(each) for each in read.value.resolved],
+        "channels": [_channel_data(each) for each in read.value.channels],
     }
 
 
@@ -73,9 +99,18 @@ def moment(at: float) -> datetime:
 
 
 def _read(using: str) -> Flow[Incidents]:
-    state, resolved = yield from gather_values([read_state(using), read_resolved(using)])
+    state, resolved, facts = yield from gather_values([read_state(using), read_resolved(using), _read_facts(using)])
     open_incidents = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.started_at))
-    return Incidents(open_incidents, resolved)
+    return Incidents(open_incidents, resolved, [_channel(name, state) for name in channel_names()], is_watched(facts))
+
+
+def _read_facts(using: str) -> Flow[bytes | None]:
+    stored: bytes | None = yield Read("GET", keyspace.key("facts", using))
+    return stored
+
+
+def _channel(name: str, state: IncidentState) -> Channel:
+    return Channel(name, sum(name in each.channels for each in state.pending), state.failures.get(name))
 
 
 def _data(incident: Incident) -> dict[str, Any]:
@@ -84,6 +119,17 @@ def _data(incident: Incident) -> dict[str, Any]:
         **fields_of(incident),
         **{name: None if at is None else moment(at) for name, at in times.items()},
         "acknowledged": fields_of(incident.acknowledged) if incident.acknowledged else None,
+    }
+
+
+def _channel_data(channel: Channel) -> dict[str, Any]:
+    failure = channel.failure
+    return {
+        "name": channel.name,
+        "waiting": channel.waiting,
+        "error": failure.error if failure else "",
+        "failing_since": moment(failure.since) if failure else None,
+        "failed_at": moment(failure.at) if failure else None,
     }
 
 
@@ -130,6 +176,26 @@ def _resolved_columns(at: datetime) -> list[Column[Incident]]:
             "whole",
         ),
     ]
+
+
+def _channel_table(at: datetime) -> Table[Channel]:
+    def state(channel: Channel) -> Cell:
+        failure = channel.failure
+        return Cell(failure.error, "alarming") if failure else Cell(_("No failed delivery"))
+
+    def since(channel: Channel) -> Cell | None:
+        return moment_cell(moment(channel.failure.since), at) if channel.failure else None
+
+    return Table(
+        [
+            Column("channel", _("Channel"), lambda channel: channel.name, "name"),
+            Column("error", _("Last error"), state, "whole"),
+            Column("since", _("Failing since"), since),
+            Column("waiting", pgettext("notifications", "Waiting"), lambda channel: channel.waiting),
+        ],
+        empty=_("No notifications are configured. The setting NOTIFICATIONS adds channels, see:"),
+        example="docs/guides/problems.md",
+    )
 
 
 def _severity(incident: Incident) -> Cell:

@@ -169,7 +169,7 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
 
     def key(row: tuple[str, int]) -> Cell:
         is_looked_up = bool(snapshot.key) and row[0] in (snapshot.key, digest)
-        query = {"limit": limit_id, "key": _key_text(row[0])}
+        query = {"limit": limit_id, "key": key_text(row[0])}
         note = _("the key that you looked up") if is_looked_up else ""
         links = _change_links(request, query)
         return Cell(row[0], url=f"?{urlencode(query)}", title=row[0], note=note, links=links)
@@ -182,7 +182,7 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
     )
 
 
-def _key_text(stored: str) -> str:
+def key_text(stored: str) -> str:
     """Return how a key that is stored as text, or as its hash, is named in a query."""
     is_hash = conf.settings().ratelimits.denied_keys == "hash"
     return f"{HASH_PREFIX}{stored}" if is_hash and len(stored) == HASH_DIGITS else stored

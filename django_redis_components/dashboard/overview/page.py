@@ -70,10 +70,9 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     return {
         "headline": _headline(alarming, overview),
         "counts": _counts(alarming),
-        "problems": [problem_row(problem, snapshot.facts, links) for problem in alarming],
-        "acknowledged": [
-            problem_row(problem, snapshot.facts, links) for problem in problems if problem not in alarming
-        ],
+        "problems": [problem_row(problem, snapshot, links) for problem in alarming],
+        "acknowledged": [problem_row(problem, snapshot, links) for problem in problems if problem not in alarming],
+        "is_watched": snapshot.facts.is_watched,
         "incidents_url": links.page("incident"),
         "tiles": sorted(cards(snapshot, links), key=lambda tile: tile.spark is None),  # two without fill one column
         "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,

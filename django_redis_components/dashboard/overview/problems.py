@@ -9,11 +9,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.deploy_marks import time_after_deploy
 from django_redis_components.dashboard.formats import Timestamp
 from django_redis_components.dashboard.incidents.page import acknowledgment_note, moment
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.overview.remedies import Remedy, remedies_of
+from django_redis_components.dashboard.overview.remedies import Remedy, causes_of, remedies_of, retries_of
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.finding import find_problems, unread_part
@@ -26,14 +27,18 @@ class ProblemRow:
 
     Attributes:
         since: when it started, as far as the site was watched; None if it was not.
+        after_deploy: how long after a deploy the main error of a failing queue was first seen, or "".
         note: its acknowledgment, or "".
         remedies: links to its cause and to what remedies it, the acknowledgment last.
+        retries: of each error that is a cause, if there are several; their labels are the errors.
     """
 
     problem: Problem
     since: Timestamp | None
+    after_deploy: str
     note: str
     remedies: list[Remedy]
+    retries: list[Remedy]
 
 
 def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
@@ -45,16 +50,19 @@ def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
     return [*unread, *find_problems(snapshot.facts)]
 
 
-def problem_row(problem: Problem, facts: ProblemFacts, links: Links) -> ProblemRow:
+def problem_row(problem: Problem, snapshot: OverviewSnapshot, links: Links) -> ProblemRow:
     """Return the row of a problem."""
+    facts, errors = snapshot.facts, causes_of(problem, snapshot.facts)
     incident, held = facts.incident_of(problem), facts.acknowledgment_of(problem)
     verb, label = ("withdraw", _("Withdraw…")) if held else ("acknowledge", pgettext("a problem", "Acknowledge…"))
     url = links.verb(verb, "incident", problem=problem.id)
     return ProblemRow(
         problem,
         formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
+        time_after_deploy(errors[0].first_at, snapshot.deploys or []) if errors else "",
         acknowledgment_note(held, facts.at) if held else "",
-        [*remedies_of(problem, links), *([Remedy(label, url)] if url else [])],
+        [*remedies_of(problem, facts, links), *([Remedy(label, url)] if url else [])],
+        retries_of(problem, errors, links),
     )
 
 

@@ -52,12 +52,22 @@ class _Delivery(threading.Thread):
 _late: dict[str, _Delivery] = {}
 
 
-def deliver(announcement: Announcement) -> Announcement:
-    """Deliver an announcement; return it with the channels that have not delivered it."""
+def deliver(announcement: Announcement) -> tuple[Announcement, dict[str, str]]:
+    """Deliver an announcement.
+
+    Returns:
+        It with the channels that must deliver it later, and the error of each channel, "" once it has delivered.
+    """
     ends_at = time.monotonic() + min(conf.settings().notifications.timeout_s, MAX_TIMEOUT_S)
     deliveries = [_started(announcement, channel) for channel in announcement.channels]
-    left = [each.channel for each in deliveries if not _has_delivered(each, announcement, ends_at)]
-    return dataclasses.replace(announcement, channels=tuple(left))
+    errors = {each.channel: _error_of(each, announcement, ends_at) for each in deliveries}
+    failed = {channel: error for channel, error in errors.items() if error is not None}
+    is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
+    for channel, error in failed.items():
+        text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
+        logger.log_exception(error, text, channel, type(error).__name__, announcement.incident.id)
+    left = dataclasses.replace(announcement, channels=() if is_given_up else tuple(failed))
+    return left, {channel: notifications.error_text(error) if error else "" for channel, error in errors.items()}
 
 
 def _started(announcement: Announcement, channel: str) -> _Delivery:
@@ -73,16 +83,12 @@ def _started(announcement: Announcement, channel: str) -> _Delivery:
     return delivery
 
 
-def _has_delivered(delivery: _Delivery, announcement: Announcement, ends_at: float) -> bool:
-    """Wait for a delivery; return whether it is done, or is given up."""
+def _error_of(delivery: _Delivery, announcement: Announcement, ends_at: float) -> BaseException | None:
+    """Wait for a delivery; return why it failed, None if it is done."""
     if delivery.ident is not None and delivery is not _late.get(delivery.channel):
         delivery.join(max(0.0, ends_at - time.monotonic()))
     if delivery.is_alive():
         _late[delivery.channel] = delivery
     elif delivery.error is None and delivery.announcement.key == announcement.key:
-        return True
-    error = delivery.error or TimeoutError("An earlier delivery was not finished in time.")
-    is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
-    text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
-    logger.log_exception(error, text, delivery.channel, type(error).__name__, announcement.incident.id)
-    return is_given_up
+        return None
+    return delivery.error or TimeoutError("An earlier delivery was not finished in time.")

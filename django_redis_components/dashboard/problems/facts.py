@@ -31,6 +31,8 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 
 #: Seconds after which what the watching process has found is too old to be shown.
 STALE_S = 300.0
+#: Seconds without a round after which a connection counts as not watched: a lease and a round of the watching process.
+UNWATCHED_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class ProblemFacts:
         using: alias of the connection.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
             above 0 if the server's is ahead, None if unknown.
+        is_watched: whether a process watches the connection, or need not: `WATCH` is off, or it is not known.
     """
 
     at: datetime
@@ -58,6 +61,7 @@ class ProblemFacts:
     endpoint: Endpoint
     using: str
     clock_offset_s: float | None = None
+    is_watched: bool = True
 
     def incident_of(self, problem: Problem) -> Incident | None:
         """Return the incident of a problem; None if it was not watched yet."""
@@ -104,7 +108,7 @@ def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = 
     finished = time.time()
     errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
     queues = outcomes["queues"].value
-    watched, incidents = outcomes["watched"].value or ({}, IncidentState())
+    watched, incidents, is_watched = outcomes["watched"].value or ({}, IncidentState(), True)
     return ProblemFacts(
         at=queues.at if queues else timezone.now(),
         queues=queues,
@@ -115,6 +119,7 @@ def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = 
         endpoint=endpoint_of(using),
         using=using or conf.settings().dashboard.using,
         clock_offset_s=_clock_offset(queues.at.timestamp(), started, finished) if queues else None,
+        is_watched=is_watched,
     )
 
 
@@ -130,17 +135,22 @@ def endpoint_of(using: str = "") -> Endpoint:
         raise SnapshotFailed(exc, "") from exc
 
 
-def read_watched(using: str) -> Flow[tuple[dict[str, Any], IncidentState]]:
-    """Read what the watching process has found in the last minutes, by the name of the check, and the incidents."""
+def read_watched(using: str) -> Flow[tuple[dict[str, Any], IncidentState, bool]]:
+    """Read what the watching process has found in the last minutes, the incidents, and whether one watches."""
     facts, incidents = yield Read("MGET", keyspace.key("facts", using), keyspace.key("incidents", using))
-    return recent_of(facts), parse_state(incidents)
+    return recent_of(facts), parse_state(incidents), is_watched(facts)
 
 
-def recent_of(stored: bytes | None) -> dict[str, Any]:
+def is_watched(stored: bytes | None) -> bool:
+    """Return whether what checks have found is from the last minute, or `WATCH` is off."""
+    return not conf.settings().dashboard.watch or bool(recent_of(stored, UNWATCHED_S))
+
+
+def recent_of(stored: bytes | None, within_s: float = STALE_S) -> dict[str, Any]:
     """Return what checks have found, without what is too old. What another program has written counts as nothing."""
     try:
         entries = json.loads(stored or b"{}").items()
-        return {name: data for name, (made_at, data) in entries if abs(time.time() - made_at) < STALE_S}
+        return {name: data for name, (made_at, data) in entries if abs(time.time() - made_at) < within_s}
     except (AttributeError, TypeError, ValueError, RecursionError):
         return {}
 

@@ -19,9 +19,9 @@ from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
-from django_redis_components.dashboard.problems import queues, schedules, server, traffic, workers
+from django_redis_components.dashboard.problems import channels, queues, schedules, server, traffic, workers
 from django_redis_components.dashboard.problems.facts import ProblemFacts
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
 
@@ -37,11 +37,10 @@ SEVERITIES = ("critical", "warning")
 #: a part of a command is another command.
 MAX_TEXT, MAX_NAME, MAX_COMMAND = 4_000, 500, 50_000
 
-#: Checks of queues, workers and their server, most severe first: what is wrong with the server may be the cause of the
-#: rest.
+#: Checks of the server, and of queues and workers, most severe first. Those of the server and of data come first: what
+#: they find may be the cause of the rest.
+_OF_SERVER = (server.server_problems, server.eviction)
 _OF_QUEUES = (
-    server.server_problems,
-    server.eviction,
     traffic.failing_queues,
     queues.queues_without_worker,
     workers.missing_poller,
@@ -58,16 +57,15 @@ _OF_QUEUES = (
 
 
 def find_problems(facts: ProblemFacts) -> list[Problem]:
-    """Return the problems, critical ones first, in the active language."""
+    """Return the problems, critical ones first, those of the server before others, in the active language."""
     found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
+    found.extend(_found_in_queues(_OF_SERVER, facts))
+    found.extend(_found_watched(facts, of_server=True))
     if facts.schedules is not None:
         found.extend(_found_by(schedules.overdue_schedules, facts.schedules, facts.using))
-    if facts.queues is not None:
-        for check in _OF_QUEUES:
-            found.extend(_found_by(check, facts.queues))
-    for each in WATCHED:
-        if each.name in facts.watched:
-            found.extend(_found_by(each.find, facts.watched[each.name], facts))
+    found.extend(_found_in_queues(_OF_QUEUES, facts))
+    found.extend(_found_watched(facts, of_server=False))
+    found.extend(_found_by(channels.failing_channels, facts))
     for check_of_site in [*SITE_CHECKS]:
         found.extend(_found_by(check_of_site, facts))
     redis_cli = facts.endpoint.redis_cli()
@@ -76,6 +74,18 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
     for problem in found:  # of two checks that find the same, the first one
         unique.setdefault(problem.id, problem)
     return sorted(unique.values(), key=lambda problem: problem.severity != "critical")
+
+
+def _found_in_queues(checks: Iterable[Callable[..., Iterable[Problem]]], facts: ProblemFacts) -> Iterator[Problem]:
+    if facts.queues is not None:
+        for check in checks:
+            yield from _found_by(check, facts.queues)
+
+
+def _found_watched(facts: ProblemFacts, *, of_server: bool) -> Iterator[Problem]:
+    for check in WATCHED:
+        if check.name in facts.watched and check.is_of_server is of_server:
+            yield from _found_by(check.find, facts.watched[check.name], facts)
 
 
 def _found_by(check: Callable[..., Iterable[Problem]], *arguments: object) -> list[Problem]:
@@ -149,5 +159,5 @@ def _truncate(problems: list[Problem]) -> list[Problem]:
         return problems
     text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
     severity = problems[MAX_OF_A_KIND].severity
-    more = Problem(problems[0].code, text, "", severity=severity, count=rest, subject="…")
+    more = Problem(problems[0].code, text, "", severity=severity, count=rest, subject=REST)
     return [*problems[:MAX_OF_A_KIND], more]

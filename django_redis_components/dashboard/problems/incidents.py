@@ -21,6 +21,8 @@ WARN_AFTER_S = 60.0
 MAX_OPEN, MAX_TEXT = 200, 1_000
 #: Most announcements that wait for their delivery.
 MAX_PENDING = 200
+#: Code of the problem of channels that do not deliver.
+NOTIFICATIONS_FAILING = "notifications_failing"
 #: A time that no incident has, in seconds since the epoch: of the year 5138.
 MAX_TIME = 1e11
 #: Ranks of what may be announced, in order.
@@ -103,11 +105,27 @@ class Announcement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ChannelFailure:
+    """A channel whose last delivery has failed.
+
+    Attributes:
+        since, at: when the first delivery after a successful one has failed, and the last one, in seconds since the
+            epoch.
+        error: class and text of the last error, without secrets.
+    """
+
+    since: float
+    at: float
+    error: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class IncidentState:
-    """The incidents that last, by id, and the announcements that wait for their delivery."""
+    """The incidents that last, by id, the announcements that wait for their delivery, and the channels that fail."""
 
     incidents: Mapping[str, Incident] = dataclasses.field(default_factory=dict)
     pending: tuple[Announcement, ...] = ()
+    failures: Mapping[str, ChannelFailure] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def parse(cls, stored: Any) -> IncidentState:
@@ -121,15 +139,18 @@ class IncidentState:
                 for each in stored["pending"]
             ]
             _check_times(time for each in pending for time in (each.made_at, each.claimed_at))
+            failures = {name: ChannelFailure(**each) for name, each in stored.get("failures", {}).items()}
+            _check_failures(failures.values())
         except (AttributeError, KeyError, TypeError, ValueError):
             return cls()
-        return cls({each.id: each for each in incidents}, tuple(pending))
+        return cls({each.id: each for each in incidents}, tuple(pending), failures)
 
     def encode(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {
             "incidents": [dataclasses.asdict(each) for each in self.incidents.values()],
             "pending": [dataclasses.asdict(each) for each in self.pending],
+            "failures": {name: dataclasses.asdict(each) for name, each in self.failures.items()},
         }
 
 
@@ -155,7 +176,7 @@ def advance(
             over = dataclasses.replace(incident, resolved_at=incident.seen_at)
             resolved.append(over)
             if incident.announced:
-                pending.append(Announcement("resolved", over, tuple(channels), now))
+                pending.append(Announcement("resolved", over, _channels_for(over, channels, state), now))
         else:
             open_incidents[incident.id] = incident
     for problem in [*found.values()]:
@@ -164,9 +185,30 @@ def advance(
     for incident in [*open_incidents.values()]:
         if incident.id in found and (event := _event_of(incident, now, least)):
             open_incidents[incident.id] = announced = dataclasses.replace(incident, announced=incident.severity)
-            pending.append(Announcement(event, announced, tuple(channels), now))
+            pending.append(Announcement(event, announced, _channels_for(announced, channels, state), now))
     waiting = tuple(each for each in pending if each.channels)[-MAX_PENDING:]
-    return IncidentState(open_incidents, waiting), resolved
+    failures = {name: each for name, each in state.failures.items() if name in channels}
+    return IncidentState(open_incidents, waiting, failures), resolved
+
+
+def record_deliveries(state: IncidentState, errors: Mapping[str, str], now: float) -> IncidentState:
+    """Return the state after deliveries.
+
+    Args:
+        errors: by channel; "" if it has delivered.
+    """
+    failures = {name: each for name, each in state.failures.items() if errors.get(name) != ""}
+    for name, error in errors.items():
+        if error:
+            since = failures[name].since if name in failures else now
+            failures[name] = ChannelFailure(since, now, error[:MAX_TEXT])
+    return dataclasses.replace(state, failures=failures)
+
+
+def _channels_for(incident: Incident, channels: Sequence[str], state: IncidentState) -> tuple[str, ...]:
+    """Return the channels that announce an incident. One that fails does not announce that channels fail."""
+    is_about_channels = incident.code == NOTIFICATIONS_FAILING
+    return tuple(name for name in channels if not (is_about_channels and name in state.failures))
 
 
 def acknowledge(state: IncidentState, problem: Problem, acknowledgment: Acknowledgment | None) -> IncidentState:
@@ -222,6 +264,13 @@ def parse_incident(stored: Mapping[str, Any]) -> Incident:
     if not all(isinstance(each, str) for each in texts) or not RANKS.keys() >= set(severities):
         raise ValueError(f"{texts}, {severities}: expected texts, and known severities.")
     return incident
+
+
+def _check_failures(failures: Iterable[ChannelFailure]) -> None:
+    for each in failures:
+        _check_times((each.since, each.at))
+        if not isinstance(each.error, str):
+            raise TypeError(f"{each.error!r}: expected a text.")
 
 
 def _check_times(times: Iterable[Any]) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings as django_settings
 from django.core.mail import EmailMessage
 from django.utils.translation import pgettext, pgettext_lazy
 
+from django_redis_components.core.exception_text import class_name, safe_text
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
+from django_redis_components.dashboard.error_text import error_line
 from django_redis_components.dashboard.problems.incidents import Announcement
 
+#: A URL in the text of an error.
+_URL = re.compile(r"\w+://\S+")
 #: How an announcement begins, by its event.
 LABELS = {
     "started": pgettext_lazy("how a notification begins", "Problem"),
@@ -48,6 +55,23 @@ def deliver(announcement: Announcement, channel: str) -> None:
     elif number.isdigit() and int(number) <= len(urls):
         body = {"text": _text(announcement)} if kind == "slack" else payload(announcement)
         _post(urls[int(number) - 1], body)
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the text of a delivery's error in one line, masked and without URLs and passwords."""
+    text = safe_text(error)
+    for secret in _secrets():
+        text = text.replace(secret, "…")
+    text = one_line(error_line(_URL.sub("…", text)))
+    return ": ".join(filter(None, [class_name(type(error)), text]))
+
+
+def _secrets() -> list[str]:
+    """Return what errors must not show: paths and queries of URLs, which have tokens, and the password of e-mail."""
+    settings = conf.settings().notifications
+    urls = [urlsplit(url) for url in (*settings.webhooks, *settings.slack)]
+    parts = [part for url in urls for part in (url.path.rstrip("/"), url.query, url.password)]
+    return [part for part in (*parts, django_settings.EMAIL_HOST_PASSWORD) if part]
 
 
 def payload(announcement: Announcement) -> dict[str, Any]:

@@ -6,6 +6,9 @@ import dataclasses
 
 from django_redis_components.core.command_line import command_line
 
+#: Subject of the problem that stands for others of its kind.
+REST = "…"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -20,7 +20,13 @@ from django_redis_components.dashboard.problems.deliveries import deliver
 from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.held import HeldData
-from django_redis_components.dashboard.problems.incidents import Announcement, Incident, IncidentState, advance
+from django_redis_components.dashboard.problems.incidents import (
+    Announcement,
+    Incident,
+    IncidentState,
+    advance,
+    record_deliveries,
+)
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
@@ -106,24 +112,35 @@ def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
     state = change_state(change, using)
     claimed = [each for each in state.pending if each.claimed_at == now]
     if claimed:
-        _store_left(_deliver_all(claimed), now, using)
+        _store_left(*_deliver_all(claimed), now, using)
 
 
-def _deliver_all(claimed: Sequence[Announcement]) -> list[Announcement]:
-    """Deliver announcements; return each with what is left of it. Those for which no time is left are not claimed."""
-    ends_at = time.monotonic() + DELIVERY_S
-    return [
-        deliver(each) if time.monotonic() < ends_at else dataclasses.replace(each, claimed_at=0.0) for each in claimed
-    ]
+def _deliver_all(claimed: Sequence[Announcement]) -> tuple[list[Announcement], dict[str, str]]:
+    """Deliver announcements. Those for which no time is left are not claimed.
+
+    Returns:
+        Each with what is left of it, and the last error of each channel, "" once it has delivered.
+    """
+    ends_at, left = time.monotonic() + DELIVERY_S, []
+    errors: dict[str, str] = {}
+    for each in claimed:
+        if time.monotonic() < ends_at:
+            rest, outcome = deliver(each)
+            left.append(rest)
+            errors |= outcome
+        else:
+            left.append(dataclasses.replace(each, claimed_at=0.0))
+    return left, errors
 
 
-def _store_left(left: Sequence[Announcement], claimed_at: float, using: str) -> None:
+def _store_left(left: Sequence[Announcement], errors: Mapping[str, str], claimed_at: float, using: str) -> None:
     """Replace announcements by what is left of them, unless another process has claimed them meanwhile."""
     by_key = {each.key: each for each in left}
 
     def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:
         pending = [by_key.get(each.key, each) if each.claimed_at == claimed_at else each for each in state.pending]
-        return dataclasses.replace(state, pending=tuple(each for each in pending if each.channels)), []
+        after = dataclasses.replace(state, pending=tuple(each for each in pending if each.channels))
+        return record_deliveries(after, errors, claimed_at), []
 
     change_state(change, using)
 

@@ -119,17 +119,22 @@ def _fingerprint(groups: list[ErrorGroup]) -> str:
     return groups[0].fingerprint if len(groups) == 1 else ""
 
 
+def named_errors(groups: list[ErrorGroup]) -> list[ErrorGroup]:
+    """Return the errors of the hour, of those of a queue: a problem names them."""
+    return [group for group in groups if _failures(group)]
+
+
 def _error_notes(groups: list[ErrorGroup], at: datetime) -> Iterator[str]:
     """Yield what is known of the hour's errors, those with most failures first. Their texts have no variable parts."""
-    groups = [group for group in groups if _failures(group)]
+    groups = named_errors(groups)
     for group in groups[:1]:
         count = _failures(group)
         yield ngettext(
             "%(count)s failure in the last hour with the same error, first seen %(time)s: %(error)s.",
             "%(count)s failures in the last hour with the same error, first seen %(time)s: %(error)s.",
             count,
-        ) % {"count": number(count), "time": formats.timestamp(group.first_at, at).text, "error": _error_text(group)}
-    others = [f"{_error_text(group)} ({number(_failures(group))})" for group in groups[1:]]
+        ) % {"count": number(count), "time": formats.timestamp(group.first_at, at).text, "error": error_text(group)}
+    others = [f"{error_text(group)} ({number(_failures(group))})" for group in groups[1:]]
     if others:
         yield _("Others: %(errors)s.") % {"errors": "; ".join(others)}
 
@@ -138,7 +143,8 @@ def _failures(group: ErrorGroup) -> int:
     return sum(count for _at, count in group.minutes)
 
 
-def _error_text(group: ErrorGroup) -> str:
+def error_text(group: ErrorGroup) -> str:
+    """Return the name and the message of an error, in one line."""
     kind = group.exception_class_path.rpartition(".")[2]
     return ": ".join(filter(None, [kind, error_line(group.message).rstrip(".")]))
 

@@ -15,7 +15,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.elements import NO_VALUE, Cell, moment_cell
+from django_redis_components.dashboard.elements import NO_VALUE, Cell, anchor_of, moment_cell
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
@@ -90,6 +90,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
                     title=schedule.name,
                     note=times_label(schedule.times),
                     url=links.task_class(schedule.task),
+                    anchor=anchor_of("schedule", schedule.name),
                 ),
                 "name",
             ),

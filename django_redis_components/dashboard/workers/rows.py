@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, MeteredValue
+from django_redis_components.dashboard.elements import NO_VALUE, MeteredValue, anchor_of
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.workers import labels
@@ -96,6 +96,7 @@ class RowBuilder:
         siblings = self._of_supervisor[worker.supervisor]
         return {
             "id": worker.id,
+            "anchor": anchor_of("worker", worker.id),
             "name": str(worker.pid) if worker.pid else worker.id,
             "state": self._states[labels.state_of(worker)],
             "note": self._command_note(worker.id, [worker]) or self._command_note(worker.supervisor, siblings),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+from typing import Any
+
 import pytest
 from django.test import Client
 
+from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.watched import CHECKS
+from tests.support import Store
 
 #: URL of the page of incidents.
 PAGE = "/admin/django_redis_components/incident/"
@@ -15,6 +21,11 @@ def without_persistence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove a check: that the servers of tests store nothing on disk is no problem of the test."""
     others = tuple(check for check in CHECKS if check.name != "persistence")
     monkeypatch.setattr("django_redis_components.dashboard.problems.finding.WATCHED", others)
+
+
+def write_watched(store: Store, **found: Any) -> None:
+    """Store what checks of the watching process have found, by name, as a round does."""
+    store.raw.set(keyspace.key("facts"), json.dumps({name: [time.time(), data] for name, data in found.items()}))
 
 
 def acknowledge(client: Client, problem: str, **fields: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from django_redis_components.messaging import Chat, Mailbox
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.search import SearchIndex
-from tests.dashboard.problems.support import without_persistence
-from tests.dashboard.support import URL, client_of, write_worker
+from tests.dashboard.problems.support import without_persistence, write_watched
+from tests.dashboard.support import URL, client_of, write_queue, write_worker
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
 from tests.taskqueue.support import work_off
@@ -174,3 +175,25 @@ def test_index_in_which_many_searches_find_nothing(viewer: Client, monkeypatch: 
     [found] = watched(viewer)
     assert found["id"] == "searches_empty:items"
     assert found["text"] == "Search index items: 5 searches of the last 10 min have found nothing."
+
+
+def test_problems_of_the_server_and_of_data_come_before_those_of_queues(
+    own_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_persistence(monkeypatch)
+    own_server.raw.config_set("maxmemory", 1_000_000_000)
+    write_queue(own_server, "mail", ready=1)
+    write_queue(own_server, "reports", ready=1, age_s=1_000)
+    write_worker(own_server, "here:a", queues=["reports"])
+    now = time.time()
+    write_watched(
+        own_server,
+        data_loss={"at": now, "queues": 2, "tasks": 7, "is_restart": False},
+        messages={"floods": [["lobby", 900]], "full": []},
+        memory={"used": [[now - 3_600, 1_000], [now, 900_000_000]], "whole": {"components": {}}},
+    )
+
+    found = client_of("staff with the permission").get(URL, {"format": "json"}).json()["problems"]
+
+    codes = ["data_lost", "no_worker", "poller_missing", "memory_growth", "late", "chat_flood"]
+    assert [each["code"] for each in found] == codes

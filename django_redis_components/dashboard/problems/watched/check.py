@@ -19,8 +19,10 @@ class WatchedCheck:
         name: in the stored facts.
         read: reads Redis in bounded requests, and returns JSON of bounded size.
         find: returns the problems for that JSON.
+        is_of_server: whether they are problems of the server or of all data. They are listed before those of queues.
     """
 
     name: str
     read: Callable[[ProblemFacts], Flow[Any]]
     find: Callable[[Any, ProblemFacts], Iterable[Problem]]
+    is_of_server: bool = False

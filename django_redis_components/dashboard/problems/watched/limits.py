@@ -24,7 +24,10 @@ MIN_DENIED, DENIED_SHARE = 100, 0.5
 
 
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
-    """Return the limits that deny most hits: name, hits, denied hits, and the key with most denials of the hour."""
+    """Return the limits that deny most hits.
+
+    Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit.
+    """
     limits = yield from limits_flow()
     mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
     ids = list(mine)[:MAX_LIMITS]
@@ -35,13 +38,14 @@ def read(facts: ProblemFacts) -> Flow[list[Any]]:
         allowed, denied, unchecked = map(sum, zip(*latest, strict=True))
         hits = allowed + denied + unchecked
         if denied >= MIN_DENIED and denied > hits * DENIED_SHARE:
-            found.append([mine[limit_id].name, hits, denied, *(each.denied_keys[0] if each.denied_keys else ("", 0))])
+            key, times = each.denied_keys[0] if each.denied_keys else ("", 0)
+            found.append([mine[limit_id].name, hits, denied, key, times, limit_id])
     return found
 
 
 def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
     """Yield the limits that deny most hits."""
-    for name, hits, denied, key, times in found:
+    for name, hits, denied, key, times, _id in found:
         text = _("Rate limit %(name)s denied %(share)s of %(hits)s hits in the last %(minutes)d min.") % {
             "name": name,
             "share": formats.percent(denied / hits),

@@ -6,7 +6,7 @@ earlier rounds have found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -64,7 +64,13 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
             advice = _("The holder may hang. Check it; a release does not stop it:")
             options = ["--kind", kind] if not group else ["--group", group]
             command = command_line("redis", "locks", "release", options=options, arguments=[name], using=facts.using)
-            yield Problem("lock_waiters", text, advice, command, subject=f"{kind}:{group}:{name}")
+            yield Problem("lock_waiters", text, advice, command, subject=subject_of(each))
+
+
+def subject_of(held: Mapping[str, Any]) -> str:
+    """Return what the problem of a resource is about, from what `read` has returned for it."""
+    name, kind, group = held["resource"]
+    return f"{kind}:{group}:{name}"
 
 
 def _held(state: ResourceState, before: Any, now: float) -> dict[str, Any]:

@@ -133,4 +133,4 @@ def _recorded(used: list[list[float]], facts: ProblemFacts, now: float) -> list[
     return [*used, [now, integer(facts.queues.server, "used_memory")]][-MAX_RECORDS:]
 
 
-CHECK = WatchedCheck("memory", read, find)
+CHECK = WatchedCheck("memory", read, find, is_of_server=True)

@@ -29,4 +29,4 @@ def find(saves: Any, facts: ProblemFacts) -> Iterator[Problem]:
         yield Problem("no_persistence", text, advice, "redis-cli CONFIG SET appendonly yes", "critical")
 
 
-CHECK = WatchedCheck("persistence", read, find)
+CHECK = WatchedCheck("persistence", read, find, is_of_server=True)

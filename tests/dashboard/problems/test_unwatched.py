@@ -1,0 +1,63 @@
+"""Pages say when no process watches the connection: what only the watching process checks is not known then."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.facts import UNWATCHED_S
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
+from tests.dashboard.problem_rows import set_option
+from tests.dashboard.problems.support import PAGE
+from tests.dashboard.support import URL, client_of, text_of
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+LINE = "No worker or poller watches this connection; data loss, hung tasks, locks and limits are not checked."
+
+
+@pytest.fixture
+def root() -> Client:
+    return client_of("superuser")
+
+
+def pages_with_line(client: Client) -> list[str]:
+    return [url for url in (URL, PAGE) if LINE in text_of(client.get(url).content.decode())]
+
+
+def test_connection_that_was_never_watched_is_named(redis_server: Store, root: Client) -> None:
+    assert pages_with_line(root) == [URL, PAGE]
+
+
+def test_watched_connection_is_not_named(redis_server: Store, root: Client) -> None:
+    ProblemWatcher("default").round()
+
+    assert pages_with_line(root) == []
+
+
+@pytest.mark.parametrize(("before_s", "pages"), [(0.0, []), (UNWATCHED_S + 5, [URL, PAGE])])
+def test_last_round_decides(before_s: float, pages: list[str], redis_server: Store, root: Client) -> None:
+    stored = json.dumps({"locks": [time.time() - before_s, {"at": "", "held": []}]})
+    redis_server.raw.set(keyspace.key("facts"), stored)
+
+    assert pages_with_line(root) == pages
+
+
+@pytest.mark.parametrize("stored", ["", "[]", "{}", '{"locks": 3}', '{"locks": ["x", 1]}', '{"locks": [1e999, 1]}'])
+def test_facts_of_another_program_are_no_round(stored: str, redis_server: Store, root: Client) -> None:
+    redis_server.raw.set(keyspace.key("facts"), stored)
+
+    assert pages_with_line(root) == [URL, PAGE]
+
+
+def test_watch_that_is_off_is_named_on_the_page_of_incidents(redis_server: Store, root: Client, settings: Any) -> None:
+    set_option(settings, WATCH=False)
+
+    assert pages_with_line(root) == []
+    assert "Nothing is recorded: WATCH is off" in text_of(root.get(PAGE).content.decode())
