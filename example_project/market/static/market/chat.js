@@ -22,6 +22,7 @@
   let acknowledged = cursor;
   let etag = "";
   let names = {};
+  let notSent = false; // a message is still in the field because it was not sent
   let polling = null; // AbortController of the request in flight
   let wake = () => {};
 
@@ -141,12 +142,13 @@
       try {
         await poll(failures ? 0 : WAIT_S); // the first answer after a failure comes at once, and ends the notice
         failures = 0;
+        notSent = false;
         connection.textContent = "";
       } catch (error) {
         if (error instanceof Closed) break;
         if (error === RESTART) continue;
         failures += 1;
-        connection.textContent = chat.dataset.lost;
+        connection.textContent = notSent ? chat.dataset.failed : chat.dataset.lost;
         await pause(Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** failures) * (0.5 + Math.random() / 2));
       }
     }
@@ -170,9 +172,11 @@
       await post(chat.dataset.messages, { body: { text }, key });
       if (field.value.trim() === text) field.value = "";
       if (sending.key === key) sending = { text: "", key: "" };
+      notSent = false;
       connection.textContent = "";
       wake();
     } catch {
+      notSent = true;
       connection.textContent = chat.dataset.failed;
     }
   });
