@@ -20,6 +20,7 @@ from django_redis_components.dashboard.actions.sentences import VERBS, sentence_
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.limits.key_access import may_view_keys, without_keys
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
@@ -34,6 +35,9 @@ PAGE_SIZE = 50
 MAX_NAME, MAX_USER, MAX_ID = 1_000, 200, 2**63 - 1
 #: The id of the trash at the end of an entry whose tasks can be restored.
 _TRASH = re.compile(r", trash ([0-9a-f]{16})(?:, stopped before the end)?\.$")
+
+#: The model of rate limits, and the beginning of their commands.
+LIMIT_MODEL, _LIMIT_COMMAND = "ratelimit", re.compile(r"redis .*?\blimits\b(?: \w+)?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,6 +161,9 @@ def read(request: PageRequest) -> ActionSnapshot:
     found = list(entries.order_by("-pk")[: PAGE_SIZE + 1])
     now = datetime.now(UTC)
     actions = [_action(entry, types[entry.content_type_id or 0], now) for entry in found[:PAGE_SIZE]]
+    shows_keys = may_view_keys(request.http)
+    if not shows_keys:
+        actions = [_without_key(action) for action in actions]
     cost, using = Cost(), conf.settings().dashboard.using
     trash = [(action.name, action.trash) for action in actions if action.trash]
     read_all = [PagePart(lambda: using, lambda: existing_trash(queue_shard(), trash))] if trash else []
@@ -165,6 +172,8 @@ def read(request: PageRequest) -> ActionSnapshot:
     if trash and outcomes[0].error is None:
         actions = [_without_undo(action, outcomes[0].value) for action in actions]
     commands = outcomes[-1].value if query == ActionQuery() else None
+    if commands and not shows_keys:
+        commands = [_command_without_key(command) for command in commands]
     return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, cost=cost)
 
 
@@ -213,6 +222,18 @@ def _moment(text: str) -> datetime | None:
     """Return a time of the query as the database of the site compares it; None for ""."""
     at_ms = parse_time(text)
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1_000, UTC if settings.USE_TZ else None)
+
+
+def _without_key(action: LoggedAction) -> LoggedAction:
+    """Return an entry with the hash of the key of a rate limit."""
+    is_limit = action.model == LIMIT_MODEL
+    return dataclasses.replace(action, text=without_keys(action.text)) if is_limit else action
+
+
+def _command_without_key(logged: LoggedCommand) -> LoggedCommand:
+    """Return a command without the key of a rate limit, which is an argument and a part of what it printed."""
+    found = _LIMIT_COMMAND.match(logged.command)
+    return dataclasses.replace(logged, command=f"{found[0]} …", outcome="…") if found else logged
 
 
 def _without_undo(action: LoggedAction, existing: set[str]) -> LoggedAction:

@@ -20,6 +20,7 @@ from django_redis_components.dashboard.elements import Cell, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.limits import snapshot
+from django_redis_components.dashboard.limits.key_access import may_view_keys
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.table import Column, Table
@@ -45,7 +46,7 @@ def parse(request: PageRequest) -> tuple[str, str]:
 
 def read(request: PageRequest) -> LimitSnapshot:
     """Read the limits, and the state of the key."""
-    return snapshot.read(*request.query)
+    return snapshot.read(*request.query, shows_keys=may_view_keys(request.http))
 
 
 def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
@@ -65,6 +66,7 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "changes": _change_links(request, query, decision) if decision is not None else [],
         "chart": _chart(counts) if counts else None,
         "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
+        "has_hidden_keys": not snapshot.shows_keys and _stores_text(),
         "is_uncounted": not snapshot.has_all_counts,
         "outages": [*_outages(snapshot.policies)],
     }
@@ -169,7 +171,8 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
 
     def key(row: tuple[str, int]) -> Cell:
         is_looked_up = bool(snapshot.key) and row[0] in (snapshot.key, digest)
-        query = {"limit": limit_id, "key": _key_text(row[0])}
+        is_hash = len(row[0]) == HASH_DIGITS and not (snapshot.shows_keys and _stores_text())
+        query = {"limit": limit_id, "key": f"{HASH_PREFIX}{row[0]}" if is_hash else row[0]}
         note = _("the key that you looked up") if is_looked_up else ""
         links = _change_links(request, query)
         return Cell(row[0], url=f"?{urlencode(query)}", title=row[0], note=note, links=links)
@@ -182,10 +185,8 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
     )
 
 
-def _key_text(stored: str) -> str:
-    """Return how a key that is stored as text, or as its hash, is named in a query."""
-    is_hash = conf.settings().ratelimits.denied_keys == "hash"
-    return f"{HASH_PREFIX}{stored}" if is_hash and len(stored) == HASH_DIGITS else stored
+def _stores_text() -> bool:
+    return conf.settings().ratelimits.denied_keys == "text"
 
 
 def _chart(counts: LimitCounts) -> ChartPanel | None:

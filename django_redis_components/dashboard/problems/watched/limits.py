@@ -14,8 +14,9 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.ratelimits.hit_counts import read_counts
+from django_redis_components.ratelimits.hit_counts import digest_of, read_counts
 from django_redis_components.ratelimits.limit import limits_flow
+from django_redis_components.ratelimits.limiter import HASH_PREFIX
 
 #: Most limits that are read, and the minutes whose hits are added up.
 MAX_LIMITS, MINUTES = 50, 5
@@ -24,7 +25,10 @@ MIN_DENIED, DENIED_SHARE = 100, 0.5
 
 
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
-    """Return the limits that deny most hits: name, hits, denied hits, and the key with most denials of the hour."""
+    """Return the limits that deny most hits: name, hits, denied hits, and the key with most denials of the hour.
+
+    All who see problems, and the receivers of notifications, get the hash of the key.
+    """
     limits = yield from limits_flow()
     mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
     ids = list(mine)[:MAX_LIMITS]
@@ -35,7 +39,8 @@ def read(facts: ProblemFacts) -> Flow[list[Any]]:
         allowed, denied, unchecked = map(sum, zip(*latest, strict=True))
         hits = allowed + denied + unchecked
         if denied >= MIN_DENIED and denied > hits * DENIED_SHARE:
-            found.append([mine[limit_id].name, hits, denied, *(each.denied_keys[0] if each.denied_keys else ("", 0))])
+            key, times = each.denied_keys[0] if each.denied_keys else ("", 0)
+            found.append([mine[limit_id].name, hits, denied, f"{HASH_PREFIX}{digest_of(key)}" if key else "", times])
     return found
 
 
