@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +16,7 @@ from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
+from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import Cell, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import fields_of
@@ -27,6 +28,7 @@ from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
 from django_redis_components.ratelimits.limiter import HASH_PREFIX, MAX_BLOCK_S, HashedKey, key_of_text
+from django_redis_components.taskqueue.stats.deploys import Deploy
 
 #: Longest key that a form accepts, in characters.
 MAX_KEY = 1_000
@@ -64,7 +66,7 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "state": [*_tiles(decision)] if decision is not None else [],
         "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
         "changes": _change_links(request, query, decision) if decision is not None else [],
-        "chart": _chart(counts) if counts else None,
+        "chart": _chart(counts, snapshot.deploys) if counts else None,
         "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
         "has_hidden_keys": not snapshot.shows_keys and _stores_text(),
         "is_uncounted": not snapshot.has_all_counts,
@@ -189,7 +191,7 @@ def _stores_text() -> bool:
     return conf.settings().ratelimits.denied_keys == "text"
 
 
-def _chart(counts: LimitCounts) -> ChartPanel | None:
+def _chart(counts: LimitCounts, deploys: Sequence[Deploy]) -> ChartPanel | None:
     """Return the chart of hits by minute, denied ones highlighted; None without hits."""
     allowed, denied, unchecked = counts.totals
     if not allowed + denied + unchecked:
@@ -204,7 +206,7 @@ def _chart(counts: LimitCounts) -> ChartPanel | None:
         "denied": number(denied),
         "unchecked": number(unchecked),
     }
-    return ChartPanel(
+    panel = ChartPanel(
         id="hits",
         title=_("Hits per minute, last hour"),
         header=_("Minute"),
@@ -213,6 +215,7 @@ def _chart(counts: LimitCounts) -> ChartPanel | None:
         note=_("Denied hits are marked at the foot of each bar."),
         chart=bar_chart(points, finding, LABEL_EVERY),
     )
+    return marked([panel], deploys)[0]
 
 
 def _counts_data(counts: LimitCounts | None) -> dict[str, Any] | None:
