@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import threading
 import time
 import weakref
@@ -31,6 +32,7 @@ MAX_DENIED, MAX_SENT, MAX_KEPT = 1_000, 20, 1_000
 MAX_KEY = 200
 #: Fields of a minute: allowed, denied, and allowed or denied without Redis.
 KINDS = ("allowed", "denied", "unchecked")
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 class _SentName(str):
@@ -185,6 +187,12 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
         ]
         counts[limit_id] = LimitCounts(minutes, denied_keys)
     return counts
+
+
+def digest_of(stored: str) -> str:
+    """Return the hash of a denied key from its stored name, which is its text, or its hash."""
+    is_hash = conf.settings().ratelimits.denied_keys == "hash" and _DIGEST.fullmatch(stored)
+    return stored if is_hash else keys.digest(stored)
 
 
 def _sent_name(key: str | bytes | int) -> _SentName:

@@ -1,4 +1,4 @@
-"""Deploys in the charts of the overview, of a queue and of a task class, and as the beginning of errors."""
+"""Deploys in the charts of the overview, of a queue, a task class and a limit, and as the beginning of errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_redis_components.core import keys
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.deploy_marks import MAX_MARKS, marked, marks_of, time_after_deploy
+from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue.stats.deploys import Deploy
+from tests.dashboard.addresses import LIMITS
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import URL, browser, client_of, fail_with, now_ms, settle_tasks, text_of, write_minute
 from tests.support import Store
@@ -64,6 +67,37 @@ def test_chart_without_a_length_has_no_marks() -> None:
     assert (marks_of(None, [deploy("1", 0)]), marks_of(one, [deploy("1", 0)])) == ([], [])
     [panel] = marked([ChartPanel("id", "", "", "", "", "", None)], [deploy("1", 0)])
     assert list(panel.marks) == []
+
+
+@pytest.mark.usefixtures("catalogued")
+def test_deploys_are_marked_in_the_chart_of_a_limit_without_another_round_trip(
+    redis_server: Store,
+) -> None:
+    limit = RateLimit("login", "5/m")
+    limit.hit("ada")
+    minute = now_ms(redis_server) // 60_000 - 30  # a chart begins with its first datum
+    hits = keys.key("ratelimits", limit.policy.id, "hits", str(minute // 60))
+    redis_server.raw.hset(hits, f"{minute}a", 7)
+    viewer, url = browser("view_ratelimit"), f"{LIMITS}?limit={limit.policy.id}"
+    assert "2 round trips" in text_of(viewer.get(url).content.decode())
+    write_deploys(redis_server, v1_2=7_200, v1_3=600)
+
+    text = text_of(viewer.get(url).content.decode())
+
+    assert re.search(r"v1\.3 \(\d\d:\d\d\)", text)
+    assert "v1.2" not in text
+    assert "2 round trips" in text
+
+
+@pytest.mark.usefixtures("catalogued")
+def test_limits_are_shown_while_deploys_cannot_be_read(redis_server: Store) -> None:
+    limit = RateLimit("login", "5/m")
+    limit.hit("ada")
+    redis_server.raw.set(base_key(redis_server, "deploys"), "not ours")
+
+    response = browser("view_ratelimit").get(LIMITS, {"limit": limit.policy.id})
+
+    assert (response.status_code, "login" in response.content.decode()) == (200, True)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ VIEWS = (
     "view_memory",
 )
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))
+#: Permissions that open no URL: a page shows more with them.
+DETAILS = ("view_ratelimit_keys",)
 #: Most round trips of a page, and of a confirmation.
 ROUND_TRIPS = 3
 #: Most bytes of a response with the data of `fill`.
@@ -66,7 +68,7 @@ def test_every_permission_is_listed() -> None:
     models = [model._meta.model_name for model in ADMINS]
     found = Permission.objects.filter(content_type__app_label="django_redis_components", content_type__model__in=models)
 
-    assert {each.codename for each in found} == {*VIEWS, *CHANGES}
+    assert {each.codename for each in found} == {*VIEWS, *CHANGES, *DETAILS}
 
 
 @pytest.mark.unmeasured

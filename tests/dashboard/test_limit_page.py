@@ -10,20 +10,27 @@ from urllib.parse import quote
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.core import mail
 from django.test import Client
 
 from django_redis_components.core import keys
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.observability import catalog
+from django_redis_components.dashboard.actions.commands import log_command
+from django_redis_components.dashboard.problems import incidents
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.ratelimits import HashedKey, RateLimit, hit_counts, rate_limit
+from tests.dashboard.action_pages import ACTIONS
 from tests.dashboard.addresses import LIMITS
-from tests.dashboard.support import HOSTILE, Page, browser, connect, dump, text_of
+from tests.dashboard.support import HOSTILE, URL, Page, browser, connect, dump, fields_of, text_of
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store
 from tests.support.processes import Children
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
+INCIDENTS = "/admin/django_redis_components/incident/"
+ALL_BUT_KEYS = ("view_overview", "view_ratelimit", "view_action", "view_incident", "block_ratelimit", "reset_ratelimit")
 RESET, BLOCK, UNBLOCK = (f"{LIMITS}{verb}/" for verb in ("reset", "block", "unblock"))
 
 
@@ -114,7 +121,8 @@ def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store
     assert dump(store) == before
 
 
-def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, viewer: Client, settings, monkeypatch) -> None:
+def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, settings, monkeypatch) -> None:
+    viewer = browser("view_ratelimit", "view_ratelimit_keys")
     send_counts_by_hand(monkeypatch)
     count_hits(settings, DENIED_KEYS="text")
     limit = RateLimit("<b>login", "2/h")
@@ -130,6 +138,74 @@ def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, viewer: Cli
     assert "&lt;b&gt;login gcra, default 2/h count in each process 4 3 0" in text_of(html)
     [counts] = [each["last_hour"] for each in found["limits"] if each["id"] == limit.policy.id]
     assert counts == {"allowed": 4, "denied": 3, "unchecked": 0, "denied_keys": []}
+
+
+def deny(limit: RateLimit, key: str, times: int = 150) -> None:
+    for _ in range(times + 1):
+        limit.hit(key)
+    hit_counts.COUNTER.flush()
+
+
+@pytest.mark.parametrize("key", ["ada@example.org", "0123456789abcdef0123456789abcdef"])
+def test_viewer_without_the_permission_gets_hashes_of_denied_keys(
+    key: str, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings, DENIED_KEYS="text")
+    monkeypatch.setattr(incidents, "WARN_AFTER_S", 0.0)
+    mails_to = {"EMAILS": ["ops@example.com"], "SEVERITY": "warning"}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "NOTIFICATIONS": mails_to}
+    limit = RateLimit("login", "1/h")
+    deny(limit, key)
+    others = browser(*ALL_BUT_KEYS)
+    allowed = browser("view_ratelimit", "view_ratelimit_keys", "block_ratelimit")
+    url = {"limit": limit.policy.id}
+
+    [link] = re.findall(r'href="([^"]*/block/[^"]*)"', allowed.get(LIMITS, url).content.decode())
+    confirmed = allowed.post(unescape(link), {**fields_of(allowed.get(unescape(link))), "seconds": "600"})
+    log_command("ann on web-1", f"redis limits block login {key}", f"Blocked key {key!r}.", "default")
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    watcher.stop()
+    texts = [
+        others.get(address, {"format": wanted, **query}).content.decode()
+        for address, query in ((LIMITS, url), (ACTIONS, {}), (URL, {}), (INCIDENTS, {}))
+        for wanted in ("html", "fragment", "json", "csv")
+    ]
+
+    assert confirmed.status_code == 302
+    mails = [str(each.body) for each in mail.outbox if "Rate limit login denied" in each.subject]
+    assert mails
+    assert [text for text in texts + mails if key in text] == []
+    digest = f"hash:{keys.digest(key)}"
+    assert digest in texts[8]
+    assert digest in mails[0]
+    html = texts[0]
+    assert keys.digest(key) in html
+    assert "You see hashes" in html
+    assert f"Blocked key {digest} of rate limit login for 10 min." in text_of(texts[4])
+    assert "redis limits block …" in texts[4]
+    [link] = [unescape(each) for each in re.findall(r'href="([^"]*/block/[^"]*)"', html)]
+    others.post(link, {**fields_of(others.get(link)), "seconds": "600"})
+    assert limit.peek(key).blocked_by is not None
+    assert key in allowed.get(LIMITS, url).content.decode()
+    assert "You see hashes" not in allowed.get(LIMITS, url).content.decode()
+    assert key in browser("view_action", "view_ratelimit_keys").get(ACTIONS).content.decode()
+
+
+def test_text_that_is_left_from_before_hashes_were_stored_is_hashed(
+    redis_server: Store, settings: Any, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings, DENIED_KEYS="text")
+    limit = RateLimit("login", "1/h")
+    deny(limit, "ada@example.org", 3)
+    count_hits(settings)
+
+    html = viewer.get(LIMITS, {"limit": limit.policy.id}).content.decode()
+
+    assert "ada@example.org" not in html
+    assert keys.digest("ada@example.org") in html
 
 
 def test_limits_are_listed_while_their_counts_cannot_be_read(

@@ -18,8 +18,12 @@ from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
+from django_redis_components.locks.group import GroupKind
+from django_redis_components.locks.lock import PlainKind
+from django_redis_components.locks.readwrite import READER, ReadWriteKind
 from django_redis_components.semaphores import Semaphore, semaphore
-from tests.dashboard.lock_pages import LOCKS, RELEASE, held_by, release_link, wait_in_line
+from django_redis_components.semaphores.permits import PermitKind
+from tests.dashboard.lock_pages import LOCKS, RELEASE, held_by, release_link, run_call, wait_in_line
 from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.support import Store, eventually
 
@@ -85,6 +89,51 @@ def test_lookup_by_name_does_not_scan(store: Store, viewer: Client) -> None:
     ]
     text = text_of(viewer.get(LOCKS, {"name": "stock:42"}).content.decode())
     assert "read-write lock 0 – – free –" in text
+
+
+@pytest.mark.contract
+def test_waiters_are_listed_in_order_with_the_time_of_their_wait(
+    store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lock("stock:42").acquire()
+    for token in ("first", "second", "third"):
+        wait_in_line(store, "stock:42", token)
+    queue = f"{PlainKind('stock:42').base}:queue"
+    [(_token, ticket), *_others] = store.raw.zrange(queue, 0, -1, withscores=True)
+    store.raw.zadd(queue, {"first": ticket - 90e6})
+
+    state = held_by(viewer, name="stock:42")["lock stock:42"]
+
+    assert [(waiter["token"], waiter["role"]) for waiter in state["waiters"]] == [
+        ("first", "holder"),
+        ("second", "holder"),
+        ("third", "holder"),
+    ]
+    assert 90 <= state["waiters"][0]["waited_s"] < 150
+    assert 0 <= state["waiters"][1]["waited_s"] < 60
+    monkeypatch.setattr("django_redis_components.dashboard.locks.page.MAX_WAITER_ROWS", 2)
+    text = text_of(viewer.get(LOCKS, {"name": "stock:42"}).content.decode())
+    assert re.search(r"lock: 2 of 3 Waiter Place Waits for Waiting for first 1 lock \d min [\d s]*second 2", text)
+    assert "third" not in text
+    assert "In the order of the queue." not in text_of(viewer.get(LOCKS).content.decode())
+
+
+@pytest.mark.contract
+def test_waiters_of_each_kind_are_listed_with_what_they_wait_for(store: Store, viewer: Client) -> None:
+    pages, accounts = ReadWriteLock("it", timeout=60), MultiLock("it", "other", group="accounts", timeout=60)
+    permits = Semaphore("it", 3, timeout=60, blocking=False)
+    pages.write().acquire()
+    accounts.acquire()
+    permits.acquire(3)
+    run_call(ReadWriteKind("it", READER, 30).acquire("waiter:r", True))
+    run_call(GroupKind(["it"], "accounts", 30).acquire("waiter", True))
+    run_call(PermitKind("it", 3, 30).acquire("waiter:2:3", True))
+
+    found, grouped = held_by(viewer, name="it"), held_by(viewer, name="it", group="accounts")
+
+    assert [each["role"] for each in found["readwrite it"]["waiters"]] == ["reader"]
+    assert [each["permits"] for each in found["semaphore it"]["waiters"]] == [2]
+    assert [each["token"] for each in grouped["group it"]["waiters"]] == ["waiter"]
 
 
 def test_lookup_of_a_group_name_needs_the_group(store: Store, viewer: Client) -> None:

@@ -37,6 +37,18 @@ class LeaseState(NamedTuple):
     held_by: LeaseHolder | None
 
 
+class WaiterState(NamedTuple):
+    """One waiter, as `inspect` has read it.
+
+    Attributes:
+        token: of its requests.
+        waited: seconds since it took its place in the queue.
+    """
+
+    token: str
+    waited: float
+
+
 class ObjectState(NamedTuple):
     """What `inspect` has read of one lock or semaphore, or of one name of a group.
 
@@ -47,7 +59,7 @@ class ObjectState(NamedTuple):
         number: of the last grant; 0 when it has expired.
         waiting: number of waiters that sent a request lately.
         holders: in order of expiry, a bounded number.
-        waiters: tokens in the order of the queue, a bounded number.
+        queue: waiters in its order, a bounded number.
     """
 
     at_ms: int
@@ -56,7 +68,12 @@ class ObjectState(NamedTuple):
     number: int
     waiting: int
     holders: tuple[LeaseState, ...]
-    waiters: tuple[str, ...]
+    queue: tuple[WaiterState, ...]
+
+    @property
+    def waiters(self) -> tuple[str, ...]:
+        """The tokens of the waiters in the queue."""
+        return tuple(waiter.token for waiter in self.queue)
 
     @property
     def age(self) -> float:
@@ -230,13 +247,19 @@ def deadline_of(requested_at: float, left_ms: int) -> float:
 def _parse(
     at_ms: int, held: int, limit: int, number: int, waiting: int, holders: list[Any], waiters: list[bytes]
 ) -> ObjectState:
-    tokens = tuple(map(_decoded, waiters))
-    return ObjectState(at_ms, held, limit, number, waiting, tuple(_parse_holders(holders)), tokens)
+    queue = tuple(_parse_waiters(at_ms, waiters))
+    return ObjectState(at_ms, held, limit, number, waiting, tuple(_parse_holders(holders)), queue)
 
 
 def _parse_holders(values: list[Any]) -> Iterator[LeaseState]:
     for token, left_ms, description in zip(values[::3], values[1::3], values[2::3], strict=True):
         yield LeaseState(_decoded(token), math.inf if left_ms < 0 else from_ms(left_ms), parse_holder(description))
+
+
+def _parse_waiters(at_ms: int, values: list[bytes]) -> Iterator[WaiterState]:
+    """Yield waiters. A ticket is the time at which the waiter was queued, in microseconds."""
+    for token, ticket in zip(values[::2], values[1::2], strict=True):
+        yield WaiterState(_decoded(token), from_ms(max(0, at_ms - int(float(ticket)) // 1_000)))
 
 
 def _decoded(token: bytes) -> str:

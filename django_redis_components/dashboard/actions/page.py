@@ -7,28 +7,37 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.utils.http import urlencode
 
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.actions.commands import LoggedCommand, read_commands
+from django_redis_components.dashboard.actions.sentences import VERBS, sentence_of
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.limits.key_access import may_view_keys, without_keys
 from django_redis_components.dashboard.links import APP, Links
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.pages import PAGES
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
+from django_redis_components.dashboard.queues.task_query import check_span, parse_time
 from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, existing_trash
 
 #: Entries on a page.
 PAGE_SIZE = 50
-#: Longest name of an object in the query, in characters, and largest id of an entry.
-MAX_NAME, MAX_ID = 1_000, 2**63 - 1
+#: Longest name of an object and of a user in the query, in characters, and largest id of an entry.
+MAX_NAME, MAX_USER, MAX_ID = 1_000, 200, 2**63 - 1
 #: The id of the trash at the end of an entry whose tasks can be restored.
 _TRASH = re.compile(r", trash ([0-9a-f]{16})(?:, stopped before the end)?\.$")
+
+#: The model of rate limits, and the beginning of their commands.
+LIMIT_MODEL, _LIMIT_COMMAND = "ratelimit", re.compile(r"redis .*?\blimits\b(?: \w+)?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,17 +47,40 @@ class ActionQuery:
     Attributes:
         model: name of the model of the changed objects; "" for all.
         name: of the changed object; "" for all.
+        user: who has made the change; "" for all.
+        verb: the word with which entries begin, one of `VERBS`; "" for all.
+        begin, end: bounds of the time, as `parse_time` takes them.
         before: id of an entry: only older ones are shown.
     """
 
     model: str = ""
     name: str = ""
+    user: str = ""
+    verb: str = ""
+    begin: str = ""
+    end: str = ""
     before: int = MAX_ID
 
-    def older(self, last: int) -> str:
-        """Return the query string of the page after the entry `last`."""
-        fields = {"model": self.model, "object": self.name, "before": str(last)}
+    @property
+    def is_filtered(self) -> bool:
+        """Whether not all entries are shown, page by page."""
+        return dataclasses.replace(self, before=MAX_ID) != ActionQuery()
+
+    def encoded(self, before: int | None = None) -> str:
+        """Return the query string of the newest entries, or of those before an entry."""
+        fields = {**dataclasses.asdict(self), "object": self.name, "name": "", "before": before}
         return urlencode({name: value for name, value in fields.items() if value})
+
+    def conditions(self) -> dict[str, Any]:
+        """Return the conditions of the entries, as `QuerySet.filter` takes them."""
+        found = {
+            "object_id": self.name,
+            f"user__{get_user_model().USERNAME_FIELD}": self.user,
+            "change_message__startswith": f"{self.verb} " if self.verb else "",
+            "action_time__gte": _moment(self.begin),
+            "action_time__lte": _moment(self.end),
+        }
+        return {name: value for name, value in found.items() if value}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,14 +128,23 @@ def parse(request: PageRequest) -> ActionQuery:
     Raises:
         ValueError: a parameter is invalid.
     """
-    model, name, before = (request.http.GET.get(field, "") for field in ("model", "object", "before"))
+    form = request.http.GET
+    model, name, before = (form.get(field, "") for field in ("model", "object", "before"))
     if model and model not in MODELS:
         raise ValueError(f"model={model[:40]!r}: expected one of {', '.join(sorted(MODELS))}.")
     if len(name) > MAX_NAME:
         raise ValueError(f"object: expected at most {MAX_NAME} characters.")
     if before and not (before.isascii() and before.isdigit() and len(before) < 20 and int(before) <= MAX_ID):
         raise ValueError(f"before={before[:40]!r}: expected the id of an entry.")
-    return ActionQuery(model, name, int(before) if before else MAX_ID)
+    user, verb = form.get("user", "").strip(), form.get("verb", "")
+    if len(user) > MAX_USER:
+        raise ValueError(f"user: expected at most {MAX_USER} characters.")
+    if verb and verb not in VERBS:
+        raise ValueError(f"verb={verb[:40]!r}: expected one of {', '.join(VERBS)}.")
+    begin, end = form.get("begin", ""), form.get("end", "")
+    query = ActionQuery(model, name, user, verb, begin, end, int(before) if before else MAX_ID)
+    check_span(query)
+    return query
 
 
 def read(request: PageRequest) -> ActionSnapshot:
@@ -115,12 +156,14 @@ def read(request: PageRequest) -> ActionSnapshot:
     names = [query.model] if query.model else [*MODELS]
     found_types = ContentType.objects.filter(app_label=APP, model__in=names)
     types: dict[int, str] = dict(found_types.values_list("pk", "model"))
-    entries = LogEntry.objects.filter(content_type_id__in=types, pk__lt=query.before).select_related("user")
-    if query.name:
-        entries = entries.filter(object_id=query.name)
+    entries = LogEntry.objects.filter(content_type_id__in=types, pk__lt=query.before, **query.conditions())
+    entries = entries.select_related("user")
     found = list(entries.order_by("-pk")[: PAGE_SIZE + 1])
     now = datetime.now(UTC)
     actions = [_action(entry, types[entry.content_type_id or 0], now) for entry in found[:PAGE_SIZE]]
+    shows_keys = may_view_keys(request.http)
+    if not shows_keys:
+        actions = [_without_key(action) for action in actions]
     cost, using = Cost(), conf.settings().dashboard.using
     trash = [(action.name, action.trash) for action in actions if action.trash]
     read_all = [PagePart(lambda: using, lambda: existing_trash(queue_shard(), trash))] if trash else []
@@ -129,6 +172,8 @@ def read(request: PageRequest) -> ActionSnapshot:
     if trash and outcomes[0].error is None:
         actions = [_without_undo(action, outcomes[0].value) for action in actions]
     commands = outcomes[-1].value if query == ActionQuery() else None
+    if commands and not shows_keys:
+        commands = [_command_without_key(command) for command in commands]
     return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, cost=cost)
 
 
@@ -138,19 +183,23 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
     rows = [
         {
             "action": action,
+            "sentence": sentence_of(action.text),
             "kind": MODELS[action.model]._meta.verbose_name,
             "url": links.logged(action.model, action.name),
             "undo": _undo(links, action),
         }
         for action in snapshot.actions
     ]
-    older = snapshot.query.older(snapshot.actions[-1].id) if snapshot.has_older else ""
+    older = snapshot.query.encoded(snapshot.actions[-1].id) if snapshot.has_older else ""
     return {
         "rows": rows,
         "commands": snapshot.commands,
         "query": snapshot.query,
         "older": older,
+        "newest": snapshot.query.encoded(),
         "is_newest": snapshot.query.before == MAX_ID,
+        "verbs": VERBS,
+        "kinds": _kinds(snapshot),
     }
 
 
@@ -161,6 +210,30 @@ def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
         "commands": snapshot.commands,
     }
+
+
+def _kinds(snapshot: ActionSnapshot) -> list[tuple[str, Any]]:
+    """Return the models whose objects can be changed, with their names, in their order."""
+    changed = [page.slug for page in PAGES if page.verbs or page.slug == snapshot.query.model]
+    return sorted(((slug, MODELS[slug]._meta.verbose_name) for slug in changed), key=lambda item: str(item[1]))
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a time of the query as the database of the site compares it; None for ""."""
+    at_ms = parse_time(text)
+    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1_000, UTC if settings.USE_TZ else None)
+
+
+def _without_key(action: LoggedAction) -> LoggedAction:
+    """Return an entry with the hash of the key of a rate limit."""
+    is_limit = action.model == LIMIT_MODEL
+    return dataclasses.replace(action, text=without_keys(action.text)) if is_limit else action
+
+
+def _command_without_key(logged: LoggedCommand) -> LoggedCommand:
+    """Return a command without the key of a rate limit, which is an argument and a part of what it printed."""
+    found = _LIMIT_COMMAND.match(logged.command)
+    return dataclasses.replace(logged, command=f"{found[0]} …", outcome="…") if found else logged
 
 
 def _without_undo(action: LoggedAction, existing: set[str]) -> LoggedAction:

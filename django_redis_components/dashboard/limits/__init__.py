@@ -8,7 +8,7 @@ from django_redis_components.dashboard.page import Page, hook
 
 
 class LimitsPage(Page):
-    """The page of rate limits. A reset and a block require their own permissions."""
+    """The page of rate limits. A reset, a block, and denied keys as text require their own permissions."""
 
     slug = "ratelimit"
     title = _("Rate limits")
@@ -16,6 +16,7 @@ class LimitsPage(Page):
     permissions = (
         ("reset_ratelimit", "Can reset rate limit counters"),
         ("block_ratelimit", "Can block keys of rate limits"),
+        ("view_ratelimit_keys", "Can view denied keys of rate limits"),
     )
     templates = "limits"
     parse = hook("page.parse")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -16,16 +16,19 @@ from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
+from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import Cell, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.limits import snapshot
+from django_redis_components.dashboard.limits.key_access import may_view_keys
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
 from django_redis_components.ratelimits.limiter import HASH_PREFIX, MAX_BLOCK_S, HashedKey, key_of_text
+from django_redis_components.taskqueue.stats.deploys import Deploy
 
 #: Longest key that a form accepts, in characters.
 MAX_KEY = 1_000
@@ -45,7 +48,7 @@ def parse(request: PageRequest) -> tuple[str, str]:
 
 def read(request: PageRequest) -> LimitSnapshot:
     """Read the limits, and the state of the key."""
-    return snapshot.read(*request.query)
+    return snapshot.read(*request.query, shows_keys=may_view_keys(request.http))
 
 
 def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
@@ -63,8 +66,9 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "state": [*_tiles(decision)] if decision is not None else [],
         "rates": decision.states if decision is not None and len(decision.states) > 1 else [],
         "changes": _change_links(request, query, decision) if decision is not None else [],
-        "chart": _chart(counts) if counts else None,
+        "chart": _chart(counts, snapshot.deploys) if counts else None,
         "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
+        "has_hidden_keys": not snapshot.shows_keys and _stores_text(),
         "is_uncounted": not snapshot.has_all_counts,
         "outages": [*_outages(snapshot.policies)],
     }
@@ -169,7 +173,8 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
 
     def key(row: tuple[str, int]) -> Cell:
         is_looked_up = bool(snapshot.key) and row[0] in (snapshot.key, digest)
-        query = {"limit": limit_id, "key": key_text(row[0])}
+        is_hash = len(row[0]) == HASH_DIGITS and not (snapshot.shows_keys and _stores_text())
+        query = {"limit": limit_id, "key": f"{HASH_PREFIX}{row[0]}" if is_hash else row[0]}
         note = _("the key that you looked up") if is_looked_up else ""
         links = _change_links(request, query)
         return Cell(row[0], url=f"?{urlencode(query)}", title=row[0], note=note, links=links)
@@ -182,13 +187,11 @@ def _denied_table(request: PageRequest, snapshot: LimitSnapshot) -> Table[tuple[
     )
 
 
-def key_text(stored: str) -> str:
-    """Return how a key that is stored as text, or as its hash, is named in a query."""
-    is_hash = conf.settings().ratelimits.denied_keys == "hash"
-    return f"{HASH_PREFIX}{stored}" if is_hash and len(stored) == HASH_DIGITS else stored
+def _stores_text() -> bool:
+    return conf.settings().ratelimits.denied_keys == "text"
 
 
-def _chart(counts: LimitCounts) -> ChartPanel | None:
+def _chart(counts: LimitCounts, deploys: Sequence[Deploy]) -> ChartPanel | None:
     """Return the chart of hits by minute, denied ones highlighted; None without hits."""
     allowed, denied, unchecked = counts.totals
     if not allowed + denied + unchecked:
@@ -203,7 +206,7 @@ def _chart(counts: LimitCounts) -> ChartPanel | None:
         "denied": number(denied),
         "unchecked": number(unchecked),
     }
-    return ChartPanel(
+    panel = ChartPanel(
         id="hits",
         title=_("Hits per minute, last hour"),
         header=_("Minute"),
@@ -212,6 +215,7 @@ def _chart(counts: LimitCounts) -> ChartPanel | None:
         note=_("Denied hits are marked at the foot of each bar."),
         chart=bar_chart(points, finding, LABEL_EVERY),
     )
+    return marked([panel], deploys)[0]
 
 
 def _counts_data(counts: LimitCounts | None) -> dict[str, Any] | None:

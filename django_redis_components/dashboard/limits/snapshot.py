@@ -15,12 +15,14 @@ from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
-from django_redis_components.ratelimits.hit_counts import LimitCounts, read_counts
+from django_redis_components.ratelimits.hit_counts import LimitCounts, digest_of, read_counts
 from django_redis_components.ratelimits.limit import block_flow, limits_flow, read_flow, reset_flow, unblock_flow
 from django_redis_components.ratelimits.limiter import key_of_text
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ class LimitSnapshot:
         is_cluster: whether that is a Cluster.
         counts: of hits, by the id of the policy, for the first `MAX_COUNTED` limits.
         has_all_counts: whether all of these could be read.
+        shows_keys: whether denied keys that are stored as text are text; else they are replaced by their hashes.
+        deploys: of the site's code, oldest first; without any if they cannot be read.
     """
 
     at: datetime
@@ -55,25 +59,32 @@ class LimitSnapshot:
     is_cluster: bool
     counts: dict[str, LimitCounts]
     has_all_counts: bool
+    shows_keys: bool
+    deploys: list[Deploy]
 
 
-def read(limit_id: str, key: str) -> LimitSnapshot:
+def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
     """Read the limits in one round trip, their counts in one for each connection, and the state of a key in another.
+
+    The deploys are read with the limits.
 
     Args:
         limit_id: id of a limit, or "".
         key: the key, or "".
+        shows_keys: whether the user may view the denied keys as text.
 
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
     cost = Cost()
-    limits = read_limits(cost)
+    limits, deploys = _read(conf.settings().dashboard.using, _limits_and_deploys(), cost)
     limit = limits.get(limit_id)
     decision, address, is_cluster = None, "", False
     if limit is not None and key:
         decision, address, is_cluster = _peek(limit, key, cost)
     counts, has_all_counts = _read_counts(list(limits.values())[:MAX_COUNTED], limit, cost)
+    if not shows_keys:
+        counts = {each: _without_keys(found) for each, found in counts.items()}
     return LimitSnapshot(
         at=timezone.now(),
         policies=[each.policy for each in limits.values()],
@@ -86,16 +97,23 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
         is_cluster=is_cluster,
         counts=counts,
         has_all_counts=has_all_counts,
+        shows_keys=shows_keys,
+        deploys=deploys,
     )
 
 
-def read_limits(cost: Cost | None = None) -> dict[str, RateLimit]:
+def read_limits() -> dict[str, RateLimit]:
     """Return the limits that the site uses, by the id of their policy.
 
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    return _read(conf.settings().dashboard.using, limits_flow(), cost or Cost())
+    return _read(conf.settings().dashboard.using, limits_flow(), Cost())
+
+
+def _limits_and_deploys() -> Flow[tuple[dict[str, RateLimit], list[Deploy]]]:
+    limits, deploys = yield from gather([limits_flow(), read_deploys(queue_shard())])
+    return limits.unwrap(), deploys.value or []
 
 
 def peek(limit: RateLimit, key: str) -> Decision:
@@ -154,6 +172,12 @@ def _read_counts(
         for outcome in outcomes:
             counts |= outcome.value or {}
     return counts, is_complete
+
+
+def _without_keys(counts: LimitCounts) -> LimitCounts:
+    """Return counts with the hashes of the denied keys."""
+    hashed = [(digest_of(stored), times) for stored, times in counts.denied_keys]
+    return dataclasses.replace(counts, denied_keys=hashed)
 
 
 def _peek(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:

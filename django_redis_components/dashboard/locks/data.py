@@ -34,6 +34,7 @@ def _state(state: ResourceState) -> dict[str, Any]:
         "held": state.held,
         "limit": state.limit,
         "waiting": state.waiters,
+        "waiters": state.queue,
         "fencing_token": state.fencing_token,
         "error": state.error,
     }

@@ -20,13 +20,21 @@ from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import KINDS, KINDS_BY_COMPONENT, Resource
-from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
+from django_redis_components.dashboard.locks.snapshot import (
+    HolderState,
+    LockQuery,
+    LockSnapshot,
+    QueuedWaiter,
+    ResourceState,
+)
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
 #: Most holders of one resource with a row of their own.
 MAX_HOLDER_ROWS = 20
+#: Most waiters of one resource with a row.
+MAX_WAITER_ROWS = 50
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
     links, snapshot, query = request.links, read.value, read.value.query
     page = {
         "rows": [row for state in _sorted(snapshot.states) for row in _rows(state, query.using, links.task)],
+        "queues": [_queue(state) for state in _sorted(snapshot.states) if state.queue] if query.name else [],
         "empty": _empty_text(snapshot),
         "scanned": _scanned_text(snapshot),
         "links": [*_links(snapshot)],
@@ -141,6 +150,27 @@ def _rows(state: ResourceState, using: str, url_of: Callable[[str], str]) -> Ite
     for at, holder in enumerate(shown, 1):
         row = _holder_row(state, holder, using, _more_text(state) if at == len(shown) else "")
         yield row if holder.held_by is None else _with_holder(row, holder.held_by, url_of)
+
+
+def _queue(state: ResourceState) -> dict[str, Any]:
+    """Return the waiters of a resource: their table, and how many of all it has."""
+    shown = [*enumerate(state.queue[:MAX_WAITER_ROWS], 1)]
+    counts = {"count": number(len(shown)), "total": number(state.waiters)}
+    return {
+        "id": f"drc-waiters-{state.resource.kind}",
+        "kind": kind_label(state.resource.kind),
+        "table": _WAITERS.context([(at, waiter, state.resource) for at, waiter in shown])["table"],
+        "count": _("%(count)s of %(total)s") % counts,
+    }
+
+
+def _wanted(row: tuple[int, QueuedWaiter, Resource]) -> str:
+    """Return what a waiter waits for."""
+    _at, waiter, resource = row
+    if KINDS[resource.kind].is_counted:
+        text = ngettext("%(count)s permit", "%(count)s permits", waiter.permits)
+        return text % {"count": number(waiter.permits)}
+    return kind_label(resource.kind, waiter.role)
 
 
 def _free_row(state: ResourceState, role: str = "") -> LockRow:
@@ -250,6 +280,15 @@ def _declared_name(declared: DeclaredName) -> Cell:
 def _declared_kind(declared: DeclaredName) -> str:
     return str(KINDS_BY_COMPONENT[declared.component][0].label)
 
+
+_WAITERS: Table[tuple[int, QueuedWaiter, Resource]] = Table(
+    [
+        Column("token", gettext_lazy("Waiter"), lambda row: row[1].token, "name"),
+        Column("place", gettext_lazy("Place"), lambda row: row[0]),
+        Column("wanted", gettext_lazy("Waits for"), _wanted, ""),
+        Column("waited", gettext_lazy("Waiting for"), lambda row: formats.age(row[1].waited_s)),
+    ]
+)
 
 _DECLARED: Table[DeclaredName] = Table(
     [

@@ -51,6 +51,23 @@ class HolderState:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class QueuedWaiter:
+    """A waiter of a resource: its process is not stored before it is a holder.
+
+    Attributes:
+        token: of its requests, and of its lease when it is granted.
+        role: "holder", "writer", "reader" or "permit".
+        waited_s: seconds since it took its place in the queue.
+        permits: number of permits that it waits for.
+    """
+
+    token: str
+    role: str
+    waited_s: float
+    permits: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ResourceState:
     """A resource and its holders.
 
@@ -59,6 +76,7 @@ class ResourceState:
         held: number of holders, or of held permits.
         limit: most holders; None if unknown.
         waiters: number of live waiters.
+        queue: the first of them in the order of the queue, at most 100.
         fencing_token: of the last acquire; None if there is none.
         error: why it could not be read, or "".
     """
@@ -70,6 +88,7 @@ class ResourceState:
     waiters: int = 0
     fencing_token: int | None = None
     error: str = ""
+    queue: tuple[QueuedWaiter, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,4 +206,9 @@ def _read_state(resource: Resource) -> Flow[ResourceState]:
         )
         for holder in state.holders
     )
-    return ResourceState(resource, holders, state.held, kind.limit_of(state), state.waiting, state.number or None)
+    queue = tuple(
+        QueuedWaiter(waiter.token, kind.role_of(waiter.token), waiter.waited, kind.permits_of(waiter.token))
+        for waiter in state.queue
+    )
+    limit, fencing_token = kind.limit_of(state), state.number or None
+    return ResourceState(resource, holders, state.held, limit, state.waiting, fencing_token, queue=queue)

@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
 from django_redis_components.dashboard.elements import anchor_of
-from django_redis_components.dashboard.limits.page import key_text
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
@@ -122,7 +121,7 @@ def _query(problem: Problem, facts: ProblemFacts) -> dict[str, str]:
     if problem.code == "limit_denies":
         for name, _hits, _denied, key, _times, limit_id in facts.watched.get("limits", []):
             if name == problem.subject:
-                return {"limit": limit_id, "key": key_text(key)}
+                return {"limit": limit_id, "key": key}
     return {}
 
 

@@ -7,9 +7,9 @@
 -- ARGV[3] options  text: see the kind
 -- DERIVED <base>:asked, <base>:handoffs, <base>:holder:<token>, and those of the kind
 -- Returns {now_ms, object, ...}: for each object, of which only a group has several, {held, limit, number, waiting,
---         {token, left_ms, description, ...}, {waiter, ...}}: how many leases are held and may be, 0 for no limit; the
---         number of the last grant, 0 when it has expired; holders in order of expiry, left_ms -1 without an end,
---         description "" when it is not known; waiters in the order of the queue
+--         {token, left_ms, description, ...}, {waiter, ticket, ...}}: how many leases are held and may be, 0 for no limit;
+--         the number of the last grant, 0 when it has expired; holders in order of expiry, left_ms -1 without an end,
+--         description "" when it is not known; waiters in the order of the queue, with the microseconds of their tickets
 -- Cost: that of the kind, plus O(log waiters + most + hand-offs) for each object
 local base, queue = KEYS[1], KEYS[2]
 local most, liveness_ms, options = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -30,7 +30,7 @@ for at, object in ipairs(describe_objects(ctx, most)) do
     holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = token, remaining_ms, description
   end
   local waiters = living_waiters(ctx, object.queue, since_ms, most)
-  local waiter_count = count_waiters(ctx, object.queue, since_ms, most, #waiters)
+  local waiter_count = count_waiters(ctx, object.queue, since_ms, most, #waiters / 2)
   reply[at + 1] = { object.held, object.limit, object.number, waiter_count, holders, waiters }
 end
 return reply

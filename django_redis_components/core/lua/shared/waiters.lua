@@ -6,12 +6,13 @@ local function is_living(ctx, token, since_ms)
   return asked_ms >= since_ms and #queues_of(ctx, token) > 0
 end
 
--- Return the living ones of the first waiters in a queue.
+-- Return the living ones of the first waiters in a queue, each with its ticket.
 local function living_waiters(ctx, queue, since_ms, most)
   local waiters = {}
-  for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
-    if is_living(ctx, token, since_ms) then
-      waiters[#waiters + 1] = token
+  local first = redis.call("ZRANGE", queue, 0, most - 1, "WITHSCORES")
+  for place = 1, #first, 2 do
+    if is_living(ctx, first[place], since_ms) then
+      waiters[#waiters + 1], waiters[#waiters + 2] = first[place], first[place + 1]
     end
   end
   return waiters

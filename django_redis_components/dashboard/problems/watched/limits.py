@@ -14,8 +14,9 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.ratelimits.hit_counts import read_counts
+from django_redis_components.ratelimits.hit_counts import digest_of, read_counts
 from django_redis_components.ratelimits.limit import limits_flow
+from django_redis_components.ratelimits.limiter import HASH_PREFIX
 
 #: Most limits that are read, and the minutes whose hits are added up.
 MAX_LIMITS, MINUTES = 50, 5
@@ -26,7 +27,8 @@ MIN_DENIED, DENIED_SHARE = 100, 0.5
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
     """Return the limits that deny most hits.
 
-    Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit.
+    Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit. All who
+    see problems, and the receivers of notifications, get the hash of the key.
     """
     limits = yield from limits_flow()
     mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
@@ -39,7 +41,8 @@ def read(facts: ProblemFacts) -> Flow[list[Any]]:
         hits = allowed + denied + unchecked
         if denied >= MIN_DENIED and denied > hits * DENIED_SHARE:
             key, times = each.denied_keys[0] if each.denied_keys else ("", 0)
-            found.append([mine[limit_id].name, hits, denied, key, times, limit_id])
+            hashed = f"{HASH_PREFIX}{digest_of(key)}" if key else ""
+            found.append([mine[limit_id].name, hits, denied, hashed, times, limit_id])
     return found
 
 
