@@ -27,8 +27,8 @@ MIN_DENIED, DENIED_SHARE = 100, 0.5
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
     """Return the limits that deny most hits.
 
-    Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit. All who
-    see problems, and the receivers of notifications, get the hash of the key.
+    Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit. All
+    who see problems, and the receivers of notifications, get the hash of the key.
     """
     limits = yield from limits_flow()
     mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
