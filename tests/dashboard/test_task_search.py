@@ -15,13 +15,14 @@ from django_redis_components.dashboard.task_search.query import OVERLAPPING, sea
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import read_depths
+from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.scan import STATES
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import URL, browser, fail_with, group_of, settle_tasks, text_of
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, park_many
-from tests.taskqueue.support import new_fetcher
+from tests.taskqueue.support import base_key, new_fetcher, work_off
 from tests.taskqueue.tasks import echo, fail_thrice, note
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +104,45 @@ def test_an_id_opens_its_task_and_an_unknown_one_is_searched(redis_server: Store
     assert "No task matches, and none has this ID." in text_of(unknown.content.decode())
     assert key.status_code == 200
     assert found(viewer, result.id)["id"] == result.id
+
+
+def expire_records(store: Store, *task_ids: str) -> None:
+    for task_id in task_ids:
+        store.raw.delete(base_key(store, "t", task_id))
+
+
+@pytest.mark.parametrize("task_id", [None, "order-7"], ids=["generated", "chosen"])
+def test_an_id_opens_a_finished_task_whose_record_has_expired(
+    task_id: str | None, redis_server: Store, viewer: Client
+) -> None:
+    result = note.using(queue_name="mail").enqueue("x") if task_id is None else send_as(task_id)
+    work_off("mail")
+    note.enqueue({"parent": result.id} if task_id is None else "another")
+    expire_records(redis_server, result.id)
+
+    opened = viewer.get(SEARCH, {"q": result.id})
+
+    assert (opened.status_code, opened["Location"]) == (302, f"{task_url(result.id)}?queue=mail")
+    assert viewer.get(opened["Location"]).status_code == 200
+    assert found(viewer, result.id)["id"] == result.id
+    assert found(viewer, f"name:{result.id}")["id"] is None
+
+
+def send_as(task_id: str) -> Any:
+    return note.using(queue_name="mail", id=task_id).enqueue("x")
+
+
+def test_a_search_by_id_among_finished_tasks_is_bounded(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finished, "SEARCH_ROWS", 10)
+    monkeypatch.setattr(finished, "SEARCH_CALLS", 3)
+    for number in range(20):
+        note.using(queue_name=f"queue-{number:02}").enqueue(number)
+
+    for text in ("A" * 20, "unknown"):
+        cost = viewer.get(SEARCH, {"q": text, "format": "json"}).json()["cost"]
+        assert cost["round_trips"] <= 1 + snapshot.MAX_TRIPS + 3
 
 
 def test_the_mail_to_kim_is_found_with_two_clicks_from_the_overview(redis_server: Store, viewer: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
@@ -50,8 +51,11 @@ def read(request: PageRequest) -> Snapshot[SearchSnapshot]:
 
 
 def redirect(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> HttpResponse | None:
-    """Open the task whose id was typed."""
-    url = request.links.task(snapshot.value.task_id) if snapshot.value.task_id else ""
+    """Open the task whose id was typed; if its record has expired, its page looks in the list of its queue first."""
+    found = snapshot.value
+    url = request.links.task(found.task_id) if found.task_id else ""
+    if url and found.finished_in:
+        url = f"{url}?{urlencode({'queue': found.finished_in})}"
     return HttpResponseRedirect(url) if url else None
 
 
