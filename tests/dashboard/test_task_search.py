@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.test import Client
+from django.utils import timezone
+from django.utils.timezone import localtime
 
+from django_redis_components.dashboard.queues.task_query import parse_time
 from django_redis_components.dashboard.task_search import snapshot
 from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.dashboard.task_search.query import OVERLAPPING, search_of
@@ -193,6 +198,65 @@ def test_a_page_costs_a_bounded_number_of_round_trips(redis_server: Store, viewe
     assert nothing["round_trips"] == 1
 
 
+def test_upper_and_lower_case_are_equal_in_each_text(redis_server: Store, viewer: Client) -> None:
+    fail_with("No Mailbox", queue="mail")
+    sent = note.using(queue_name="done").enqueue({"to": "Kim Müller"})
+    ready = echo.enqueue(Title="KIM's order")
+    work_off("done")
+    expire_records(redis_server, sent.id)
+
+    assert ids_of(viewer, "kim") == ids_of(viewer, "KIM") == {sent.id, ready.id}
+    assert ids_of(viewer, "arg:to=kIM") == ids_of(viewer, "arg:TO=kim") == {sent.id}
+    assert ids_of(viewer, "arg:title=kim") == {ready.id}
+    assert ids_of(viewer, "name:TASKS.Echo") == ids_of(viewer, "TASKS.ECHO") == {ready.id}
+    assert len(ids_of(viewer, 'error:"no MAILBOX"')) == len(ids_of(viewer, "no mailbox")) == 1
+    assert ids_of(viewer, "mülLER") == {sent.id}
+    assert ids_of(viewer, "mÜller") == set(), "Lua folds ASCII letters only"
+
+
+def at(moment: str) -> Any:
+    """Set the clock of the dashboard."""
+    now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    return patch("django_redis_components.dashboard.queues.task_query.timezone.now", return_value=now)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("since:tuesday", "2026-11-24T00:00", ""),
+        ("since:Wednesday", "2026-11-25T00:00", ""),  # it is Thursday in this zone, Wednesday in UTC
+        ("since:thursday", "2026-11-26T00:00", ""),
+        ("since:friday", "2026-11-20T00:00", ""),
+        ("since:today", "2026-11-26T00:00", ""),
+        ("since:yesterday until:YESTERDAY", "2026-11-25T00:00", "2026-11-26T00:00"),
+        ("since:tuesday until:tuesday", "2026-11-24T00:00", "2026-11-25T00:00"),
+        ("until:today", "", "2026-11-27T00:00"),
+        ("since:2026-11-23 until:2026-11-23", "2026-11-23T00:00", "2026-11-24T00:00"),
+        ("since:midnight until:2026-11-26T03:00", "2026-11-26T00:00", "2026-11-26T03:00"),
+    ],
+)
+def test_days_have_names(text: str, begin: str, end: str) -> None:
+    with timezone.override("Asia/Tokyo"), at("2026-11-25T20:00"):
+        filters = search_of(f"x {text}").filters
+
+        assert filters.begin_ms == parse_time(begin)
+        assert filters.end_ms == parse_time(end)
+
+
+def test_the_mail_to_kim_that_succeeded_is_found_with_two_clicks(redis_server: Store, viewer: Client) -> None:
+    mail = note.using(queue_name="mail").enqueue({"to": "Kim@example.com"})
+    work_off("mail")
+    expire_records(redis_server, mail.id)
+    overview = viewer.get(URL).content.decode()
+    today = f"{localtime():%A}".lower()
+
+    [action] = re.findall(r'<form method="get" action="([^"]+)" class="drc-jump"', overview)  # 1: into the field
+    page = viewer.get(action, {"q": f"kim since:{today} until:{today}"}).content.decode()  # 2: the button
+
+    assert f"{task_url(mail.id)}?queue=mail" in page
+    assert f"{queue_url('mail')}?state=successful" in page
+
+
 def test_masked_values_are_not_found_and_do_not_change_what_a_page_says(redis_server: Store, viewer: Client) -> None:
     operator = browser("view_overview", "view_task_arguments")
     note.enqueue_many([((), {"what": {"password": "hunter2", "order": n}}) for n in range(120)])
@@ -224,7 +288,12 @@ def without_kim(text: str) -> str:
     ("text", "problem"),
     [
         ("state:done", "state:done: expected one of ready, scheduled,"),
-        ("since:soon", "since:soon: expected a duration such as 15m, 1h or 2d, midnight, or a time"),
+        (
+            "since:soon",
+            "since:soon: expected a duration such as 15m, 1h or 2d; today, yesterday or a day such as tuesday;",
+        ),
+        ("until:Dienstag", "a day such as tuesday; midnight; or a time such as 2026-11-23 or 2026-11-23T11:20."),
+        ("until:0001-01-01", "until:0001-01-01: expected a duration"),
         ("until:2026-13-41", "until:2026-13-41: expected a duration"),
         ("until:9999-12-31", "until:9999-12-31: expected a duration"),
         ("since:0001-01-01T00:00+14:00", "since:0001-01-01T00:00+14:00: expected a duration"),
