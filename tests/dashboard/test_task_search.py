@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.timezone import localtime
 
 from django_redis_components.dashboard.queues.task_query import parse_time
-from django_redis_components.dashboard.task_search import snapshot
+from django_redis_components.dashboard.task_search import snapshot, suggestions
 from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.dashboard.task_search.query import OVERLAPPING, search_of
 from django_redis_components.taskqueue import registry
@@ -27,7 +27,7 @@ from tests.dashboard.support import URL, browser, fail_with, group_of, settle_ta
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, park_many
-from tests.taskqueue.support import base_key, new_fetcher, work_off
+from tests.taskqueue.support import base_key, new_fetcher, taskqueue_settings, work_off
 from tests.taskqueue.tasks import echo, fail_thrice, note
 
 pytestmark = pytest.mark.django_db
@@ -337,6 +337,33 @@ def test_the_page_explains_the_prefixes_and_links_fill_them(redis_server: Store,
     assert f"q=kim+state%3Aready+name%3A{sorted(registry.names())[0]}" in page
     assert f"q=name%3A{note.name}" in viewer.get(SEARCH, {"q": "name:tasks.note"}).content.decode()
     assert '<option value="queue:mail">' in page
+
+
+def test_the_field_of_each_page_suggests_prefixes_states_days_and_names_that_the_process_knows(
+    redis_server: Store, viewer: Client, settings: Any
+) -> None:
+    note.using(queue_name="mail").enqueue("x")
+    for address in (URL, queue_url("mail")):
+        page = viewer.get(address).content.decode()
+        [field] = re.findall(r'<input type="text" name="q"[^>]* list="([^"]+)"', page)
+        [options] = re.findall(rf'<datalist id="{field}">(.*?)</datalist>', page)
+        suggested = re.findall(r'<option value="([^"]+)"', options)
+        assert {"name:", "arg:", "error:", "queue:", "state:", "since:", "until:"} <= set(suggested)
+        assert {"state:failed", "since:tuesday", "queue:default", f"name:{sorted(registry.names())[0]}"} <= set(
+            suggested
+        )
+        assert len(suggested) <= 2 * suggestions.MAX_SUGGESTED + 40
+    taskqueue_settings(settings, QUEUES=["default", "mail"])
+
+    assert '<option value="queue:mail">' in viewer.get(URL).content.decode()
+
+
+def test_suggestions_of_the_field_cost_no_command(redis_server: Store) -> None:
+    before = redis_server.raw.info("stats")["total_commands_processed"]
+
+    assert "name:" in suggestions.suggestions()
+
+    assert redis_server.raw.info("stats")["total_commands_processed"] == before + 1, "the INFO itself"
 
 
 def test_states_are_those_of_the_queues_lists(redis_server: Store) -> None:

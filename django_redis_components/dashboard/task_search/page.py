@@ -16,15 +16,12 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.queues.task_list import TaskRow, list_row, state_labels
-from django_redis_components.dashboard.queues.task_query import WEEKDAYS
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.dashboard.task_search.snapshot import SearchSnapshot, search
+from django_redis_components.dashboard.task_search.suggestions import MAX_SUGGESTED, TIMES
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.store.scan import STATES
-
-#: Most suggestions of each prefix.
-MAX_SUGGESTED = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +119,6 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
 
     part = query.values.get("name", "")
     names = dict.fromkeys([*(hit.task.record.name for hit in found.hits), *sorted(registry.names())])
-    times = ["15m", "1h", "today", "yesterday", *WEEKDAYS, "1w"]
     return [
         PrefixHelp("name", _("Part of the name of the task"), links("name", [name for name in names if part in name])),
         PrefixHelp("arg", _("Part of the arguments, such as order_id=7; masked values never match"), []),
@@ -132,7 +128,7 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
         PrefixHelp(
             "since",
             _("Since when: of the failure, of the next run of a scheduled task, else of the enqueue"),
-            links("since", times),
+            links("since", list(TIMES)),
         ),
         PrefixHelp(
             "until", _("Until when, a named day included; both also take a date, such as 2026-11-23, and a time"), []
