@@ -13,8 +13,8 @@ from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
 from tests.support import Store, eventually
-from tests.taskqueue.store.support import fail_many
-from tests.taskqueue.support import base_key, work_off
+from tests.taskqueue.store.support import fail_many, park_many
+from tests.taskqueue.support import base_key, new_fetcher, work_off
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")
@@ -185,6 +185,27 @@ def test_the_head_of_the_list_selects_all_rows_without_javascript(
     page.get_by_role("button", name="Retry selected…").press("Enter")
 
     expect(page.locator("h2").first).to_have_text("Retry 12 failed tasks of the queue “default”?")
+
+
+@in_two_schemes
+def test_buttons_of_rows_are_accessible_and_need_no_sideways_scroll(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    note.enqueue({"note": "long text " * 20})
+    new_fetcher(worker="here:7").fetch("0", 1)
+    park_many(2)
+    fill()
+    note.using(run_after=3_600).enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(3)])
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    for state, count in {"failed": 2, "scheduled": 2, "running": 1, "ready": 1, "unregistered": 1}.items():
+        page.goto(f"{site}{DEFAULT}?state={state}")
+        assert page.locator("tbody tr").first.locator(".drc-row-action button").count() == count, state
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, state
+        lists = page.locator(".drc-scroll:has(.drc-line-table)")
+        assert lists.evaluate("(list) => list.scrollWidth <= list.clientWidth"), state
+        assert violations(page) == [], state
 
 
 @pytest.mark.parametrize("state", ["failed", "ready", "scheduled"])
