@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 #: Attributes that a user reads or hears.
 ATTRIBUTES = ("title", "aria-label", "placeholder", "alt", "data-l")
-#: Elements whose content is code, or is not shown.
-CODE = {"script", "style", "code", "pre"}
+#: Elements whose content is code, the label of a key, or is not shown.
+CODE = {"script", "style", "code", "kbd", "pre"}
 #: Elements without an end tag.
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 WORD = re.compile(r"[A-Za-z][\w.]*[A-Za-z]")
