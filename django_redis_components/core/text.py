@@ -113,6 +113,11 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def has_part(text: str, part: str) -> bool:
+    """Return whether a text has a part, whatever the case of ASCII letters, as Lua's `string.lower` folds it."""
+    return encodable(part).encode().lower() in encodable(text).encode().lower()
+
+
 #: Positions of a match in a text: at its start, at the start of a word, and inside a run of Han characters.
 START, WORD, INSIDE = 0, 1, 2
 

@@ -20,6 +20,7 @@ from django_redis_components.dashboard import formats, json_data, outages
 from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.page import Page, PageRequest
 from django_redis_components.dashboard.pages import PAGES
+from django_redis_components.dashboard.task_search.suggestions import suggestions
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 logger = guarded_logger("django_redis_components.dashboard")
@@ -165,6 +166,7 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
         "environment": _environment(),
         "tabs": _tabs(request),
         "search_url": request.links.page("tasksearch"),
+        "search_suggestions": suggestions,
     }
 
 

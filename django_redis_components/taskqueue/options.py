@@ -227,11 +227,16 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
     to_seconds(value, what, zero=zero)
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text can be the id of a task."""
+    return _ID.fullmatch(text) is not None
+
+
 def check_id(task_id: Any) -> None:
     """Raise TypeError or ValueError unless this is None or can be the id of a task."""
     if task_id is None:
         return
-    if not _ID.fullmatch(check_string(task_id, "id")):
+    if not is_id(check_string(task_id, "id")):
         raise ValueError(
             f"id={task_id!r}: expected 1 to 128 of the characters A-Z a-z 0-9 _ . @ + = ~ -, the first one a letter,"
             " a digit or an underscore."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,8 @@ from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
 from tests.support import Store, eventually
-from tests.taskqueue.store.support import fail_many
-from tests.taskqueue.support import base_key, work_off
+from tests.taskqueue.store.support import fail_many, park_many
+from tests.taskqueue.support import base_key, new_fetcher, work_off
 from tests.taskqueue.tasks import note
 
 DEFAULT = url_of("default")
@@ -170,6 +171,97 @@ def test_selection_is_announced_and_cleared_with_the_keyboard(
     assert rows.evaluate_all("(boxes) => boxes.some((box) => box.checked)") is False
 
 
+def test_keys_move_between_rows_tick_and_open_them(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    links, boxes = page.locator("tbody th > a:first-child"), page.locator("tbody input[type=checkbox]")
+    expect(page.get_by_text("next row")).to_be_visible()
+    expect(page.get_by_role("group", name="Tasks: Failed")).to_have_accessible_description(re.compile("next row"))
+    page.get_by_role("group", name="Tasks: Failed").focus()
+
+    for key, row in (("j", 0), ("k", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        expect(links.nth(row)).to_be_focused()
+    assert links.nth(1).evaluate("(link) => link.matches(':focus-visible')")
+    page.keyboard.press("x")
+    expect(boxes.nth(1)).to_be_checked()
+    expect(page.locator("[data-drc-selected]")).to_have_text("1 selected")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("x")
+    expect(boxes.nth(1)).not_to_be_checked()
+    boxes.nth(2).focus()
+    page.keyboard.press("j")
+    expect(links.nth(3)).to_be_focused()
+    task = links.nth(3).get_attribute("href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{task}")
+
+
+def test_enter_on_a_ticked_box_opens_the_task_of_its_row(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    task = page.locator("tbody th > a:first-child").first.get_attribute("href")
+
+    page.locator("tbody input[type=checkbox]").first.press("Enter")
+
+    page.wait_for_url(f"**{task}")
+
+
+def test_keys_do_nothing_outside_the_list_in_fields_and_with_modifiers(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    links, field = page.locator("tbody th > a:first-child"), page.locator("input[name=name]")
+
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement === document.body")
+    field.press_sequentially("jkx")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("jkx")
+    links.first.focus()
+    for key in ("Control+j", "Alt+j", "Meta+j", "Shift+J"):
+        page.keyboard.press(key)
+        expect(links.first).to_be_focused()
+    page.keyboard.press("Control+x")
+    assert page.locator("tbody input:checked").count() == 0
+
+
+def test_keys_work_in_lists_without_boxes_and_are_not_named_without_javascript(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}/admin/django_redis_components/tasksearch/?q=order")
+    links = page.locator("tbody th > a:first-child")
+    expect(page.get_by_text("next row")).to_be_visible()
+    expect(page.get_by_text("next row")).not_to_contain_text("select")
+
+    page.locator(".drc-scroll").focus()
+    for key, row in (("j", 0), ("x", 0), ("j", 1)):
+        page.keyboard.press(key)
+        expect(links.nth(row)).to_be_focused()
+
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={DEFAULT}?state=failed")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    expect(page.locator("tbody th").first).to_be_visible()
+    expect(page.get_by_text("next row")).to_be_hidden()
+
+
 def test_the_head_of_the_list_selects_all_rows_without_javascript(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:
@@ -185,6 +277,27 @@ def test_the_head_of_the_list_selects_all_rows_without_javascript(
     page.get_by_role("button", name="Retry selected…").press("Enter")
 
     expect(page.locator("h2").first).to_have_text("Retry 12 failed tasks of the queue “default”?")
+
+
+@in_two_schemes
+def test_buttons_of_rows_are_accessible_and_need_no_sideways_scroll(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    note.enqueue({"note": "long text " * 20})
+    new_fetcher(worker="here:7").fetch("0", 1)
+    park_many(2)
+    fill()
+    note.using(run_after=3_600).enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(3)])
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    for state, count in {"failed": 2, "scheduled": 2, "running": 1, "ready": 1, "unregistered": 1}.items():
+        page.goto(f"{site}{DEFAULT}?state={state}")
+        assert page.locator("tbody tr").first.locator(".drc-row-action button").count() == count, state
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, state
+        lists = page.locator(".drc-scroll:has(.drc-line-table)")
+        assert lists.evaluate("(list) => list.scrollWidth <= list.clientWidth"), state
+        assert violations(page) == [], state
 
 
 @pytest.mark.parametrize("state", ["failed", "ready", "scheduled"])

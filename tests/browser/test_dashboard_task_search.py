@@ -53,8 +53,8 @@ def test_a_text_is_found_from_the_overview_with_the_keyboard_and_without_javascr
     page.locator("#id_password").fill("secret")
     page.locator("#id_password").press("Enter")
 
-    page.get_by_role("textbox", name="Search tasks").fill("to=kim")
-    page.get_by_role("textbox", name="Search tasks").press("Enter")
+    page.get_by_role("combobox", name="Search tasks").fill("to=kim")
+    page.get_by_role("combobox", name="Search tasks").press("Enter")
 
     expect(page.locator("h1").last).to_have_text("Search tasks")
     page.locator("tbody a").first.press("Enter")

@@ -208,10 +208,49 @@ def fill_state(state: str) -> None:
             new_fetcher(worker="here:7").fetch("0", 3)
 
 
+@pytest.mark.parametrize(
+    ("state", "labels"),
+    [
+        ("ready", {"cancel": "Cancel…"}),
+        ("scheduled", {"run_now": "Run now…", "cancel": "Cancel…"}),
+        ("limited", {"cancel": "Cancel…"}),
+        ("running", {"cancel": "Cancel…"}),
+        ("failed", {"retry": "Retry…", "delete": "Delete…"}),
+        ("unregistered", {"delete": "Delete…"}),
+    ],
+)
+def test_rows_have_buttons_of_the_verbs_that_need_only_a_confirmation_and_are_permitted(
+    state: str, labels: dict[str, str], redis_server: Store, operator: Client
+) -> None:
+    fill_state(state)
+    pattern = r'formaction="[^"]*/_verb/([a-z_]+)/default/" name="only" value="([^"]+)">([^<]+)'
+    page = operator.get(DEFAULT, {"state": state}).content.decode()
+    listed = re.findall(r'name="listed" value="([^"]+)"', page)
+
+    assert re.findall(pattern, page) == [(verb, each, labels[verb]) for each in listed for verb in labels]
+    for verb in labels:
+        asked = text(operator.post(verb_url(verb), {"state": state, "only": listed[0], "page": "1", "listed": listed}))
+        assert re.search(r"\b1 (failed )?task of the queue", asked)
+        permitted = next(each.verb.permission for each in TASK_VERBS if each.verb.name == verb)
+        one = browser("view_overview", permitted).get(DEFAULT, {"state": state}).content.decode()
+        assert {name for name, _, _ in re.findall(pattern, one)} == {verb}
+    mover = browser("view_overview", "move_task").get(DEFAULT, {"state": state}).content.decode()
+    assert "drc-row-action" not in mover
+
+
+def test_a_running_task_is_cancelled_with_the_button_of_its_row(redis_server: Store, operator: Client) -> None:
+    fill_state("running")
+    first, *_ = get_queue("default").tasks("running")
+
+    asked, done = change(operator, "cancel", {"state": "running", "only": first.id})
+
+    assert "Cancel 1 task of the queue “default” in the state “Running”?" in asked
+    assert "The tasks are asked to stop by an exception." in asked
+    assert "Cancelled 1 task, or asked it to stop." in done
+
+
 def test_a_failed_row_is_retried_with_its_own_button(redis_server: Store, operator: Client) -> None:
     results = fail_many(3)
-    page = operator.get(DEFAULT, {"state": "failed"}).content.decode()
-    assert len(re.findall(r'name="only" value="', page)) == 3
 
     form = {"state": "failed", "only": results[1].id, "id": ids(results), "listed": ids(results)}
     asked, done = change(operator, "retry", form)

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.dashboard.task_search.suggestions import TIMES
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.options import DeclaredOptions
 from django_redis_components.taskqueue.store.scan import STATES
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 #: Attributes that a user reads or hears.
 ATTRIBUTES = ("title", "aria-label", "placeholder", "alt", "data-l")
-#: Elements whose content is code, or is not shown.
-CODE = {"script", "style", "code", "pre"}
+#: Elements whose content is code, the label of a key, or is not shown.
+CODE = {"script", "style", "code", "kbd", "pre"}
 #: Elements without an end tag.
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 WORD = re.compile(r"[A-Za-z][\w.]*[A-Za-z]")
@@ -39,7 +40,7 @@ NAMES = {
     *re.split(r"\W", socket.gethostname()),
 }
 #: Identifiers that only one page shows.
-IDENTIFIERS = {"tasksearch": {*STATES, "midnight"}, "taskclass": {*DeclaredOptions.__annotations__, "None"}}
+IDENTIFIERS = {"tasksearch": {*STATES, *TIMES}, "taskclass": {*DeclaredOptions.__annotations__, "None"}}
 #: Choices on pages that the examples of `urls_of_pages` do not make.
 CHOICES = (
     "analytics/?period=month&compare=year",

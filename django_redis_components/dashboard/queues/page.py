@@ -60,13 +60,15 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
 
 def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
-    name, links, query = request.object_id, request.links, request.query
+    name, links, query, urls = request.object_id, request.links, request.query, request.links.verbs(request.object_id)
+    bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set)
     return {
         "page": build_page(snapshot.value, url_of=links.task),
         "page_url": links.queue(name),
         "actions_url": links.actions("queues", name),
-        "verbs": (urls := links.verbs(name)),
-        "bulk": bulk_actions(query.state, urls, is_search=query.filters.are_set),
+        "verbs": urls,
+        "bulk": bulk,
+        "row_actions": [action for action in bulk if action["row"]],
     }
 
 

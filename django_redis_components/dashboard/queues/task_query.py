@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core import serialization
+from django_redis_components.core.text import has_part
 from django_redis_components.core.units import aware, parse_duration
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import masked_arguments
@@ -27,6 +28,8 @@ PAGE_SIZE = 50
 FILTERS = ("name", "error", "text", "begin", "end")
 #: Longest filter that a form accepts, in characters.
 MAX_FILTER = 200
+#: Names of days, Monday first.
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: A cursor is the task's part of the queue, its score or time, and its entry.
 CURSOR = re.compile(r"[a-z]{1,20} -?(?:\d{1,20}(?:\.\d{1,20})?(?:e\+?\d{1,3})?|inf) .{1,1000}", re.DOTALL)
 #: Arguments as the page shows them: name=value.
@@ -82,7 +85,7 @@ class TaskQuery:
         """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
         if self._is_error_masked and not is_in_error(task, self.error):
             return False
-        return not self.text or needle_of(self.text) in masked_json(task)
+        return not self.text or has_part(masked_json(task), needle_of(self.text))
 
     @property
     def _is_error_masked(self) -> bool:
@@ -119,6 +122,20 @@ def check_span(query: Any) -> None:
             parse_time(getattr(query, name))
         except (ValueError, OverflowError) as exc:
             raise ValueError(f"{name}={exc}") from exc
+
+
+def day_of(text: str) -> str:
+    """Return the date of a day by its English name: ``today``, ``yesterday``, or a weekday, the last one or today.
+
+    Raises:
+        ValueError: it is no such name.
+    """
+    today = formats.local(timezone.now()).date()
+    days = ("today", "yesterday")
+    name = text.lower()
+    if name in days:
+        return str(today - timedelta(days=days.index(name)))
+    return str(today - timedelta(days=(today.weekday() - WEEKDAYS.index(name)) % 7))
 
 
 def moment_ago(text: str, *, ahead: bool = False) -> str:
@@ -174,7 +191,7 @@ def _parameters(form: Mapping[str, str]) -> dict[str, str]:
 def is_in_error(task: ScannedTask, text: str) -> bool:
     """Return whether a text is in the class or the masked text of the last error."""
     masked = {"exception_class_path": task.error_class, "message": masked_error(task.error_text)}
-    return json_text(text) in serialization.encode(masked).decode()
+    return has_part(serialization.encode(masked).decode(), json_text(text))
 
 
 def masked_json(task: ScannedTask) -> str:

@@ -34,7 +34,7 @@ class TaskVerb:
         title, question, button, done: texts with the numbers "number" and "count", "queue" and "state".
         checks: returns what the operator should know, for a state.
         log: what was done, for the admin's log.
-        is_row: whether each row has a button.
+        is_row: whether each row has a button: of verbs that need a confirmation only.
     """
 
     verb: Verb
@@ -200,6 +200,7 @@ TASK_VERBS = (
         ),
         checks=_cancel_checks,
         log="cancelled",
+        is_row=True,
         is_danger=True,
     ),
     TaskVerb(
@@ -219,6 +220,7 @@ TASK_VERBS = (
         done=ngettext_lazy("Deleted %(count)s task.", "Deleted %(count)s tasks.", "number"),
         checks=lambda state: [],
         log="deleted",
+        is_row=True,
         is_danger=True,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
@@ -18,11 +19,9 @@ from django_redis_components.dashboard.queues.task_list import TaskRow, list_row
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.dashboard.task_search.snapshot import SearchSnapshot, search
+from django_redis_components.dashboard.task_search.suggestions import MAX_SUGGESTED, TIMES
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.store.scan import STATES
-
-#: Most suggestions of each prefix.
-MAX_SUGGESTED = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,8 +49,11 @@ def read(request: PageRequest) -> Snapshot[SearchSnapshot]:
 
 
 def redirect(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> HttpResponse | None:
-    """Open the task whose id was typed."""
-    url = request.links.task(snapshot.value.task_id) if snapshot.value.task_id else ""
+    """Open the task whose id was typed; if its record has expired, its page looks in the list of its queue first."""
+    found = snapshot.value
+    url = request.links.task(found.task_id) if found.task_id else ""
+    if url and found.finished_in:
+        url = f"{url}?{urlencode({'queue': found.finished_in})}"
     return HttpResponseRedirect(url) if url else None
 
 
@@ -117,7 +119,6 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
 
     part = query.values.get("name", "")
     names = dict.fromkeys([*(hit.task.record.name for hit in found.hits), *sorted(registry.names())])
-    times = ["15m", "1h", "midnight", "1d", "1w"]
     return [
         PrefixHelp("name", _("Part of the name of the task"), links("name", [name for name in names if part in name])),
         PrefixHelp("arg", _("Part of the arguments, such as order_id=7; masked values never match"), []),
@@ -127,7 +128,9 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
         PrefixHelp(
             "since",
             _("Since when: of the failure, of the next run of a scheduled task, else of the enqueue"),
-            links("since", times),
+            links("since", list(TIMES)),
         ),
-        PrefixHelp("until", _("Until when; both also take a date, such as 2026-11-23, and a time"), []),
+        PrefixHelp(
+            "until", _("Until when, a named day included; both also take a date, such as 2026-11-23, and a time"), []
+        ),
     ]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import partial
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import keys
+from django_redis_components.core.text import has_part
 from django_redis_components.dashboard.error_text import is_masked
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_query import (
     CURSOR,
     MAX_FILTER,
+    day_of,
     is_in_error,
     json_text,
     masked_json,
@@ -33,6 +37,8 @@ MAX_TEXT = 400
 MAX_SEARCHED = 10**12
 #: States that list tasks of other states again.
 OVERLAPPING = ("retrying", "limited")
+#: A date. Of other forms of ISO 8601 `parse_time` knows none.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 #: A word: with a prefix or without, in quotes or without.
 _WORD = re.compile(r'(\w+):(?:"[^"]*"|\S*)|"[^"]*"|\S+')
 
@@ -102,12 +108,12 @@ class SearchQuery:
         error, argument = self.values.get("error", ""), self.values.get("arg", "")
         if error and not fingerprint.PATTERN.fullmatch(error) and not is_in_error(task, error):
             return False
-        if argument and needle_of(argument) not in masked_json(task):
+        if argument and not has_part(masked_json(task), needle_of(argument)):
             return False
         return (
             not self.text
-            or self.text in task.record.name
-            or needle_of(self.text) in masked_json(task)
+            or has_part(task.record.name, self.text)
+            or has_part(masked_json(task), needle_of(self.text))
             or is_in_error(task, self.text)
         )
 
@@ -195,17 +201,25 @@ def _checked(prefix: str, value: str) -> str:
 
 
 def _time(prefix: str, value: str) -> str:
-    for parsed in (moment_ago, _exact):
+    for parsed in (moment_ago, partial(_day, prefix), str):
         try:
             text = parsed(value)
             parse_time(text)
         except (ValueError, OverflowError):
             continue
         return text
-    text = _("expected a duration such as 15m, 1h or 2d, midnight, or a time such as 2026-11-23 or 2026-11-23T11:20.")
+    text = _(
+        "expected a duration such as 15m, 1h or 2d; today, yesterday or a day such as tuesday; midnight; or a time"
+        " such as 2026-11-23 or 2026-11-23T11:20."
+    )
     raise ValueError(f"{prefix}:{value[:40]}: {text}")
 
 
-def _exact(value: str) -> str:
-    """Return a date or a time as `parse_time` takes it."""
-    return f"{value}T00:00" if re.fullmatch(r"\d{4}-\d\d-\d\d", value) else value
+def _day(prefix: str, value: str) -> str:
+    """Return the start of a day, a date or a name, as `parse_time` takes it; until: its end.
+
+    Raises:
+        ValueError, OverflowError: it is no day.
+    """
+    day = date.fromisoformat(value if _DATE.fullmatch(value) else day_of(value))
+    return f"{day + timedelta(days=1) if prefix == 'until' else day}T00:00"

@@ -11,9 +11,12 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.options import is_id
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueInfo, read_depths
+from django_redis_components.taskqueue.store.finished import find_finished
 from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, scan_tasks
+from django_redis_components.taskqueue.store.task_records import is_generated_id
 
 #: Tasks on a page.
 PAGE_SIZE = 50
@@ -46,6 +49,7 @@ class SearchSnapshot:
     Attributes:
         at: the server's time.
         task_id: the text, if a task has it as its id, or "".
+        finished_in: queue whose list of finished tasks has the task, if its record has expired, or "".
         queues: names of all queues, or of the one that is searched.
         total: tasks in all parts.
         searched: how many tasks this page and the earlier ones have looked at.
@@ -56,6 +60,7 @@ class SearchSnapshot:
     at: datetime
     query: SearchQuery
     task_id: str = ""
+    finished_in: str = ""
     queues: list[str] = dataclasses.field(default_factory=list)
     hits: list[SearchHit] = dataclasses.field(default_factory=list)
     total: int = 0
@@ -65,7 +70,12 @@ class SearchSnapshot:
 
 
 def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
-    """Search in one round trip for the numbers of tasks, and in up to five for the tasks themselves."""
+    """Search in one round trip for the numbers of tasks, and in up to five for the tasks themselves.
+
+    A text that may be an id is looked for among finished tasks, too, in up to `finished.SEARCH_CALLS` round trips:
+    before the search if it has the form of a generated id, which may stand in arguments of other tasks; otherwise if
+    no task matches, since most such texts are words.
+    """
     queue = query.values.get("queue", "")
     at_us, has_id, depths = yield from _read_start(shard, query, [queue] if queue else [])
     snapshot = SearchSnapshot(moment_of(at_us), query, task_id=query.task_id if has_id else "")
@@ -73,6 +83,26 @@ def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
     snapshot.is_cut = len(depths) >= MAX_QUEUES
     if query.is_empty or query.problem or snapshot.task_id:
         return snapshot
+    if is_generated_id(query.task_id) and (yield from _find_finished(shard, snapshot)):
+        return snapshot
+    yield from _search_parts(shard, snapshot, depths)
+    if not snapshot.hits and not is_generated_id(query.task_id):
+        yield from _find_finished(shard, snapshot)
+    return snapshot
+
+
+def _find_finished(shard: Shard, snapshot: SearchSnapshot) -> Flow[bool]:
+    """Look for the text among the ids of finished tasks whose records have expired. Return whether it was found."""
+    text = snapshot.query.task_id
+    row = (yield from find_finished(shard, text)) if is_id(text) else None
+    if row is not None:
+        snapshot.task_id, snapshot.finished_in = row.id, row.fields[Field.queue].decode()
+    return row is not None
+
+
+def _search_parts(shard: Shard, snapshot: SearchSnapshot, depths: list[QueueInfo]) -> Flow[None]:
+    """Search the tasks in all states of the queues."""
+    query = snapshot.query
     counts = yield from read_counts(shard, depths, query.states)
     parts = [SearchPart(*each) for each in counts]
     snapshot.total, snapshot.searched = sum(part.count for part in parts), query.searched
@@ -85,7 +115,6 @@ def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
             break
         parts = yield from _read_parts(shard, snapshot, parts)
     snapshot.searched = min(snapshot.searched, max(snapshot.total, query.searched))
-    return snapshot
 
 
 def _read_start(shard: Shard, query: SearchQuery, names: list[str]) -> Flow[tuple[int, bool, list[QueueInfo]]]:

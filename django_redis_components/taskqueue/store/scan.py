@@ -9,7 +9,7 @@ from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
-from django_redis_components.core.text import encodable
+from django_redis_components.core.text import encodable, has_part
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Field, Part
 from django_redis_components.taskqueue.record import TaskRecord
@@ -48,7 +48,7 @@ FIELDS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
-    """What the listed tasks have in common; empty: any.
+    """What the listed tasks have in common; empty: any. The case of ASCII letters does not matter.
 
     Attributes:
         name: part of the task's name.
@@ -220,7 +220,7 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
     found = [
         row
         for row in found
-        if any_text in row.name or any_body in row.fields.get(Field.body, b"").decode(errors="replace")
+        if has_part(row.name, any_text) or has_part(row.fields.get(Field.body, b"").decode(errors="replace"), any_body)
     ]
     return TaskScan(
         at_us=int(at_us),

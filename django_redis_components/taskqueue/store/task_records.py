@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from binascii import b2a_base64
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 ID_BYTES = 15
 #: From base64's alphabet to the URL-safe one.
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+#: The form of an id.
+_GENERATED = re.compile(rf"[A-Za-z0-9_-]{{{ID_BYTES * 4 // 3}}}")
 #: Tasks read in one round trip.
 CHUNK = 500
 #: Seconds between two reads of a result whose wakeup may have been lost.
@@ -38,6 +41,11 @@ def new_id() -> str:
     """Return a unique id that cannot be guessed and that no command line parses as an option."""
     task_id = b2a_base64(os.urandom(ID_BYTES), newline=False).translate(_URL_SAFE).decode()
     return new_id() if task_id.startswith("-") else task_id
+
+
+def is_generated_id(text: str) -> bool:
+    """Return whether a text has the form of the ids that `new_id` makes."""
+    return _GENERATED.fullmatch(text) is not None
 
 
 def new_ids(count: int) -> list[str]:

@@ -11,7 +11,7 @@
 -- ARGV[7] limit  most rows
 -- ARGV[8] budget  most rows that are looked at
 -- ARGV[9] mode  names: also counts all matches by name, within the budget; else rows
--- ARGV[10] name  part of the task's name; empty: any
+-- ARGV[10] name  part of the task's name; empty: any. The case of ASCII letters does not matter, in either part
 -- ARGV[11] body_part  part of the start of the message; empty: any
 -- ARGV[12] from_ms  earliest time at which the task finished; empty: any
 -- ARGV[13] until_ms  latest time at which it finished; empty: any
@@ -34,8 +34,10 @@ local body_part = ARGV[11]
 local from_ms = tonumber(ARGV[12])
 local until_ms = tonumber(ARGV[13])
 -- @include context
+-- @include text_part
 
 local ctx = new_context(base)
+name, body_part = string.lower(name), string.lower(body_part)
 local list = queue_key(ctx, queue, state)
 local total = math.min(redis.call("LLEN", list), finished_limit)
 
@@ -111,7 +113,7 @@ local function match(row)
   end
   local enqueued_us, own_name, message = string.match(row,
     "^[^\t]*\t[^\t]*\t[^\t]*\t([^\t]*)\t[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t([^\t]*)\t(.*)$")
-  if not own_name or not string.find(own_name, name, 1, true) or not string.find(message, body_part, 1, true) then
+  if not own_name or not has_part(own_name, name) or not has_part(message, body_part) then
     return false
   end
   local counted = tally[own_name] or { 0, math.huge }

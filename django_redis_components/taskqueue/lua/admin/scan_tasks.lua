@@ -11,7 +11,7 @@
 -- ARGV[6] budget  most tasks that are looked at
 -- ARGV[7] mode  rows; names: also counts all matches by name, within the budget; ids: rows have the id only, and the
 --         order is that of service, or of time
--- ARGV[8] name  part of the task's name; empty: any
+-- ARGV[8] name  part of the task's name; empty: any. The case of ASCII letters does not matter, in any of the parts
 -- ARGV[9] body_part  part of the message; empty: any; messages above 8 KiB do not match
 -- ARGV[10] error  part of the class or the text of the last error; empty: any
 -- ARGV[11] fingerprint  of the last error, whole; empty: any
@@ -45,8 +45,10 @@ local any_body = ARGV[15]
 -- @include listed_task
 
 local ctx = new_context(base)
--- Most bytes of messages that one call searches.
-local MAX_SEARCHED = 4194304
+name, body_part, error = string.lower(name), string.lower(body_part), string.lower(error)
+any_text, any_body = string.lower(any_text), string.lower(any_body)
+-- Most bytes of messages that one call searches: folding them costs about 6 ms per MiB.
+local MAX_SEARCHED = 2097152
 local is_reversed = mode ~= "ids" and state ~= S.scheduled and state ~= S.retrying and state ~= P.limited
 
 local function part_key(part)
@@ -186,7 +188,7 @@ local function match(item)
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and is_in_time(item, enqueued_us)
-    and (name == "" or string.find(own_name, name, 1, true))
+    and (name == "" or has_part(own_name, name))
     and (body_part == "" or is_in_message(body, body_part))
     and (fingerprint == "" or own_fingerprint == fingerprint)
     and (error == "" or is_in_error(ctx, id, error))

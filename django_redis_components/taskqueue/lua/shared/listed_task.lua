@@ -1,20 +1,21 @@
 -- Tasks of a list: which of them have a text, and their rows.
 -- @include last_error
+-- @include text_part
 
 -- Largest message that is searched and returned.
 local MAX_MESSAGE = 8192
 
 local function is_in_message(message, part)
-  return message and #message <= MAX_MESSAGE and string.find(message, part, 1, true)
+  return message and #message <= MAX_MESSAGE and has_part(message, part)
 end
 
 local function is_in_error(ctx, id, part)
-  return string.find(without_traceback(last_error(ctx, id)), part, 1, true)
+  return has_part(without_traceback(last_error(ctx, id)), part)
 end
 
 -- Return whether a text is in the name or the last error of a task, or `message_part` in its message.
 local function has_text(ctx, id, name, message, text, message_part)
-  return string.find(name, text, 1, true) or is_in_message(message, message_part) or is_in_error(ctx, id, text)
+  return has_part(name, text) or is_in_message(message, message_part) or is_in_error(ctx, id, text)
 end
 
 -- Return the row of a task as scan_tasks.lua returns it.
