@@ -99,6 +99,12 @@ class UnmanagedAdmin(_ModelAdmin):
                 from django_redis_components.dashboard import responses
 
                 return responses.misconfigured_response(page_request, exc)
+            except Http404 as exc:
+                if not page_request.wants_html:
+                    raise
+                from django_redis_components.dashboard import responses
+
+                return responses.not_found(page_request, str(exc))
 
         guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
 
@@ -183,7 +189,11 @@ class ObjectAdmin(UnmanagedAdmin):
             try:
                 request.object_id = self.page.parse_id(unquote(request.object_id))
             except ValueError as exc:
-                raise Http404(str(exc)) from exc
+                if not request.wants_html:
+                    raise Http404(str(exc)) from exc
+                from django_redis_components.dashboard import responses
+
+                return responses.not_found(request, str(exc), "en")
             return view(request)
 
         return wrapper

@@ -76,6 +76,11 @@ class PageRequest:
         """Whether an open page refreshes itself."""
         return self.http.GET.get("format") == "fragment"
 
+    @property
+    def wants_html(self) -> bool:
+        """Whether the response is a full page."""
+        return self.http.GET.get("format") not in ("fragment", "json", "csv")
+
 
 class Page:
     """A page of the dashboard.
@@ -140,7 +145,7 @@ class Page:
         return object_id
 
     def missing(self, request: PageRequest) -> HttpResponse | None:
-        """Return the response if there is no such object; None for the site's page 404."""
+        """Return the response if there is no such object; None for the page “Not found”."""
         return None
 
     def redirect(self, request: PageRequest, snapshot: Any) -> HttpResponse | None:

@@ -58,12 +58,12 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
     try:
         request.query = page.parse(request)
     except ValueError as exc:
-        return HttpResponseBadRequest(str(exc), "text/plain")
+        return bad_request(request, str(exc))
     wanted = request.http.GET.get("format", "html")
     formats_of_page = (*FORMATS, "csv") if page.csv else FORMATS
     if wanted not in formats_of_page:
         expected = ", ".join(formats_of_page)
-        return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {expected}.", "text/plain")
+        return bad_request(request, f"format={wanted[:40]!r}: expected one of {expected}.")
     shared = {"title": page.heading(request), "is_subpage": page.is_object, "refresh_s": page.refresh_s}
     try:
         snapshot = page.read(request)
@@ -119,6 +119,31 @@ def misconfigured_response(request: PageRequest, error: ConfigurationError) -> H
     """Respond with 503 because the settings are invalid."""
     wanted = request.http.GET.get("format", "html")
     return outage_response(request, outages.outage_of(error, ""), wanted if wanted in FORMATS else "html")
+
+
+def bad_request(request: PageRequest, reason: str) -> HttpResponse:
+    """Respond with 400.
+
+    Args:
+        reason: what is invalid, in English: the names and values of parameters are those of the URL.
+    """
+    if not request.wants_html:
+        return HttpResponseBadRequest(reason, "text/plain")
+    return _error_response(request, 400, _("Invalid request"), reason, "en")
+
+
+def not_found(request: PageRequest, reason: str, reason_language: str = "") -> HttpResponse:
+    """Respond with 404 and the reason, which is in the language of the page if `reason_language` is empty."""
+    return _error_response(request, 404, _("Not found"), reason, reason_language)
+
+
+def _error_response(
+    request: PageRequest, status: int, title: str, reason: str, reason_language: str
+) -> TemplateResponse:
+    context = {"title": title, "is_subpage": True, "reason": reason, "reason_language": reason_language}
+    response = page_response(request, "error.html", context)
+    response.status_code = status
+    return response
 
 
 def page_response(request: PageRequest, template: str, context: dict[str, Any]) -> TemplateResponse:

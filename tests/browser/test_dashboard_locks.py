@@ -92,12 +92,6 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
         page.goto(site + address)
         assert violations(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-    for address, link in ((LOCKS, "release/?"), (of_key, "reset/?")):
-        page.goto(site + address)
-        page.locator(f"a[href*='{link}']").first.click()
-        page.wait_for_selector("form.drc-form[method=post]")
-        assert violations(page) == [], link
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, link
 
 
 #: Texts of the cells that are cut, or are indented at the edge of their card.

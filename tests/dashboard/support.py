@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
@@ -54,6 +55,16 @@ def client_of(role: str) -> Client:
 def text_of(html: str) -> str:
     """Return the text without tags, with single spaces."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def reason_of(response: Any) -> str:
+    """Return what is invalid in a request that was answered with 400: with a page, or with text."""
+    assert response.status_code == 400
+    content: str = response.content.decode()
+    if response["Content-Type"] == "text/plain":
+        return content
+    [reason] = re.findall(r'<bdi lang="en">(.*?)</bdi>', content, re.S)
+    return html.unescape(reason)
 
 
 def page_text(client: Client, **query: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import html as html_text
 import io
 import re
@@ -145,7 +146,7 @@ def test_parameter_that_is_not_valid_is_answered_with_400(
         assert response.status_code == 200
         return
     assert response.status_code == 400
-    assert error in response.content.decode()
+    assert error in html.unescape(response.content.decode())
 
 
 def test_this_month_against_last_month_takes_one_click(redis_server: Store, viewer: Client, november: date) -> None:

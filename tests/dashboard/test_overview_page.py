@@ -19,6 +19,7 @@ from tests.dashboard.support import (
     Page,
     client_of,
     page_text,
+    reason_of,
     text_of,
     write_poller,
     write_queue,
@@ -108,8 +109,7 @@ def test_columns_say_how_the_table_is_sorted(sort: str, redis_server: Store, vie
 def test_unknown_column_is_rejected_with_a_message(redis_server: Store, viewer: Client) -> None:
     response = viewer.get(URL, {"sort": "<x>"})
 
-    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
-    assert response.content.decode() == (
+    assert reason_of(response) == (
         "sort='<x>': expected one of name, ready, oldest, scheduled, retrying, running, failed, in, out, wait, workers."
     )
 
@@ -257,9 +257,8 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
 def test_unknown_format_is_rejected_with_a_message(redis_server: Store, viewer: Client) -> None:
     response = viewer.get(URL, {"format": "<xml>" * 20})
 
-    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
     cut = "<xml>" * 8
-    assert response.content.decode() == f"format='{cut}': expected one of html, fragment, json."
+    assert reason_of(response) == f"format='{cut}': expected one of html, fragment, json."
 
 
 def test_a_head_request_is_answered(redis_server: Store, viewer: Client) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.queue_pages import url_of
-from tests.dashboard.support import HOSTILE, Page, client_of, dump, fail_with, settle_tasks, text_of
+from tests.dashboard.support import HOSTILE, Page, client_of, dump, fail_with, reason_of, settle_tasks, text_of
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import new_fetcher, queue_key
@@ -134,7 +134,7 @@ def test_search_finds_arguments_as_shown_but_no_masked_values(redis_server: Stor
 def test_wrong_parameters_are_a_400(wrong: dict[str, str], redis_server: Store, viewer: Client) -> None:
     response = viewer.get(DEFAULT, wrong)
 
-    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert "expected" in reason_of(response)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,7 @@ def test_tasks_are_filtered_by_time(redis_server: Store, viewer: Client, setting
 def test_wrong_time_is_rejected_with_a_message(text: str, redis_server: Store, viewer: Client) -> None:
     response = viewer.get(DEFAULT, {"begin": text})
 
-    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
-    assert response.content.decode() == f"begin={text!r}: expected a time such as 2026-11-23 11:20."
+    assert reason_of(response) == f"begin={text!r}: expected a time such as 2026-11-23 11:20."
 
 
 def test_a_page_of_a_search_does_not_tell_whether_masked_values_match(redis_server: Store, viewer: Client) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.failures import page
@@ -51,9 +51,9 @@ def change_error(request: PageRequest, verb: Verb) -> HttpResponse:
     try:
         query = query_of(ticket.selection or request.http.GET.dict() | request.http.POST.dict())
     except ValueError as exc:
-        return HttpResponseBadRequest(str(exc), "text/plain")
+        return responses.bad_request(request, str(exc))
     if not query.group:
-        return HttpResponseBadRequest("Required: group.", "text/plain")
+        return responses.bad_request(request, "Required: group.")
     return verbs.confirm(request, _confirmation(request, verb, query), ticket.problem)
 
 

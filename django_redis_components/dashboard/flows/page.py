@@ -44,7 +44,7 @@ def _read(flow_id: str) -> Flow[FlowOverview]:
     try:
         return (yield from read_flow(queue_shard(), flow_id, MAX_MEMBERS))
     except FlowDoesNotExist as exc:
-        raise Http404("No flow has this id, or it has expired.") from exc
+        raise Http404(_("No flow has this ID, or it has expired.")) from exc
 
 
 def context(request: PageRequest, snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
     if incident is None and facts.errors:  # it may be among what could not be read
         raise SnapshotFailed(next(iter(facts.errors.values())), str(facts.endpoint))
     if incident is None:
-        raise Http404("This problem is resolved.")
+        raise Http404(_("This problem is resolved."))
     return Problem(
         incident.code,
         incident.text,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, wraps
 
-from django.http import Http404, HttpResponse, HttpResponseBadRequest
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.forms import BlockForm
 from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.limits.page import MAX_KEY
@@ -35,10 +35,10 @@ def _of_a_key(view: KeyView) -> View:
     def respond(request: PageRequest) -> HttpResponse:
         key = request.form.get("key", "")
         if not 0 < len(key) <= MAX_KEY:
-            return HttpResponseBadRequest(f"Required: limit, and key of at most {MAX_KEY} characters.", "text/plain")
+            return responses.bad_request(request, f"Required: limit, and key of at most {MAX_KEY} characters.")
         limit = snapshot.read_limits().get(request.form.get("limit", ""))
         if limit is None:
-            raise Http404("This site has used no such limit.")
+            raise Http404(_("This site has used no such limit."))
         return view(request, limit, key)
 
     return respond

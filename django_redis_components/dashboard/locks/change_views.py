@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.locks import page
 from django_redis_components.dashboard.locks.page import using_of
 from django_redis_components.dashboard.locks.release import MAX_TOKEN, release
@@ -27,7 +27,7 @@ def release_lock(request: PageRequest) -> HttpResponse:
     form = request.form
     resource, token, using = resource_from_form(form.dict()), form.get("token", ""), using_of(form)
     if resource is None or using is None or not 0 < len(token) <= MAX_TOKEN:
-        return HttpResponseBadRequest("Required: using, kind, name, token, and group for kind=group.", "text/plain")
+        return responses.bad_request(request, "Required: using, kind, name, token, and group for kind=group.")
     if request.is_post:
         change = _change(request, resource, token, using, request.author)
         return verbs.execute(request, change)

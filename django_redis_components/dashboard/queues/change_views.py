@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
@@ -111,7 +111,7 @@ def restore(request: PageRequest) -> HttpResponse:
     form = request.form
     trash, back = form.get("trash", ""), request.links.queue(queue)
     if not 0 < len(trash) <= 100:
-        return HttpResponseBadRequest("Required: trash.", "text/plain")
+        return responses.bad_request(request, "Required: trash.")
     if request.is_post:
         action = f"Restore trash {trash!r} of queue {queue!r}"
         change = Change(changes.RESTORE, queue, action, partial(_restore, queue, trash), back)

@@ -52,9 +52,8 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
     snapshot = read_snapshot(flow)
     request.query = snapshot.value.query
     if not snapshot.value.is_known:
-        raise Http404(
-            f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."
-        )
+        text = _("Queue “%(name)s” has had no task for at least a day, and no task of this process is enqueued there.")
+        raise Http404(text % {"name": name})
     return snapshot
 
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
+from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.forms import ChangeForm, MoveForm, RescheduleTasksForm
@@ -42,9 +42,9 @@ def change_tasks(request: PageRequest, task_verb: TaskVerb) -> HttpResponse:
     try:
         query, ids = _selected(request.form, ticket.selection)
     except ValueError as exc:
-        return HttpResponseBadRequest(str(exc), "text/plain")
+        return responses.bad_request(request, str(exc))
     if query.state not in task_verb.states:
-        return HttpResponseBadRequest(f"state={query.state!r}: its tasks cannot be changed so.", "text/plain")
+        return responses.bad_request(request, f"state={query.state!r}: its tasks cannot be changed so.")
     if ids is not None and not ids:
         messages.warning(request.http, _("Select at least one task."))
         return HttpResponseRedirect(f"{request.links.queue(queue)}?{query.encoded()}")

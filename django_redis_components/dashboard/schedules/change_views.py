@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.core import keys
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.verb import Verb
@@ -34,7 +34,7 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     try:
         keys.validate_name(name, "name")
     except ValueError as exc:
-        return HttpResponseBadRequest(str(exc), "text/plain")
+        return responses.bad_request(request, str(exc))
     back = request.links.here
     if request.is_post:
         execute = partial(_EXECUTE[command], name, request.author)

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBadRequest, HttpResponseNotFound
+from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
@@ -45,10 +45,9 @@ def edit(request: PageRequest) -> HttpResponse:
             keys.validate_name(name, "name")
         stored = _read(name, using) if name else {}
     except ScheduleDoesNotExist:
-        text = f"name={name!r}: no schedule of this name was added at run time."
-        return HttpResponseNotFound(text, "text/plain")
+        raise Http404(_("No schedule of this name was added at run time.")) from None
     except ValueError as exc:
-        return HttpResponseBadRequest(str(exc), "text/plain")
+        return responses.bad_request(request, str(exc))
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(using)))
         return responses.outage_response(request, outage)

@@ -42,7 +42,7 @@ def _loaded(view: TaskView) -> Callable[..., HttpResponse]:
         try:
             task = run(client(), explain(queue_shard(), request.object_id))
         except TaskResultDoesNotExist as exc:
-            raise Http404(str(exc)) from exc
+            raise Http404(_("No task has this ID")) from exc
         return view(request, task)
 
     return wrapper

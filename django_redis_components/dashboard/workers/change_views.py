@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -50,7 +50,7 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     targets = ticket.selection.get("ids") or _ids(request)
     if not 0 < len(targets) <= MAX_TARGETS or not all(0 < len(target) <= MAX_ID for target in targets):
         text = f"Required: id, at most {MAX_ID} characters; at most {MAX_TARGETS} times."
-        return HttpResponseBadRequest(text, "text/plain")
+        return responses.bad_request(request, text)
     if ticket.is_confirmed:
         noun = "worker" if len(targets) == 1 else "workers"
         action = f"{command.capitalize()} {noun} {', '.join(map(repr, targets))}"

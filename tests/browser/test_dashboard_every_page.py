@@ -1,0 +1,67 @@
+"""Every page and confirmation of the dashboard in two looks: accessible, as wide as the screen, without errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from playwright.sync_api import Page
+
+from django_redis_components.dashboard.page import Page as DashboardPage
+from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.action_pages import write_entries
+from tests.dashboard.urls_of_pages import confirmations, fill, pages
+from tests.support import Store
+
+#: Tests per look: each opens every n-th page.
+PARTS = 5
+
+#: What is wrong with the open page in a look, apart from what axe finds.
+LAYOUT = """([width, dir]) => [
+    document.documentElement.dir === dir ? "" : `dir is ${document.documentElement.dir}`,
+    document.documentElement.scrollWidth <= width ? "" : `${document.documentElement.scrollWidth} px wide`,
+    ...window.violations,
+].filter(Boolean)"""
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    site = ready_site(live_server, monkeypatch)
+    monkeypatch.setattr(DashboardPage, "refresh_s", 60)
+    return site
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    ("scheme", "width", "language", "direction"),
+    [("light", 1280, "en", "ltr"), ("dark", 390, "ar", "rtl")],
+    ids=["light", "dark, narrow, right to left"],
+)
+def test_every_page_is_accessible_and_fits(
+    part: int,
+    scheme: str,
+    width: int,
+    language: str,
+    direction: str,
+    site: str,
+    redis_server: Store,
+    open_page: Callable[..., Page],
+) -> None:
+    known = fill(redis_server)
+    page = open_page(scheme, width, 844)
+    sign_in(page, site)
+    write_entries(3, message="Purge queue 'mail': 2 tasks purged, trash 0123456789abcdef.")
+    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
+    problems = {}
+
+    for address in [*pages(known), *confirmations(known)][part::PARTS]:
+        response = page.goto(site + address)
+        status = response.status if response else 0
+        found = [] if status == 200 else [f"status {status}"]
+        found += page.evaluate(LAYOUT, [width, direction]) + violations(page)
+        if found:
+            problems[address] = found
+
+    assert problems == {}
