@@ -65,12 +65,13 @@ class Texts(HTMLParser):
         self._open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if ATTRIBUTES.fullmatch(name) and value]
+        self.handle_startendtag(tag, attrs)
         if tag not in VOID:
             self._open.append(ENGLISH if ("lang", "en") in attrs else tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if ATTRIBUTES.fullmatch(name) and value]
+        if ("lang", "en") not in attrs:
+            self.found += [value for name, value in attrs if ATTRIBUTES.fullmatch(name) and value]
 
     def handle_endtag(self, tag: str) -> None:
         while self._open and self._open.pop() not in (tag, ENGLISH):
@@ -125,7 +126,7 @@ def test_entries_of_the_log_are_marked_as_english(redis_server: Store, client: C
     content = client.get(ACTIONS).content
 
     assert english(content, allowed_words()) == {}
-    assert content.decode().count('<bdi lang="en">Purge queue') == 2
+    assert content.decode().count('<bdi lang="en" title="Purge queue') == 2
 
 
 @pytest.mark.parametrize(
