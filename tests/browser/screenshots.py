@@ -40,7 +40,7 @@ FOLDER = ROOT / "docs" / "images"
 KILL = re.compile("^Kill process")
 
 #: Bytes that a picture of the documentation may have.
-SIZE_LIMIT = 200_000
+SIZE_LIMIT = 250_000
 
 #: The traffic before the pictures, in the demo's site: tasks that vary over twenty minutes, and some that fail.
 TRAFFIC = """
