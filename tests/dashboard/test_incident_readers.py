@@ -72,6 +72,7 @@ class Site:
     def assert_reported(self, code: str, text: str, *, severity: str) -> Row:
         """Wait until the overview shows a problem; the other readers must report the same. Return its row."""
         row = eventually(lambda: self._row(text))
+        self.watcher.round()  # the page may have seen it before the round did
         problem = self._problem(code)
         assert re.search(text, problem["text"])
         assert problem["severity"] == severity

@@ -96,7 +96,7 @@ def test_filters_search_all_events_that_are_kept(redis_server: Store, settings: 
     assert len(events_of(viewer)) == 100
     assert "old" not in text(viewer)
     page = Page(viewer.get(LIVE, {"kind": "failed", "queue": "mail"}).content.decode())
-    options = page.all("option")
+    options = [each for each in page.all("option") if ":" not in each["value"]]  # those of the search field have one
     assert [each["value"] for each in options if "selected" in each] == ["failed", "mail"]
     assert {each["value"] for each in options} == {"", *KINDS, "mail"}
     redis_server.raw.delete(stream_key())

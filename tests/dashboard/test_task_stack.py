@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.test import Client
 
 from django_redis_components.core.client import connections
@@ -119,7 +120,7 @@ def test_further_request_is_not_made_while_others_wait(
             stack_view.free_waits.release()
 
     assert "Not asked: 2 other pages of this process wait for a stack. Ask again in some seconds." in text(page)
-    assert f'action="{stack_url(result.id)}"' in page.content.decode()
+    assert f'action="{stack_url(quote(result.id))}"' in page.content.decode()
     assert last_entry().endswith(": not asked, others wait.")
     assert not [key for key in redis_server.keys() if b":stack:" in key]  # noqa: SIM118 - a Store is no dict
     for _ in range(stack_view.MAX_WAITING + 1):
