@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import urllib.request
@@ -71,7 +72,16 @@ def _secrets() -> list[str]:
     settings = conf.settings().notifications
     urls = [urlsplit(url) for url in (*settings.webhooks, *settings.slack)]
     parts = [part for url in urls for part in (url.path.rstrip("/"), url.query, url.password)]
-    return [part for part in (*parts, django_settings.EMAIL_HOST_PASSWORD) if part]
+    return [part for part in (*parts, *_mail_passwords()) if part]
+
+
+def _mail_passwords() -> list[str]:
+    """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of its own setting."""
+    mailers: dict[str, Any] = getattr(django_settings, "MAILERS", {})
+    found = [mailer.get("OPTIONS", {}).get("password", "") for mailer in mailers.values()]
+    with contextlib.suppress(AttributeError, Warning):  # Django 6.1 deprecates it, and has none beside `MAILERS`
+        found.append(django_settings.EMAIL_HOST_PASSWORD)
+    return found
 
 
 def payload(announcement: Announcement) -> dict[str, Any]:

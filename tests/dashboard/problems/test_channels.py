@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import django
 import pytest
 from django.core.mail import EmailMessage
 from django.test import Client
@@ -152,12 +153,19 @@ def test_failure_with_a_field_of_another_type_counts_as_nothing(field: str) -> N
     assert IncidentState.parse(stored) == IncidentState()
 
 
+@pytest.mark.skipif(django.VERSION >= (6, 1), reason="Django 6.1 has the passwords in MAILERS")
+def test_text_of_an_error_has_no_password_of_the_older_setting(settings: Any) -> None:
+    settings.EMAIL_HOST_PASSWORD = "pa55word"
+
+    assert notifications.error_text(ValueError("password pa55word")) == "ValueError: password …"
+
+
 @pytest.mark.parametrize(
     "text",
     [f"unknown url: {SECRET}", "404 for /services/T0/B1/s3cr3t", "rejected: user ops, password pa55word", "x" * 9_000],
 )
 def test_text_of_an_error_has_no_secret_and_is_short(text: str, settings: Any) -> None:
-    settings.EMAIL_HOST_PASSWORD = "pa55word"
+    settings.MAILERS = {"default": {**settings.MAILERS["default"], "OPTIONS": {"password": "pa55word"}}}
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "NOTIFICATIONS": {"SLACK": [SECRET]}}
 
     shown = notifications.error_text(ValueError(text))
