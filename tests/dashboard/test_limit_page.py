@@ -17,6 +17,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.observability import catalog
 from django_redis_components.dashboard.actions.commands import log_command
+from django_redis_components.dashboard.limits.key_access import without_keys
 from django_redis_components.dashboard.problems import incidents
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.ratelimits import HashedKey, RateLimit, hit_counts, rate_limit
@@ -491,3 +492,10 @@ def test_denied_key_is_found_and_reset_by_its_hash(redis_server: Store, settings
 def test_hash_must_be_one() -> None:
     with pytest.raises(ValueError, match=r"^digest='ada': expected 32 hexadecimal digits\.$"):
         HashedKey("ada")
+
+
+@pytest.mark.parametrize("key", [r"'\x'", r"'\N{nothing}'", "'a\nb'", "'\0'"])
+def test_key_of_a_foreign_entry_is_hidden_if_it_cannot_be_read(key: str) -> None:
+    assert (
+        without_keys(f"Reset rate limit 'login' for key {key}: done.") == "Reset rate limit 'login' for key '…': done."
+    )
