@@ -13,6 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import must_raise
@@ -109,7 +110,7 @@ def _plain(problem: Problem) -> Problem:
         TypeError: it is none, or has a field of another type.
     """
     if not isinstance(problem, Problem) or problem.severity not in SEVERITIES or type(problem.count) is not int:
-        raise TypeError(f"{problem!r}: expected a Problem with the severity 'critical' or 'warning'.")
+        raise TypeError(f"{short_repr(problem)}: expected a Problem with the severity 'critical' or 'warning'.")
     command = _text(problem.command)
     return Problem(
         code=_name(problem.code),
@@ -127,7 +128,7 @@ def _plain(problem: Problem) -> Problem:
 
 def _text(value: object) -> str:
     if not isinstance(value, str | Promise):
-        raise TypeError(f"{value!r}: expected a text.")
+        raise TypeError(f"{short_repr(value)}: expected a text.")
     return encodable(str.__str__(str(value)))
 
 

@@ -77,11 +77,11 @@ def _secrets() -> list[str]:
 
 def _mail_passwords() -> list[str]:
     """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of its own setting."""
-    mailers: dict[str, Any] = getattr(django_settings, "MAILERS", {})
-    found = [mailer.get("OPTIONS", {}).get("password", "") for mailer in mailers.values()]
+    mailers: dict[str, Any] = getattr(django_settings, "MAILERS", None) or {}
+    found = [(mailer.get("OPTIONS") or {}).get("password") for mailer in mailers.values()]
     with contextlib.suppress(AttributeError, Warning):  # Django 6.1 deprecates it, and has none beside `MAILERS`
         found.append(django_settings.EMAIL_HOST_PASSWORD)
-    return found
+    return [password for password in found if isinstance(password, str)]
 
 
 def payload(announcement: Announcement) -> dict[str, Any]:

@@ -153,6 +153,13 @@ def test_failure_with_a_field_of_another_type_counts_as_nothing(field: str) -> N
     assert IncidentState.parse(stored) == IncidentState()
 
 
+@pytest.mark.parametrize("options", [None, {}, {"password": None}, {"password": 7}])
+def test_options_of_e_mail_without_a_password_as_text_hide_nothing(options: Any, settings: Any) -> None:
+    settings.MAILERS = {"default": {**settings.MAILERS["default"], "OPTIONS": options}}
+
+    assert notifications.error_text(ValueError("refused 7 times")) == "ValueError: refused 7 times"
+
+
 @pytest.mark.skipif(django.VERSION >= (6, 1), reason="Django 6.1 has the passwords in MAILERS")
 def test_text_of_an_error_has_no_password_of_the_older_setting(settings: Any) -> None:
     settings.EMAIL_HOST_PASSWORD = "pa55word"
