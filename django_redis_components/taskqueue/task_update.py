@@ -88,6 +88,17 @@ def check_changes(changes: Mapping[str, Any]) -> TaskOptions:
     return options
 
 
+def check_update(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) -> None:
+    """Validate the changes of a task whose record was read, but for what depends on other tasks.
+
+    Raises:
+        InvalidTask, TypeError, ValueError, UnknownQueue: see `TaskResult.update`.
+    """
+    check_changes(changes)
+    if "args" in changes or "kwargs" in changes:
+        _derive(task, fields, changes)
+
+
 def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) -> Flow[task_records.Fields]:
     """Change a pending task. Return its record.
 
