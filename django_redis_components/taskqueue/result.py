@@ -26,7 +26,8 @@ class TaskResult(TaskRecord[R_co]):
         task: the task, or None if its name is not registered in this process.
         name: the task's name.
         id: the task's id.
-        is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result.
+        is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result, changed
+            as `Unique.on_conflict` says.
     """
 
     __slots__ = ("_shard", "is_duplicate", "task")

@@ -167,6 +167,7 @@ class MemoryQueue:
             return int(self._records[sent["id"]][Field.enqueued_at_us])
         holder = self._find_unique_holder(sent)
         if holder is not None:
+            self._resolve_conflict(self._records[holder], sent)
             return [holder.encode(), self._pairs(holder)]
         self._records[sent["id"]] = request_parser.build_record(sent)
         self.pending.append(sent["id"])
@@ -179,16 +180,32 @@ class MemoryQueue:
         return [self._enqueue(each) for each in request_parser.parse_tasks(sent["tasks"])]
 
     def _find_unique_holder(self, sent: dict[str, Any]) -> str | None:
-        """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration."""
+        """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration.
+
+        A key that is held until the start is free while the task runs.
+        """
         unique = request_parser.to_bytes(sent["unique"]).split(b" ")[0]
         for task_id, record in self._records.items():
             if (
                 unique
                 and record.get(Field.unique_claim) == unique
                 and (unique[:1] == b"t" or not is_final(record.get(Field.state)))
+                and not (unique[:1] == b"s" and record.get(Field.state) == State.running.encode())
             ):
                 return task_id
         return None
+
+    def _resolve_conflict(self, record: Record, sent: dict[str, Any]) -> None:
+        """Apply the last word of a call's unique claim to the pending task that has the key."""
+        mode = request_parser.to_bytes(sent["unique"]).split(b" ")[-1]
+        if mode not in (b"replace", b"extend") or record.get(Field.state) is not None:
+            return
+        made = request_parser.build_record(sent) | {Field.enqueued_at_us: record[Field.enqueued_at_us]}
+        if mode == b"replace":
+            record.clear()
+            record |= made
+        elif int(made.get(Field.due_at_ms, 0)) > int(record.get(Field.due_at_ms, 0)):
+            record |= {name: made[name] for name in (Field.due_at_ms, Field.expiry) if name in made}
 
     def _enqueue_flow(self, sent: dict[str, Any]) -> int:
         flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
