@@ -96,7 +96,7 @@ schedule:<name>               hash    last processed time, next time, last task,
 paused_schedules              hash    schedules that are paused: since when, by whom           none
 added_schedules               hash    schedules that were added at run time, as JSON           none
 schedules_version             string  how often these two were changed                         none
-reply:<op>                    string  reply to an operation, for a repeated request            60 s
+reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue

@@ -265,7 +265,9 @@ def test_extended_key_with_a_duration_is_held_for_that_time_again(store: Store) 
     assert due_in(store, first) > 119
     fall_due(store, first)
     work_off()
+    store.raw.pexpire(key, 5_000)
     assert timed.enqueue("a") == first, "the time has not passed"
+    assert store.raw.pttl(key) <= 5_000, "it has finished"
 
 
 @pytest.mark.parametrize("task", [note, fail])
@@ -406,12 +408,14 @@ def test_lost_reply_replaces_once(proxy: Proxy, redis_server: Store, monkeypatch
 
 def test_call_with_an_id_of_its_own_replaces(store: Store) -> None:
     first = latest.using(id="one").enqueue("a", 1)
+    nonce = store.raw.hget(base_key(store, "t", "one"), "i")
 
     second = latest.using(id="two").enqueue("a", 2)
     again = latest.using(id="two").enqueue("a", 2)
 
     assert second == again == first
     assert store.raw.exists(base_key(store, "t", "two")) == 0
+    assert store.raw.hget(base_key(store, "t", "one"), "i") == nonce, "it identifies the first call"
     assert ran() == ["one"]
 
 

@@ -78,7 +78,7 @@ local function is_pending()
   return true
 end
 
--- Take the task out of its place if it needs another one. Return false if a purge has removed it.
+-- A task that needs another place is taken out of its own.
 local changes_limits, task = false, nil
 for index = 8, #ARGV, 2 do
   changes_limits = changes_limits or ARGV[index] == F.concurrency or ARGV[index] == F.rate
