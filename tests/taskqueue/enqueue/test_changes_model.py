@@ -130,7 +130,7 @@ class Model:
                 assert [queue for queue, _ in places.get(task_id, [])] == [record[b"q"].decode()], (task_id, record)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_changes_lose_and_double_no_task(seed: int, redis_server: Store) -> None:
     model = Model(redis_server, seed)
     steps = [
@@ -138,7 +138,7 @@ def test_random_changes_lose_and_double_no_task(seed: int, redis_server: Store) 
         *(model.update, model.move, model.cancel, model.fall_due, model.hold, model.settle, model.purge_and_restore),
     ]
 
-    for _ in range(150):
+    for _ in range(100):
         model.random.choice(steps)()
         model.check_places()
     model.finish()
