@@ -188,7 +188,8 @@ class Key:
     rollup = "rollup"
     #: String ``<minutes>:<n>``: 32-bit counters of all queues together, of the nth bucket of 1, 10, 60 or 1440 minutes.
     history = "history"
-    #: String by operation: the reply to a call that may be sent again.
+    #: String by operation: the reply to a call that may be sent again; by task: the id of another that a call with this
+    #: id has changed, instead of enqueueing one.
     reply = "reply"
     #: Zset "queue/trash" by time of the purge or deletion.
     trash_index = "trash_index"

@@ -19,7 +19,7 @@ from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.record import check_metadata
-from django_redis_components.taskqueue.unique import Unique, check_key, unique_of
+from django_redis_components.taskqueue.unique import Unique, check_delay, check_key, unique_of
 
 #: Default of `result_ttl`, in seconds.
 RESULT_TTL_S = 600
@@ -134,6 +134,8 @@ class TaskOptions:
             check_moment(self.expires, "expires", zero=False)
             self._check_expiry()
             object.__setattr__(self, "unique", unique_of(self.unique))
+            if self.unique is not None:
+                check_delay(self.unique, self.run_after)
             if self.database is not None and not isinstance(self.database, str):
                 raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
             if self.metadata is not None:

@@ -27,6 +27,7 @@ from django_redis_components.taskqueue.enqueue import (
 )
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.flows.parents import has_inputs
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, options_with
@@ -278,6 +279,10 @@ class Task(Generic[P, R, V]):
     def _body_options(self) -> Mapping[str, Any]:
         """What each message of a subclass carries beside the arguments."""
         return {}
+
+    def _gets_result(self, options: Mapping[str, Any]) -> bool:
+        """Whether the worker inserts a result before the arguments of a task, given the options sent beside them."""
+        return has_inputs(dict(options))
 
     def _check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool = False) -> None:
         """Raise TypeError, naming the parameter, if the function does not accept these arguments.

@@ -77,10 +77,26 @@ def build_record(sent: dict[str, Any]) -> dict[str, bytes]:
     if sent["due"]:
         record[Field.due_at_ms] = to_bytes(due_ms(sent["due"]))
     if sent["expires"]:
-        at, ttl_ms = sent["expires"].split(" ")
-        from_ms = max(int(record[Field.enqueued_at_us]) // 1_000, int(record.get(Field.due_at_ms, 0)))
-        record[Field.expiry] = to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+        record[Field.expiry] = parse_expiry(sent["expires"], record)
     return record
+
+
+def parse_expiry(expires: str, record: dict[str, bytes]) -> bytes:
+    """Return the field of an expiry that counts from now, or from when the task of the record is due."""
+    at, ttl_ms = expires.split(" ")
+    from_ms = max(time.time_ns() // 1_000_000, int(record.get(Field.due_at_ms, 0)))
+    return to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+
+
+def parse_changes(arguments: dict[str, Any], record: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the fields that an update_task.lua call changes in a record."""
+    fields = [to_bytes(value) for value in arguments["fields"]]
+    changed = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    named = {Field.queue: "target", Field.priority: "priority", Field.unique_claim: "claim"}
+    changed |= {field: to_bytes(arguments[name]) for field, name in named.items() if arguments[name] != ""}
+    if arguments["expires"] not in ("", "never"):
+        changed[Field.expiry] = parse_expiry(arguments["expires"], record)
+    return changed
 
 
 def due_ms(due: str) -> int:

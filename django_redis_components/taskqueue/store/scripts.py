@@ -80,6 +80,9 @@ PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms", "finished_limit", "finished_ttl_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
+UPDATE_TASK = _script(
+    "admin/update_task", args=("id", "op", "version", "claim", "target", "priority", "expires", "fields*")
+)
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
 CANCEL_TASKS = _script(
