@@ -205,3 +205,7 @@ def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueInfo, Metrics]
     for queue in overview.queues:
         if queue.name in overview.metrics:
             yield queue, overview.metrics[queue.name]
+
+
+#: The checks of this module.
+CHECKS = (failing_queues, retry_storms, growing_queues, lost_leases)
