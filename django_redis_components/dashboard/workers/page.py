@@ -19,6 +19,9 @@ from django_redis_components.dashboard.workers.rows import RowBuilder
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
 from django_redis_components.taskqueue.store.workers import MAX_ID
 
+#: Workers of a page: one with eight running tasks takes 12 kB of HTML.
+PAGE_SIZE = 50
+
 
 def parse(request: PageRequest) -> str:
     """Return the id of the worker after which the page starts, or ""."""
@@ -30,7 +33,7 @@ def parse(request: PageRequest) -> str:
 
 def read(request: PageRequest) -> Snapshot[WorkerPage]:
     """Read the workers in one round trip; in two if any worker is lost."""
-    return read_snapshot(read_workers(queue_shard(), request.query))
+    return read_snapshot(read_workers(queue_shard(), request.query, limit=PAGE_SIZE))
 
 
 def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
