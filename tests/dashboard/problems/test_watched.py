@@ -17,6 +17,7 @@ from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.files import FileChannel
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
+from django_redis_components.messaging import keyspace as messaging_keyspace
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.search import SearchIndex
@@ -195,7 +196,36 @@ def test_flooded_chat_and_mailbox_that_drops(viewer: Client, monkeypatch: pytest
     found = {each["code"]: each for each in watched(viewer)}
 
     assert found["chat_flood"]["text"].startswith(f"Chat {chat.id} receives ")
+    assert found["chat_flood"]["advice"].startswith("ada has sent 31 of its 31 newest messages. ")
     assert found["mailbox_full"]["text"] == "The mailbox of kim drops messages: 2 are not acknowledged."
+
+
+def test_old_chats_and_mailboxes_are_watched_like_the_newest(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, box = Chat.create("ada", ["kim"]), Mailbox("kim", max_messages=2)
+    chat.send("ada", "hello")
+    box.send(1)
+    for number in range(60):
+        Chat.create("ada", [], number, chat_id=f"later-{number}")
+        Mailbox(f"later-{number}").send(1)
+    assert watched(viewer) == []
+    monkeypatch.setattr(messages, "FLOOD_PER_MINUTE", 20)
+
+    for number in range(30):
+        chat.send("ada", number)
+        box.send(number)
+
+    assert {each["code"] for each in watched(viewer)} == {"chat_flood", "mailbox_full"}
+
+
+def test_chat_without_messages_for_minutes_is_not_counted(viewer: Client, redis_server: Store) -> None:
+    chat = Chat.create("ada", ["kim"])
+    chat.send("ada", "hello")
+    redis_server.raw.hset(messaging_keyspace.chat_key(chat.id, "meta"), "last_at", int(time.time() - 180) * 1_000)
+
+    watched(viewer)
+
+    [_, stored] = json.loads(redis_server.raw.get(keyspace.key("facts")))["messages"]
+    assert stored["sent"] == {}
 
 
 def test_file_channel_whose_producers_wait(viewer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
