@@ -185,6 +185,19 @@ def test_retries_and_lost_leases_are_problems(redis_server: Store, viewer: Clien
     assert found[0]["text"] == "Queue mail: 31 retries in the last hour, 30 finished tasks."
 
 
+def test_one_lost_lease_is_named_in_the_singular(redis_server: Store, viewer: Client, settings) -> None:
+    thresholds = settings.REDIS_COMPONENTS["DASHBOARD"] | {"LOST_LEASES": 1}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": thresholds}
+    write_queue(redis_server, "mail")
+    write_minute(redis_server, "mail", succeeded=1, retried=31, recovered=1)
+    write_poller(redis_server)
+
+    assert [each["text"] for each in problems(viewer)] == [
+        "Queue mail: 31 retries in the last hour, 1 finished task.",
+        "Queue mail: 1 lease lost in the last hour.",
+    ]
+
+
 def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client, settings) -> None:
     base, now = home().base, now_ms(redis_server)
     write_queue(redis_server, "mail", ready=100, age_s=100)

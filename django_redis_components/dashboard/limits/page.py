@@ -201,8 +201,13 @@ def _chart(counts: LimitCounts, deploys: Sequence[Deploy]) -> ChartPanel | None:
         at = datetime.fromtimestamp(minute * 60, UTC)
         clock = formats.clock_short(at)
         points.append(Point(at.isoformat(timespec="minutes"), clock, clock, sum(numbers), numbers[1]))
-    finding = _("%(hits)s hits in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.") % {
-        "hits": number(allowed + denied + unchecked),
+    hits = allowed + denied + unchecked
+    finding = ngettext(
+        "%(hits)s hit in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.",
+        "%(hits)s hits in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.",
+        hits,
+    ) % {
+        "hits": number(hits),
         "denied": number(denied),
         "unchecked": number(unchecked),
     }

@@ -241,7 +241,8 @@ def _scanned_text(snapshot: LockSnapshot) -> str:
     if found is None:
         return ""
     if not found.cursors and not snapshot.query.cursors:
-        return _("Scanned all %(total)s keys.") % {"total": number(found.total)}
+        text = ngettext("Scanned %(total)s key.", "Scanned all %(total)s keys.", found.total)
+        return text % {"total": number(found.total)}
     counts = {"scanned": number(found.scanned), "total": number(found.total)}
     if found.cursors:
         return _("Scanned about %(scanned)s of %(total)s keys.") % counts

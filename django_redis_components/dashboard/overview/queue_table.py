@@ -10,7 +10,7 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, pgettext, pgettext_lazy
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell, pause_note
@@ -208,7 +208,8 @@ def _note(count: int, matching: int, listed: int) -> str:
     if listed < matching:
         return _("%(shown)s of %(count)s queues") % {"shown": number(listed), "count": number(matching)}
     if matching < count:
-        return _("%(found)s of %(count)s queues match") % {"found": number(matching), "count": number(count)}
+        text = ngettext("%(found)s of %(count)s queue matches", "%(found)s of %(count)s queues match", count)
+        return text % {"found": number(matching), "count": number(count)}
     return ""
 
 
