@@ -244,7 +244,7 @@ def test_file_channel_whose_producers_wait(viewer: Client, tmp_path: Path, monke
 
     assert found["id"] == "files_behind:exports"
     assert found["text"].startswith("File channel exports is full (50\xa0bytes): 1 producer has waited")
-    assert found["advice"] == "Consumer index has 1 files to read. Check it, or raise the limit."
+    assert found["advice"] == "Consumer index has 1 file to read. Check it, or raise the limit."
 
 
 def test_index_in_which_many_searches_find_nothing(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
