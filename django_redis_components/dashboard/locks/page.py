@@ -28,6 +28,7 @@ from django_redis_components.dashboard.locks.snapshot import (
     ResourceState,
 )
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
@@ -72,7 +73,7 @@ def parse(request: PageRequest) -> LockQuery:
     form = request.http.GET
     using, skip = using_of(form), form.get("skip", "")
     if using is None:
-        raise ValueError("using: unknown connection alias.")
+        raise InvalidParameter(_("using: unknown connection alias."))
     return LockQuery(
         using=using,
         name=form.get("name", "").strip(),

@@ -14,6 +14,7 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers.rows import RowBuilder
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
@@ -27,7 +28,7 @@ def parse(request: PageRequest) -> str:
     """Return the id of the worker after which the page starts, or ""."""
     after = request.http.GET.get("after", "")
     if len(after) > MAX_ID:
-        raise ValueError(f"after: expected at most {MAX_ID} characters.")
+        raise too_long("after", MAX_ID)
     return after
 
 
