@@ -147,7 +147,7 @@ def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Clie
     fill(redis_server)
 
     assert re.search(
-        r"14 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
+        r"15 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
     )
 
 
