@@ -69,6 +69,8 @@ def age(seconds: float) -> str:
     """Format a duration in its two largest units."""
     whole = max(0, int(seconds))
     days, hours, minutes, rest_s = whole // 86_400, whole // 3_600 % 24, whole // 60 % 60, whole % 60
+    if days and not hours:
+        return _("%(days)d d") % {"days": days}
     if days:
         return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
     if hours:

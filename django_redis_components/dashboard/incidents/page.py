@@ -64,7 +64,9 @@ def read(request: PageRequest) -> Snapshot[Incidents]:
 def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return the context of the templates."""
     at = read.at
-    open_table = _table(at, _open_columns(request, at), _("No problem was found at the last check."))
+    checked = _checked(read.value.checked_at, at)
+    empty = _("No problem was found at the last check.") if checked else _("No check has been made.")
+    open_table = _table(at, _open_columns(request, at), empty)
     return {
         "open": open_table.context(read.value.open)["table"],
         "resolved": _table(at, _resolved_columns(at), _("No problem has been resolved yet.")).context(
@@ -72,7 +74,7 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
         )["table"],
         "channels": _channel_table(at).context(read.value.channels)["table"],
         "is_watched": read.value.is_watched,
-        "checked": _checked(read.value.checked_at, at),
+        "checked": checked,
         "is_watch_on": conf.settings().dashboard.watch,
     }
 

@@ -34,6 +34,7 @@ def pages_with_line(client: Client) -> list[str]:
 
 def test_connection_that_was_never_watched_is_named(redis_server: Store, root: Client) -> None:
     assert pages_with_line(root) == [URL, PAGE]
+    assert "No check has been made." in text_of(root.get(PAGE).content.decode())
 
 
 def test_watched_connection_is_not_named(redis_server: Store, root: Client) -> None:
