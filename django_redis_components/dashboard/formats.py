@@ -51,7 +51,9 @@ def decimal(value: float) -> str:
 
 
 def rate(per_minute: float) -> str:
-    """Format a number per minute: 0, 0.3, 84."""
+    """Format a number per minute: 0, < 0.1, 0.3, 84."""
+    if 0 < per_minute < 0.05:
+        return f"< {decimal(0.1)}"
     return decimal(per_minute) if 0 < per_minute < 10 else number(round(per_minute))
 
 
