@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from django.utils.translation import gettext as _
 
-from django_redis_components.core.arguments import short_repr
-
 
 class InvalidParameter(ValueError):
     """Raised for a parameter that a page does not accept. Its text is in the active language."""
@@ -20,7 +18,7 @@ def language_of(error: ValueError) -> str:
 
 def not_one_of(name: str, value: str, accepted: Iterable[str]) -> InvalidParameter:
     """Return the error of a value that is none of the accepted ones."""
-    facts = {"name": name, "value": short_repr(value), "accepted": ", ".join(accepted)}
+    facts = {"name": name, "value": repr(value[:40]), "accepted": ", ".join(accepted)}
     return InvalidParameter(_("%(name)s=%(value)s: expected one of %(accepted)s.") % facts)
 
 

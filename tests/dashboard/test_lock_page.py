@@ -410,7 +410,7 @@ def test_invalid_release_form_returns_400(wrong: dict[str, str], redis_server: S
 
     response = operator.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token, **wrong})
 
-    assert reason_of(response) == "Required: using, kind, name, token, and group for kind=group."
+    assert reason_of(response) == "Required: using, kind, name, token, group (kind=group)."
     assert held.owned()
 
 

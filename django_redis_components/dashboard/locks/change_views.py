@@ -28,7 +28,7 @@ def release_lock(request: PageRequest) -> HttpResponse:
     form = request.form
     resource, token, using = resource_from_form(form.dict()), form.get("token", ""), using_of(form)
     if resource is None or using is None or not 0 < len(token) <= MAX_TOKEN:
-        return responses.bad_request(request, missing("using, kind, name, token; group"))
+        return responses.bad_request(request, missing("using, kind, name, token, group (kind=group)"))
     if request.is_post:
         change = _change(request, resource, token, using, request.author)
         return verbs.execute(request, change)
