@@ -329,8 +329,9 @@ class NotificationsSettings:
     slack: tuple[str, ...] = _secrets(http_urls)
     #: E-mail addresses; the mails are sent with Django's settings, from ``DEFAULT_FROM_EMAIL``.
     emails: tuple[str, ...] = _option((), emails, tuple)
-    #: The least severity that is announced. A warning is announced after a minute, a critical problem at once.
-    severity: str = _option("critical", one_of("critical", "warning"))
+    #: The least severity that is announced. A warning is announced after a minute, a critical problem at once. Hung
+    #: tasks, growing queues, lock waiters and floods are warnings: with "critical" nobody is told of them.
+    severity: str = _option("warning", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
     link: str | None = _option(None, optional(http_url))
     #: Seconds that a delivery may take, at most 60; then it is repeated.

@@ -47,7 +47,7 @@ def edit(request: PageRequest) -> HttpResponse:
     except ScheduleDoesNotExist:
         raise Http404(_("No schedule of this name was added at run time.")) from None
     except ValueError as exc:
-        return responses.bad_request(request, str(exc))
+        return responses.bad_request(request, exc)
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(using)))
         return responses.outage_response(request, outage)
