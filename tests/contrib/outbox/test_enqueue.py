@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.db.utils import ConnectionHandler
 from django.test import TestCase
 
+from django_redis_components.contrib.outbox import relay as relay_module
+from django_redis_components.contrib.outbox import storage
 from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.contrib.outbox.relay import Relay
 from django_redis_components.contrib.outbox.storage import DatabaseOutbox
@@ -23,7 +27,7 @@ from django_redis_components.testing import captured
 from tests.contrib.outbox.support import nothing_is_sent, ready, relay_once, row_count, tokens, use_outbox
 from tests.support import Store, run_async
 from tests.support.pools import aclose_pools
-from tests.taskqueue.support import taskqueue_settings, work_off
+from tests.taskqueue.support import base_key, taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, note, recorded
 
 pytestmark = pytest.mark.integration
@@ -401,6 +405,41 @@ def test_database_that_fails_does_not_stop_the_others(
     relay.step()
     relay.release()
     assert (row_count("default"), ready()) == (0, 4)
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_calls_of_enqueue_many_are_stored_together(
+    redis_server: Store, table: None, settings: Any, in_transaction: bool
+) -> None:
+    use_outbox(settings, ENQUEUE_ON_COMMIT=True)
+
+    with nothing_is_sent(), transaction.atomic() if in_transaction else nullcontext():
+        note.enqueue_many([((number,), {}) for number in range(3)])
+
+    assert (row_count(), ready()) == (3, 0)
+    relay_once()
+    work_off()
+    assert recorded == [0, 1, 2]
+
+
+def test_tokens_stay_while_a_database_cannot_be_asked(
+    redis_server: Store, shop: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "PRUNE_S", 0.0)
+    redis_server.raw.zadd(base_key(redis_server, "outbox"), {"of shop": 1})
+
+    def fail(database: str, _tokens: object) -> list[str]:
+        if database == "shop":
+            raise DatabaseError("the connection is closed")
+        return []
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "find_tokens", fail)
+        relay_once()
+    assert tokens(redis_server) == ["of shop"]
+
+    relay_once()
+    assert tokens(redis_server) == []
 
 
 def test_storage_stores_nothing_for_no_tasks(redis_server: Store, table: None, settings: Any) -> None:
