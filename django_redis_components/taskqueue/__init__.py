@@ -22,6 +22,7 @@ retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `un
 registry                    tasks by name; a name from Redis is looked up here and never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 enqueue                     a call becomes a message, which is sent at once or on commit
+outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
 task_update                 what a change of a pending task writes
@@ -98,6 +99,7 @@ added_schedules               hash    schedules that were added at run time, as 
 schedules_version             string  how often these two were changed                         none
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
+outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue

@@ -156,6 +156,9 @@ class Key:
     flow = "flow"
     #: Zset of the ids of flows that have not finished, by when they were accepted.
     unfinished_flows = "unfinished_flows"
+    #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
+    #: some minutes after it has deleted the rows.
+    outbox = "outbox"
     #: String by limit: its numbers, as the newest task states them.
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.

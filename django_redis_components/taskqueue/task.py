@@ -215,7 +215,7 @@ class Task(Generic[P, R, V]):
         """
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if not (by_setting and send_on_commit(prepared, self.connection, self.options.database)):
+        if not (by_setting and send_on_commit(prepared, self.connection, self.options)):
             send_many(prepared, self.connection)
         return [result for result, _ in prepared]
 
@@ -223,7 +223,7 @@ class Task(Generic[P, R, V]):
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options.database):
+        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options):
             return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
@@ -234,16 +234,19 @@ class Task(Generic[P, R, V]):
         without a database, the task is sent at once. With several databases the option `database` names the one
         whose commit is awaited. The tasks of a transaction are sent in one round trip per connection, or in parts
         like those of `enqueue_many`.
+
+        With the option `outbox` the call is stored in the database with the transaction, and sent after the commit: an
+        outage of Redis or a crash of this process delays it, and loses nothing.
         """
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if not send_on_commit([(result, message)], self.connection, self.options.database):
+        if not send_on_commit([(result, message)], self.connection, self.options):
             send_one(result, self.connection, message)
         return result
 
     async def aenqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options.database):
+        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options):
             return result
         return await asend_one(result, self.connection, message)
 
@@ -337,8 +340,8 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
         takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
         using: alias of the connection.
         options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
-            expires, result_ttl, database (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong to
-            `using()`.
+            expires, result_ttl, database, outbox (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong
+            to `using()`.
 
     Raises:
         InvalidTask: the function is not at the top level of a module, or an option is not accepted.

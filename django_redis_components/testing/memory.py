@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.store.scripts import (
     ENQUEUE,
     ENQUEUE_FLOW,
     ENQUEUE_MANY,
+    ENQUEUE_ONCE,
     ENQUEUE_PLAIN,
     REGISTER_WAITER,
     RESCHEDULE,
@@ -55,6 +56,7 @@ class MemoryQueue:
             ENQUEUE: self._enqueue,
             ENQUEUE_PLAIN: self._enqueue_plain,
             ENQUEUE_MANY: self._enqueue_many,
+            ENQUEUE_ONCE: self._enqueue_once,
             ENQUEUE_FLOW: self._enqueue_flow,
             REGISTER_WAITER: self._register_waiter,
             CANCEL: self._cancel,
@@ -178,6 +180,9 @@ class MemoryQueue:
 
     def _enqueue_many(self, sent: dict[str, Any]) -> list[Any]:
         return [self._enqueue(each) for each in request_parser.parse_tasks(sent["tasks"])]
+
+    def _enqueue_once(self, sent: dict[str, Any]) -> list[Any]:
+        return [self._enqueue(each) for each in request_parser.parse_tasks_of_rows(sent["tasks"])]
 
     def _find_unique_holder(self, sent: dict[str, Any]) -> str | None:
         """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration.

@@ -10,7 +10,13 @@ from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.messages import TaskMessage
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
+from django_redis_components.taskqueue.store.scripts import (
+    ENQUEUE,
+    ENQUEUE_FLOW,
+    ENQUEUE_MANY,
+    ENQUEUE_ONCE,
+    ENQUEUE_PLAIN,
+)
 
 
 def is_taskqueue_request(shard: Shard, request: Request) -> bool:
@@ -45,6 +51,15 @@ def parse_tasks(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
         index += 1 + count
 
 
+def parse_tasks_of_rows(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the enqueue.lua arguments of each task of an enqueue_once.lua call."""
+    index = 0
+    while index < len(parts):
+        count = parts[index + 1]
+        yield _named(ENQUEUE.args, parts[index + 2 : index + 2 + count])
+        index += 2 + count
+
+
 def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
     tasks = arguments["tasks"]
@@ -62,6 +77,8 @@ def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
         return list(parse_plain_tasks(named_arguments(call)))
     if call.script is ENQUEUE_MANY:
         return list(parse_tasks(named_arguments(call)["tasks"]))
+    if call.script is ENQUEUE_ONCE:
+        return list(parse_tasks_of_rows(named_arguments(call)["tasks"]))
     if call.script is ENQUEUE_FLOW:
         return [node for _, _, node in parse_flow_nodes(named_arguments(call)["nodes"])]
     return []

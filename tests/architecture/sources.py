@@ -53,6 +53,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "logs",
         "middleware",
         "origin",
+        "outbox",
         "request_middleware",
         "result",
         "signals",

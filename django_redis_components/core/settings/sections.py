@@ -124,6 +124,10 @@ class TaskQueueSettings:
     queues: tuple[str, ...] | None = _option(None, optional(strings), tuple, strict=optional(names))
     #: Whether `enqueue` waits for the commit of the surrounding transaction.
     enqueue_on_commit: bool = _option(False, boolean)
+    #: Whether tasks that wait for a commit are stored in the database until they are sent: no outage of Redis and no
+    #: crash of the process loses them. The app `contrib.outbox` must be installed. A task's option `outbox` takes
+    #: precedence.
+    outbox: bool = _option(False, boolean)
     #: Seconds for which failed tasks are kept for inspection and retry.
     failed_ttl_s: float = _duration(7 * 86_400.0)
     #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are always kept.

@@ -20,6 +20,7 @@ ENQUEUE = _script(
 )
 ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"))
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
+ENQUEUE_ONCE = _script("enqueue/enqueue_once", args=("tasks*",))
 FETCH = _script(
     "fetch/fetch",
     args=(
@@ -29,7 +30,7 @@ FETCH = _script(
 )
 ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
-    args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
+    args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "row", "nodes*"),
 )
 READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
