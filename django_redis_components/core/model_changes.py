@@ -39,7 +39,8 @@ class ModelChanges:
     Args:
         uid: identifies the receivers, and names what is kept in step in the log: "Index shop.item".
         model: the model.
-        fields: a `save` with `update_fields` that has none of them is ignored; () for all.
+        fields: a `save` with `update_fields` that has none of them is ignored; () for all. Django names a foreign key
+            there by its field or by its column, which a save of an object with deferred fields does.
         relations: names of many-to-many fields.
         update: is called with primary keys, some at a time, and the alias of the database. While Redis is unavailable
             the change is logged.
@@ -60,14 +61,14 @@ class ModelChanges:
     ) -> None:
         self._uid = uid
         self._model = model
-        self._fields = frozenset(fields)
         self._relations = tuple(relations)
         self._update = update
         self._repair = repair
-        for name in (*fields, *relations):
-            field = model._meta.get_field(name)
-            if name in relations and not field.many_to_many:
+        for name in relations:
+            if not model._meta.get_field(name).many_to_many:
                 raise ValueError(f"relations: {name!r} is no many-to-many field of {model._meta.label}.")
+        watched = [model._meta.get_field(name) for name in fields]
+        self._fields = frozenset(name for each in watched for name in (each.name, getattr(each, "attname", each.name)))
 
     def connect(self) -> None:
         """Start to follow the changes."""
