@@ -107,6 +107,11 @@ class ModelChanges:
     def _related(self, name: str) -> Any:
         return self._model._meta.get_field(name).related_model
 
+    def _is_symmetrical(self, name: str) -> bool:
+        """Return whether a change of an object's relation changes that of the others too: of friends."""
+        field: Any = self._model._meta.get_field(name)
+        return field.related_model is field.model and field.remote_field.symmetrical
+
     def _on_change(
         self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
     ) -> None:
@@ -118,9 +123,8 @@ class ModelChanges:
     ) -> None:
         if not reverse:
             self._on_commit([self._key_of(instance)], using)
-            return
         for name in self._relations:
-            if self._through(name) is not signal["sender"]:
+            if self._through(name) is not signal["sender"] or not (reverse or self._is_symmetrical(name)):
                 continue
             if pk_set is not None:
                 self._on_row_values(name, pk_set, using)

@@ -40,6 +40,18 @@ class Visitors(ModelIndex):
         return [city.code for city in obj.cities.all()]
 
 
+class Friends(ModelIndex):
+    """Visitors by their friends, who have them as friends too."""
+
+    model = Visitor
+    name = "friends"
+    text = "name"
+    relations = ("friends",)
+
+    def scope(self, obj: Any) -> Iterable[object]:
+        return [friend.pk for friend in obj.friends.all()]
+
+
 class Members(ModelIndex):
     """Users by their groups."""
 
@@ -163,6 +175,18 @@ def test_rows_of_a_relation_with_a_model_are_followed(follow: Any) -> None:
     assert found(visitors, "bonn") == []
     anna.cities.add(bonn)
     assert found(visitors, "bonn") == ["Anna"]
+
+
+def test_both_sides_of_a_symmetrical_relation_are_followed(follow: Any) -> None:
+    friends = follow(Friends)
+    anna, bert, carl = (Visitor.objects.create(name=name) for name in ("Anna", "Bert", "Carl"))
+
+    anna.friends.add(bert)
+    assert [found(friends, each.pk) for each in (anna, bert)] == [["Bert"], ["Anna"]]
+    bert.friends.set([carl])
+    assert [found(friends, each.pk) for each in (anna, bert, carl)] == [[], ["Carl"], ["Bert"]]
+    bert.friends.clear()
+    assert [found(friends, each.pk) for each in (bert, carl)] == [[], []]
 
 
 def test_deletion_of_an_object_of_a_relation_is_followed(follow: Any) -> None:
