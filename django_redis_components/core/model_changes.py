@@ -65,7 +65,8 @@ class ModelChanges:
         self._update = update
         self._repair = repair
         for name in relations:
-            if not model._meta.get_field(name).many_to_many:
+            relation = model._meta.get_field(name)
+            if not relation.many_to_many or relation.auto_created:  # the relation of another model's field
                 raise ValueError(f"relations: {name!r} is no many-to-many field of {model._meta.label}.")
         watched = [model._meta.get_field(name) for name in fields]
         self._fields = frozenset(name for each in watched for name in (each.name, getattr(each, "attname", each.name)))

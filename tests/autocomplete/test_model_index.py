@@ -566,6 +566,7 @@ def test_anonymous_users_may_not_query_an_index_of_a_model() -> None:
         ({"model": "auth.User"}, r"Wrong\.model is 'auth\.User': expected a model\."),
         ({"model": User, "terms": "email"}, r"Wrong\.terms='email': expected a list of names\."),
         ({"model": User, "relations": ["email"]}, r"relations: 'email' is no many-to-many field of auth\.User\."),
+        ({"model": Group, "relations": ["user"]}, r"relations: 'user' is no many-to-many field of auth\.Group\."),
         ({"model": User, "name": "a/b"}, r"slashes are not accepted"),
     ],
 )
