@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete
+from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete, pre_save
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
@@ -99,6 +99,7 @@ class ModelChanges:
             for sender in _classes_of(self._related(name)):
                 yield pre_delete, sender, self._on_related, self._uid
             if not through._meta.auto_created:
+                yield pre_save, through, self._before_row, self._uid
                 yield post_save, through, self._on_row, self._uid
                 yield post_delete, through, self._on_row, self._uid
 
@@ -132,11 +133,21 @@ class ModelChanges:
             elif action == "pre_clear":  # afterwards nothing tells whose relation was cleared
                 self._on_commit(self._keys_related_to(name, instance, using), using)
 
+    def _before_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+        """Note whose a row of a relation is before it is saved: then it may be that of another object."""
+        if not instance._state.adding:
+            rows = sender._base_manager.using(using).filter(pk=instance.pk)
+            names = [name for name in self._relations if self._through(name) is sender]
+            former = {name: list(rows.values_list(self._row_key(name).attname, flat=True)) for name in names}
+            vars(instance._state)[self._uid] = former
+
     def _on_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
         """Follow a row of a relation that has a model of its own."""
+        former = vars(instance._state).pop(self._uid, {})
         for name in self._relations:
             if self._through(name) is sender:
-                self._on_row_values(name, [getattr(instance, self._row_key(name).attname)], using)
+                values = {getattr(instance, self._row_key(name).attname), *former.get(name, ())}
+                self._on_row_values(name, values, using)
 
     def _on_related(self, instance: models.Model, using: str, **_: Any) -> None:
         """Follow the deletion of an object of a relation: rows without a model of their own send no signal."""

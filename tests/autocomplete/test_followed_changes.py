@@ -177,6 +177,17 @@ def test_rows_of_a_relation_with_a_model_are_followed(follow: Any) -> None:
     assert found(visitors, "bonn") == ["Anna"]
 
 
+def test_row_of_a_relation_that_is_given_to_another_object_is_followed(follow: Any) -> None:
+    visitors = follow(Visitors)
+    anna, bert = (Visitor.objects.create(name=name) for name in ("Anna", "Bert"))
+    visit = Visit.objects.create(visitor=anna, city=City.objects.create(name="Bonn", code="bonn"))
+
+    visit.visitor = bert
+    visit.save()
+
+    assert found(visitors, "bonn") == ["Bert"]
+
+
 def test_both_sides_of_a_symmetrical_relation_are_followed(follow: Any) -> None:
     friends = follow(Friends)
     anna, bert, carl = (Visitor.objects.create(name=name) for name in ("Anna", "Bert", "Carl"))
