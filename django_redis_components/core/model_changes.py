@@ -250,13 +250,26 @@ def _has_rows_of(other: type[models.Model], model: type[models.Model]) -> bool:
 
 def key_of(model: type[models.Model], id_: str) -> Any:
     """Return the primary key of an id; None if no object can have it."""
-    primary_key = model._meta.pk
+    return stored_value(model._meta.pk, id_) if id_ else None
+
+
+def stored_value(field: Any, value: Any) -> Any:
+    """Return the value of a field that a given one stands for; None if the database cannot store it.
+
+    Validators of the site do not count: objects are saved without them. A foreign key, such as the primary key of a
+    child, has the type of its target.
+    """
+    while field.remote_field is not None:
+        field = field.target_field
     try:
-        key = primary_key.to_python(id_) if id_ else None
-        primary_key.run_validators(key)  # of an integer: whether the database can store it
-    except ValidationError:
+        found = field.to_python(value)
+        if isinstance(field, models.IntegerField):
+            field.run_validators(found)  # whether it is in the range of the database
+        hash(found)
+        is_text = isinstance(found, str) and bool(found.encode())  # no lone surrogates
+    except (ValidationError, TypeError, ValueError, OverflowError):
         return None
-    return key
+    return None if is_text and "\0" in found else found
 
 
 def value_of(obj: Any, name: str) -> Any:
