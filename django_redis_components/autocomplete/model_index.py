@@ -32,6 +32,7 @@ from django_redis_components.core.model_changes import (
     ModelChanges,
     chunks,
     key_of,
+    number_of,
     primary_keys_of,
     value_of,
     values_of,
@@ -124,12 +125,12 @@ class ModelIndex(RegisteredIndex):
         text = printable(str(value_of(obj, self.text) if self.text else obj))[:MAX_TEXT_CHARS].strip()
         terms = [printable(str(value)) for name in self.terms for value in values_of(obj, name)]
         terms = [term[:MAX_TEXT_CHARS].strip() for term in terms]
-        weight = int(value_of(obj, self.weight) or 0) if self.weight else 0
+        weight = number_of(value_of(obj, self.weight), MAX_WEIGHT) if self.weight else 0
         entry = Entry(
             obj.pk,
             text,
             [term for term in terms if term][: MAX_TERMS - MAX_TEXT_TERMS],
-            min(max(weight, 0), MAX_WEIGHT),
+            max(int(weight), 0),
         )
         try:
             record_of(entry)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import signal
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.autocomplete import (
     AutocompleteError,
@@ -24,6 +27,7 @@ from django_redis_components.autocomplete import (
     registry,
     unregister,
 )
+from django_redis_components.autocomplete.entries import MAX_WEIGHT
 from django_redis_components.autocomplete.index import part_key
 from django_redis_components.autocomplete.model_sync import read_scopes
 from django_redis_components.core.client import connections
@@ -593,6 +597,36 @@ def test_weight_and_terms_come_from_attributes() -> None:
     user.aliases = ["Nana", "", "x\ny"]  # type: ignore[attr-defined]
 
     assert Weighted().entry(user) == Entry(7, "Anna", ["Nana", "x y"], 7)
+
+
+@pytest.mark.parametrize(
+    ("value", "weight"),
+    [
+        (None, 0), ("7", 7), (7.9, 7), (-1, 0), (10**400, MAX_WEIGHT), (-(10**400), 0), (math.inf, MAX_WEIGHT),
+        (-math.inf, 0), (math.nan, 0), (Decimal("NaN"), 0), (Decimal("Infinity"), MAX_WEIGHT),
+    ],
+)  # fmt: skip
+def test_weight_is_made_to_fit(value: Any, weight: int) -> None:
+    class Weighted(Users):
+        weight = "ratio"
+
+    user = User(pk=7, first_name="Anna")
+    user.ratio = value  # type: ignore[attr-defined]
+
+    entry = Weighted().entry(user)
+
+    assert entry is not None
+    assert entry.weight == weight
+
+
+def test_term_that_is_translated_later_is_one_term() -> None:
+    class Translated(Users):
+        terms = ("kind",)
+
+    user = User(pk=7, first_name="Anna")
+    user.kind = gettext_lazy("Group")  # type: ignore[attr-defined]
+
+    assert Translated().entry(user) == Entry(7, "Anna", ["Group"])
 
 
 @pytest.fixture(autouse=True)
