@@ -16,6 +16,7 @@ from django.utils.functional import Promise
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import id_text
 from django_redis_components.core.exceptions import RedisComponentsError, must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -248,6 +249,20 @@ def _has_rows_of(other: type[models.Model], model: type[models.Model]) -> bool:
         if key.model is one:
             return True
     return False
+
+
+def has_id(key: Any, label: str) -> bool:
+    """Return whether an index can have an object with this primary key; log why not.
+
+    Args:
+        label: what leaves the object out: "Index shop.item".
+    """
+    try:
+        keys.validate_name(id_text(key, "primary key"), "primary key")
+    except ValueError as exc:
+        logger.warning("%s leaves out an object: %s", label, exc)
+        return False
+    return True
 
 
 def key_of(model: type[models.Model], id_: str) -> Any:

@@ -17,6 +17,7 @@ from django_redis_components.core.model_changes import (
     Drift,
     ModelChanges,
     chunks,
+    has_id,
     key_of,
     number_of,
     primary_keys_of,
@@ -90,8 +91,9 @@ class ModelSearch:
         self.index = SearchIndex(
             self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
         )
+        self._label = f"Search {self.name}"
         self._changes = ModelChanges(
-            f"Search {self.name}",
+            self._label,
             model,
             self.watch_fields,
             self.relations,
@@ -162,7 +164,7 @@ class ModelSearch:
         missing, stale, count = [], [], 0
         extra: list[str] = []
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
-            wrong = self._differing({check_id(obj.pk): obj for obj in some})
+            wrong = self._differing({check_id(obj.pk): obj for obj in some if has_id(obj.pk, self._label)})
             again = self._differing(self._objects_of(wrong))
             missing += [id_ for id_, is_stored in again.items() if not is_stored]
             stale += [id_ for id_, is_stored in again.items() if is_stored]
@@ -195,7 +197,8 @@ class ModelSearch:
     def _documents(self, progress: Callable[[int], object] | None) -> Iterator[tuple[Any, Document]]:
         objects = self.queryset().using(router.db_for_write(self.model))
         for some in chunks(objects.iterator(chunk_size=CHUNK)):
-            yield from ((obj.pk, document) for obj in some if (document := self.document(obj)))
+            kept = [obj for obj in some if has_id(obj.pk, self._label)]
+            yield from ((obj.pk, document) for obj in kept if (document := self.document(obj)))
             if progress is not None:
                 progress(len(some))
 
@@ -204,8 +207,8 @@ class ModelSearch:
             self._update(keys, using)
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
-        objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
+        objects, keys = self.queryset().using(using), [key for key in keys if has_id(key, self._label)]
+        if keys and not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
     def _write(self, documents: Mapping[Any, Document | None], *, force: bool) -> None:

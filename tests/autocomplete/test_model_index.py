@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
+from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.autocomplete import (
@@ -597,6 +599,51 @@ def test_weight_and_terms_come_from_attributes() -> None:
     user.aliases = ["Nana", "", "x\ny"]  # type: ignore[attr-defined]
 
     assert Weighted().entry(user) == Entry(7, "Anna", ["Nana", "x y"], 7)
+
+
+class Sessions(ModelIndex):
+    model = Session
+    text = "session_data"
+
+
+class SessionsByData(Sessions):
+    name = "sessions-by-data"
+
+    def scope(self, obj: Any) -> object:
+        return obj.session_data
+
+
+@pytest.mark.parametrize("key", ["a{b}", "a\nb", "a" * 201])
+def test_object_whose_key_no_index_can_have_is_left_out(
+    store: Store, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    index: Any = register(Sessions)
+    Session.objects.create(session_key="good", session_data="Good", expire_date=timezone.now())
+
+    Session.objects.create(session_key=key, session_data="Odd", expire_date=timezone.now())
+
+    assert "Index sessions.session leaves out an object: primary key '" in caplog.text
+    index.update(Session.objects.all())
+    assert clean(index)
+    assert index.rebuild() == 1
+    assert found(index, "") == ["Good"]
+    Session.objects.all().delete()
+    assert found(index, "") == []
+
+
+@pytest.mark.parametrize("scope", ["a{b}", "a\nb", "a" * 190])
+def test_object_whose_scope_no_index_can_have_is_left_out(
+    store: Store, scope: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    index: Any = register(SessionsByData)
+    for key, data in (("good", "red"), ("odd", scope)):
+        Session.objects.create(session_key=key, session_data=data, expire_date=timezone.now())
+
+    assert "Index sessions-by-data leaves out a scope: index name with scope 'sessions-by-data:a" in caplog.text
+    index.update(Session.objects.all())
+    assert clean(index)
+    assert index.rebuild() == 1
+    assert found(index, "", "red") == ["red"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
@@ -363,6 +364,27 @@ def test_dates_numbers_and_missing_values_are_sorted() -> None:
         "nothing": 0,
         "seen": user.seen.timestamp(),  # type: ignore[attr-defined]
     }
+
+
+class Sessions(ModelSearch):
+    model = Session
+    fields = {"session_data": 1}
+
+
+@pytest.mark.parametrize("key", ["a{b}", "a\nb", "a" * 201])
+def test_object_whose_key_no_index_can_have_is_left_out(
+    users: Users, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions: Any = register(Sessions)
+    Session.objects.create(session_key="good", session_data="data", expire_date=datetime.now(UTC))
+
+    Session.objects.create(session_key=key, session_data="data", expire_date=datetime.now(UTC))
+
+    assert "Search sessions.session leaves out an object: primary key '" in caplog.text
+    sessions.update(Session.objects.all())
+    assert not sessions.find_drift()
+    assert sessions.rebuild() == 1
+    assert sessions.search("data").ids == ["good"]
 
 
 @pytest.mark.parametrize(
