@@ -391,7 +391,7 @@ def test_object_whose_key_no_index_can_have_is_left_out(
     ("value", "stored"),
     [
         (math.inf, 1e300), (-math.inf, -1e300), (math.nan, 0.0), (10**400, 1e300), (Decimal("NaN"), 0.0), (True, 1.0),
-        (datetime.max, 253_402_300_799.999999), (datetime.min, -62_135_596_800.0),
+        (datetime.max, 253_402_300_799.999999), (datetime.min, -62_135_596_800.0),  # noqa: DTZ901 - without USE_TZ
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))), 253_402_343_999.999999),
     ],
 )  # fmt: skip
