@@ -162,8 +162,11 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def _has_final(character: str) -> bool:
-    """Return whether a character is a Hangul syllable with a final: 28 syllables have the same initial and vowel."""
-    return "가" <= character <= "힣" and (ord(character) - ord("가")) % 28 > 0
+    """Return whether a character is a Hangul syllable with a final: 28 syllables have the same initial and vowel.
+
+    One with marks, such as the tone marks of older texts, is complete.
+    """
+    return len(character) == 1 and "가" <= character <= "힣" and (ord(character) - ord("가")) % 28 > 0
 
 
 def _folded(word: str) -> str:
