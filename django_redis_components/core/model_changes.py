@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete, pre_save
+from django.db.transaction import TransactionManagementError
 from django.utils.functional import Promise
 from redis.exceptions import RedisError
 
@@ -181,23 +182,30 @@ class ModelChanges:
         return list(objects.values_list("pk", flat=True))
 
     def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
-        transaction.on_commit(partial(self._write, list(primary_keys), using), using=using, robust=True)
+        changed = list(primary_keys)
+        try:
+            transaction.on_commit(partial(self._write, changed, using), using=using, robust=True)
+        except TransactionManagementError as exc:  # autocommit is off: nothing tells when the site commits
+            self._log_missed(changed, exc)
 
     def _write(self, primary_keys: list[Any], using: str) -> None:
         try:
             for some in chunks(iter(primary_keys)):
                 self._update(some, using)
         except (RedisError, RedisComponentsError) as exc:
-            shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
-            logger.warning(
-                "%s misses a change of %s %s: %s. %s repairs it.",
-                self._uid, self._model._meta.label, shown, exc, self._repair,
-            )  # fmt: skip
+            self._log_missed(primary_keys, exc)
         except BaseException as exc:
             if must_raise(exc):
                 raise
             message = "%s misses changes of %s: a function of the site failed. %s repairs it."
             logger.exception(message, self._uid, self._model._meta.label, self._repair)
+
+    def _log_missed(self, primary_keys: list[Any], exc: Exception) -> None:
+        shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
+        logger.warning(
+            "%s misses a change of %s %s: %s. %s repairs it.",
+            self._uid, self._model._meta.label, shown, exc, self._repair,
+        )  # fmt: skip
 
 
 def write_newest(

@@ -505,6 +505,21 @@ def test_redis_away_is_logged_and_the_change_committed(
     assert "manage.py redis autocomplete repair repairs it." in caplog.text
 
 
+def test_change_without_autocommit_is_logged_and_saved(users: Users, caplog: pytest.LogCaptureFixture) -> None:
+    transaction.set_autocommit(False)
+    try:
+        anna = named("Anna Meyer")
+        transaction.commit()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+    assert User.objects.get() == anna
+    assert f"Index auth.user misses a change of auth.User {anna.pk}: on_commit() cannot be used" in caplog.text
+    users.update(anna)
+    assert clean(users)
+
+
 def command(*arguments: str) -> dict[str, Any]:
     out = io.StringIO()
     call_command(*(arguments or ("rebuild_autocomplete",)), "--json", stdout=out)
