@@ -15,6 +15,7 @@ from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
 from django_redis_components.geoip.mmdb import mmdb_file
@@ -190,7 +191,7 @@ class IpLookup(DeletableComponent):
 
     def _new_rebuild(self, source: str) -> RangesRebuild:
         self._record_use()
-        return RangesRebuild(self.name, self._base(), source)
+        return RangesRebuild(self.name, self._base(), encodable(source))
 
     def _delete(self) -> Flow[bool]:
         return bool((yield DELETE(base=self._base())))
