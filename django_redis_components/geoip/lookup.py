@@ -116,14 +116,14 @@ class IpLookup(DeletableComponent):
 
     def lookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """Return the place of each address; see `lookup`. With ranges: one round trip for 500 different addresses."""
-        wanted = list(ips)
+        wanted = list(check_iterable(ips, "ips", "addresses"))
         if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return self._run(self._lookup(wanted)) if wanted else []
 
     async def alookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """See `lookup_many`."""
-        wanted = list(ips)
+        wanted = list(check_iterable(ips, "ips", "addresses"))
         if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return await self._arun(self._lookup(wanted)) if wanted else []
