@@ -212,6 +212,10 @@ def test_range_before_the_calendar_is_an_invalid_argument(redis_server: Store, v
     assert refusal("redis", "analytics", *verb, "--end", "0001-01-05", code=2) == text
 
 
+def test_range_at_the_end_of_the_calendar_is_shown(redis_server: Store) -> None:
+    assert "9999-12-31" in run_command("redis", "analytics", "report", "--end", "9999-12-31")
+
+
 def test_forget_with_an_invalid_argument_deletes_nothing(redis_server: Store) -> None:
     SignIns("default").sign_in(7)
     Events("paid").mark(7)
