@@ -97,6 +97,8 @@ def encode(value: Any) -> bytes:
         return ("".join(_chunks(value, 0)) if _chunks else _encoder.encode(value)).encode()
     except UnicodeEncodeError:
         return _dump_ascii(value).encode()
+    except ValueError as exc:  # Python converts integers of 4,300 digits at most
+        raise ValueError("an integer in the value has too many digits: send it as a string.") from exc
 
 
 def decode(data: bytes) -> Any:

@@ -12,7 +12,14 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
-from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_string, short_repr
+from django_redis_components.core.arguments import (
+    check_choice,
+    check_flag,
+    check_int,
+    check_string,
+    id_text,
+    short_repr,
+)
 from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -281,7 +288,7 @@ class Limiter:
     def _base_key(self, key: LimitKey) -> str:
         """Return the Redis key that all keys of this limit key start with. Each has its own Cluster slot."""
         if isinstance(key, int) and not isinstance(key, bool):
-            key = str(key)
+            key = id_text(key, "key")
         elif not isinstance(key, str | bytes):
             raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
@@ -301,9 +308,9 @@ class Limiter:
     def _check_rates(self, rates: tuple[RateLike, ...]) -> int:
         """Return the maximum cost of a hit."""
         if not 1 <= len(self.rates) <= MAX_RATES:
-            raise ValueError(f"rates={rates!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
+            raise ValueError(f"rates={short_repr(rates)}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
         if len(set(self.rates)) < len(self.rates):
-            raise ValueError(f"rates={rates!r}: duplicate rate.")
+            raise ValueError(f"rates={short_repr(rates)}: duplicate rate.")
         for rate in self.rates:
             if rate.limit > self.algorithm.max_limit:
                 raise ValueError(
@@ -320,7 +327,7 @@ def check_block(seconds: Any) -> float:
     """
     found = to_seconds(seconds, "seconds")
     if found > MAX_BLOCK_S:
-        raise ValueError(f"seconds={seconds!r}: expected at most {MAX_BLOCK_S}, a year; or None for no end.")
+        raise ValueError(f"seconds={short_repr(seconds)}: expected at most {MAX_BLOCK_S}, a year; or None for no end.")
     return found
 
 
@@ -333,7 +340,7 @@ def _parse_penalty(penalty: Any) -> tuple[int, int]:
     if penalty is None:
         return 0, 0
     if not isinstance(penalty, tuple | list) or len(penalty) != 2:
-        raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), such as (20, 600), or None.")
+        raise TypeError(f"penalty={short_repr(penalty)}: expected (denials, seconds), such as (20, 600), or None.")
     denials, seconds = penalty
     check_int(denials, "penalty[0]", 1, MAX_DENIALS)
     return denials, max(1, round(to_seconds(seconds, "penalty[1]") * 1_000_000))

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_number, check_sequence, id_text, short_repr
+from django_redis_components.core.arguments import (
+    check_iterable,
+    check_mapping,
+    check_number,
+    check_sequence,
+    id_text,
+    short_repr,
+)
 from django_redis_components.core.text import fold_to_syllables
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.tokens import is_spaceless, open_terms, query_terms, stored_term, without_suffix
@@ -101,9 +108,11 @@ def orders_of(order_by: Order, *, has_place: bool = False) -> list[str]:
     elif isinstance(order_by, Mapping) and order_by:
         weights = order_by
     else:
-        raise TypeError(f"order_by={order_by!r}: expected a name, or weights by name.")
+        raise TypeError(f"order_by={short_repr(order_by)}: expected a name, or weights by name.")
     if "distance" in weights and not has_place:
-        raise ValueError(f"order_by={order_by!r}: expected near=(longitude, latitude), for the distance from there.")
+        raise ValueError(
+            f"order_by={short_repr(order_by)}: expected near=(longitude, latitude), for the distance from there."
+        )
     return [
         part
         for name, weight in weights.items()
@@ -132,11 +141,11 @@ def check_point(place: object, what: str) -> Point:
     expected = f"expected (longitude, latitude) in degrees, at most {MAX_LONGITUDE} and {MAX_LATITUDE}"
     numbers = list(place) if isinstance(place, tuple | list) else []
     if len(numbers) != 2 or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
-        raise TypeError(f"{what}={place!r}: {expected}.")
-    longitude, latitude = map(float, numbers)
+        raise TypeError(f"{what}={short_repr(place)}: {expected}.")
+    longitude, latitude = numbers
     if not (abs(longitude) <= MAX_LONGITUDE and abs(latitude) <= MAX_LATITUDE):
-        raise ValueError(f"{what}={place!r}: {expected}.")
-    return longitude, latitude
+        raise ValueError(f"{what}={short_repr(place)}: {expected}.")
+    return float(longitude), float(latitude)
 
 
 def check_kilometers(value: object) -> float:
@@ -148,8 +157,8 @@ def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
     """Return the values of facets as they are stored: name=value."""
     found = [
         facet_of(name, value)
-        for name, values in facets.items()
-        for value in ([values] if isinstance(values, str) else values)
+        for name, values in check_mapping(facets, "facets").items()
+        for value in ([values] if isinstance(values, str) else check_iterable(values, f"facets[{name!r}]", "strings"))
     ]
     if len(found) > MAX_FACETS:
         raise ValueError(f"{len(found)} values of facets: at most {MAX_FACETS} are accepted.")
