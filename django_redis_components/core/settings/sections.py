@@ -15,6 +15,7 @@ from django_redis_components.core.settings.checks import (
     http_urls,
     integer,
     line,
+    mapping,
     name,
     names,
     number,
@@ -25,6 +26,7 @@ from django_redis_components.core.settings.checks import (
     penalty,
     prefix,
     rates,
+    routes,
     seconds,
     strings,
     text,
@@ -43,8 +45,11 @@ def _option(default: Any, check: Check, convert: Convert | None = None, *, stric
     Args:
         strict: a further check, for the system checks only: a value that fails it affects only the code that uses it.
     """
-    metadata = {"check": check, "convert": convert, "strict": strict or (lambda _: None)}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=_metadata(check, convert, strict))
+
+
+def _metadata(check: Check, convert: Convert | None = None, strict: Check | None = None) -> dict[str, Any]:
+    return {"check": check, "convert": convert, "strict": strict or (lambda _: None)}
 
 
 def _secret(check: Check) -> Any:
@@ -152,6 +157,13 @@ class TaskQueueSettings:
     json_codec: str | None = _option(None, optional(text))
     #: Dotted paths of subclasses of `taskqueue.Middleware`, the outermost first.
     middleware: tuple[str, ...] = _option((), strings, tuple)
+    #: Options of all tasks whose decorator does not set them, by their names in `@task`.
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict, metadata=_metadata(mapping, dict))
+    #: The queues of tasks whose decorator sets none: a dict of names or patterns ("shop.tasks.*") to queues, of which
+    #: the first that matches counts; or a function that returns the queue for a name, or None, or its dotted path.
+    routes: Mapping[str, str] | Callable[[str], str | None] | str | None = dataclasses.field(
+        default=None, metadata=_metadata(optional(routes))
+    )
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

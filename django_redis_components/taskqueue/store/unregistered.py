@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 
 def requeue_unregistered(queues: Sequence[str], using: str) -> None:
     """Requeue the unregistered tasks of these queues whose names are registered now."""
-    shard, names = home(using), registry.names()
+    shard, names = home(using), registry.names_and_aliases()
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:
