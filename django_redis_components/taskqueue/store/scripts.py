@@ -81,6 +81,7 @@ RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms", "finished_limit", "finished_ttl_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
+RENAME_TASKS = _script("admin/rename_tasks", args=("queue", "up_to_ms", "name", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
 CANCEL_TASKS = _script(
     "admin/cancel_tasks",
