@@ -46,7 +46,7 @@ def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
     ran = []
     while jobs := fetcher.fetch(slot, 1):
         ran += jobs
-        fetcher.settle(execute(jobs[0]))
+        fetcher.settle_run(jobs[0], execute(jobs[0]))
     return ran
 
 
@@ -149,6 +149,7 @@ def running_worker(
         made.stop()
         eventually(lambda: not made.is_alive())
         made.return_jobs()  # as its process does: its flusher may still be sending acks
+        made.outcome_calls.wait(60)
         os.close(stop_read)
         os.close(stop_write)
 

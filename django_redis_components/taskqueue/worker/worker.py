@@ -45,6 +45,7 @@ from django_redis_components.taskqueue.worker.execution import (
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
@@ -87,6 +88,7 @@ class Worker:
         fetcher: its client of the queue.
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
+        outcome_calls: calls receivers of stored outcomes.
         finished: number of tasks that have run.
         restart_reason: why its process must be restarted; empty until then.
     """
@@ -120,6 +122,8 @@ class Worker:
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
+        self.outcome_calls = OutcomeCalls()
+        self.fetcher.on_stored = self.outcome_calls.add
         self._freed_at = 0.0
         self._pid = forks.process_id()
         self._using = shard.alias
@@ -263,10 +267,7 @@ class Worker:
         while not self._stopping:
             had_leases = burst and self.fetcher.has_leases()
             try:
-                job = self.job_source.buffer.pop()
-                if job is None:
-                    with slot_wait_limit(0):  # `_back_off` waits instead, and observes a stop meanwhile
-                        job = self.job_source.next(name, wait=not burst)
+                job = self._next_job(name, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
                 self._back_off()
@@ -288,6 +289,15 @@ class Worker:
                 if not had_leases and self._has_finished():
                     break
                 time.sleep(random.uniform(0.5, 1.5) * MAX_BUFFERED_S)  # other threads ask at other times
+
+    def _next_job(self, name: str, *, wait: bool) -> Job | None:
+        if self.outcome_calls.queued:
+            self.outcome_calls.make_next()
+        job = self.job_source.buffer.pop()
+        if job is None:
+            with slot_wait_limit(0):  # `_back_off` waits instead, and observes a stop meanwhile
+                job = self.job_source.next(name, wait=wait)
+        return job
 
     def _has_finished(self) -> bool:
         """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
@@ -329,10 +339,13 @@ class Worker:
             thread: number of the thread that has run it; None for a coroutine.
         """
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
-        self.fetcher.settle(ack)
-        run = self._running.pop((ack.id, ack.token), None)
+        run = self._running.get((ack.id, ack.token))
         if run is None:
+            self.fetcher.settle(ack)
             return
+        self.fetcher.settle_run(run.job, ack)
+        if self._running.pop((ack.id, ack.token), None) is None:
+            return  # another thread has settled it since
         self.fetcher.mark_finished(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
