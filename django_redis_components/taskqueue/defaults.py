@@ -8,7 +8,7 @@ enqueueing and running compare one reference.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -60,7 +60,7 @@ def configured() -> Mapping[str, Any]:
     Raises:
         ConfigurationError: an option is unknown, or its value is not accepted.
     """
-    found = conf.settings().taskqueue.defaults
+    found = conf.settings().taskqueue.defaults or {}
     for name, value in found.items():
         setting = f'{_SETTING}["DEFAULTS"]["{name}"]'
         if name not in DeclaredOptions.__annotations__:
@@ -87,7 +87,7 @@ def route_of(name: str) -> str | None:
     return None if routes is None else _call(routes, name)
 
 
-def _call(routes: Callable[[str], Any] | str, name: str) -> str | None:
+def _call(routes: Any, name: str) -> str | None:
     setting = f'{_SETTING}["ROUTES"]'
     try:
         func = import_string(routes) if isinstance(routes, str) else routes

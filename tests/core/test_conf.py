@@ -59,7 +59,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.RECORD_ORIGIN", True, True, "yes", BOOLEAN),
     ("TASKQUEUE.RECORD_USER", True, True, 1, BOOLEAN),
     ("TASKQUEUE.MIDDLEWARE", ["shop.Tenant"], ("shop.Tenant",), "shop.Tenant", "a list of strings"),
-    ("TASKQUEUE.DEFAULTS", {"max_attempts": 3}, {"max_attempts": 3}, ["max_attempts"], "a dict"),
+    ("TASKQUEUE.DEFAULTS", {"max_attempts": 3}, {"max_attempts": 3}, ["max_attempts"], "None or a dict"),
     ("TASKQUEUE.ROUTES", {"shop.*": "shop"}, {"shop.*": "shop"}, {"shop.*": "a{b"}, ROUTES),
     ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "an integer from 1024 to 536870912"),

@@ -24,7 +24,8 @@ from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker, WorkerOptions
+from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
+from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S

@@ -30,7 +30,7 @@ from django_redis_components.taskqueue import (
 from django_redis_components.taskqueue.options import DeclaredOptions, TaskOptions
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.startup import describe_worker
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from tests.support import Store
 from tests.taskqueue.support import taskqueue_settings, work_off
 

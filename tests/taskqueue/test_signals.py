@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from redis.exceptions import ResponseError
 from django_redis_components.taskqueue import chain, get_result, registry, signals
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
+from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.rejected_acks import failure_for
@@ -309,20 +311,39 @@ def test_task_finished_has_the_failure_that_was_stored_for_a_refused_outcome(
     assert received[-1] == ("task_finished", "failed", 1, 1)
 
 
-def test_slow_receivers_of_one_thread_hold_up_no_outcome(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_ack_waits_for_no_receiver(redis_server: Store, connect: Callable[..., None]) -> None:
+    """One receiver runs in the thread of the calls, and one in the only thread of the worker."""
     may_end = threading.Event()
     connect("task_finished", lambda **_: may_end.wait(60))
+    results = add.enqueue_many([((number, 1), {}) for number in range(3)])
 
-    with running_worker(threads=2):
-        results = [add.enqueue(number, 1) for number in range(2)]
+    with running_worker():
         for result in results:
             assert result.get(60) is not None
         may_end.set()
 
 
-def test_receivers_are_called_before_the_process_exits(redis_server: Store, connect: Callable[..., None]) -> None:
-    calls, seen = OutcomeCalls(), []
-    [job] = [each for _ in [add.enqueue(2, 3)] for each in new_fetcher().fetch("0", 1)]
+def test_no_receiver_runs_in_what_another_has_forked(redis_server: Store, connect: Callable[..., None]) -> None:
+    children: list[int] = []
+
+    def fork(**_: Any) -> None:
+        if not children:
+            child = os.fork()
+            children.append(child)
+
+    connect("task_finished", fork)
+    with running_worker():
+        assert [result.get(60) for result in (add.enqueue(2, 3), add.enqueue(3, 4))] == [5, 7]
+        eventually(lambda: children)
+
+    assert os.waitpid(children[0], 0) == (children[0], 0)
+
+
+def test_wait_ends_when_all_receivers_were_called(redis_server: Store) -> None:
+    calls = OutcomeCalls()
+    seen: list[Ack] = []
+    add.enqueue(2, 3)
+    [job] = new_fetcher().fetch("0", 1)
     job.on_stored = seen.append
     ack = execute(job)
     for _ in range(20):

@@ -45,11 +45,8 @@ def _option(default: Any, check: Check, convert: Convert | None = None, *, stric
     Args:
         strict: a further check, for the system checks only: a value that fails it affects only the code that uses it.
     """
-    return dataclasses.field(default=default, metadata=_metadata(check, convert, strict))
-
-
-def _metadata(check: Check, convert: Convert | None = None, strict: Check | None = None) -> dict[str, Any]:
-    return {"check": check, "convert": convert, "strict": strict or (lambda _: None)}
+    metadata = {"check": check, "convert": convert, "strict": strict or (lambda _: None)}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _secret(check: Check) -> Any:
@@ -158,12 +155,10 @@ class TaskQueueSettings:
     #: Dotted paths of subclasses of `taskqueue.Middleware`, the outermost first.
     middleware: tuple[str, ...] = _option((), strings, tuple)
     #: Options of all tasks whose decorator does not set them, by their names in `@task`.
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict, metadata=_metadata(mapping, dict))
-    #: The queues of tasks whose decorator sets none: a dict of names or patterns ("shop.tasks.*") to queues, of which
-    #: the first that matches counts; or a function that returns the queue for a name, or None, or its dotted path.
-    routes: Mapping[str, str] | Callable[[str], str | None] | str | None = dataclasses.field(
-        default=None, metadata=_metadata(optional(routes))
-    )
+    defaults: Mapping[str, Any] | None = _option(None, optional(mapping))
+    #: Queues of tasks whose decorator sets none: a dict of names or patterns ("shop.tasks.*") to queues, of which the
+    #: first that matches counts; or a function of the name, or its dotted path.
+    routes: object = _option(None, optional(routes))
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

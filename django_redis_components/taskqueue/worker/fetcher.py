@@ -121,9 +121,8 @@ class Fetcher:
         #: By task id and token: a task may be leased again before its former lease is removed. Threads share it without
         #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
         self._leases: dict[tuple[str, str], None] = {}
-        #: Jobs whose `on_stored` is to be called, until Redis has answered their acks.
+        #: Jobs with `on_stored`, and what is called with them when Redis has stored their outcomes.
         self._expecting: dict[tuple[str, str], Job] = {}
-        #: Called when Redis has stored the outcome of a job with `on_stored`.
         self.on_stored: Callable[[Job, Ack], object] = _call_on_stored
         #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
         self.on_unsent: Callable[[], object] = lambda: None

@@ -27,8 +27,9 @@ from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
-from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
+from django_redis_components.taskqueue.worker.worker import Worker
 
 #: Longest time between two heartbeats, in seconds; a third of a short lease.
 HEARTBEAT_S = 1.0

@@ -8,7 +8,6 @@ have a free permit, and the thread fetches again when a permit is free.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import threading
 import time
@@ -45,6 +44,7 @@ from django_redis_components.taskqueue.worker.execution import (
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
@@ -55,30 +55,6 @@ MAX_RETURN_S = 2.0
 MAX_PERMIT_WAIT_S = 1.0
 #: Age of a process, in seconds, after which it is replaced if its event loop cannot start.
 MIN_AGE_S = 5.0
-#: Default number of concurrent coroutines in one process.
-ASYNC_CONCURRENCY = 100
-
-
-@dataclasses.dataclass(frozen=True)
-class WorkerOptions:
-    """The options of a worker process.
-
-    Attributes:
-        queues: names, in strict order unless they have weights.
-        weights: one for each queue, or none: see `fetcher.QueueOrder`.
-        threads: concurrent tasks in one process.
-        burst: exit when there is nothing left to fetch.
-        max_tasks, max_memory_mib: see `process.RestartPolicy`; 0 for no limit.
-        async_concurrency: concurrent coroutines on its event loop, beside the threads.
-    """
-
-    queues: tuple[str, ...]
-    weights: tuple[int, ...] = ()
-    threads: int = 1
-    burst: bool = False
-    max_tasks: int = 0
-    max_memory_mib: int = 0
-    async_concurrency: int = ASYNC_CONCURRENCY
 
 
 class Worker:
@@ -267,7 +243,10 @@ class Worker:
         while not self._stopping:
             had_leases = burst and self.fetcher.has_leases()
             try:
-                job = self._next_job(name, wait=not burst)
+                job = self.job_source.buffer.pop()
+                if job is None:
+                    with slot_wait_limit(0):  # `_back_off` waits instead, and observes a stop meanwhile
+                        job = self.job_source.next(name, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._outage.failed(f"{describe_error(exc)}; retrying.")
                 self._back_off()
@@ -290,15 +269,6 @@ class Worker:
                     break
                 time.sleep(random.uniform(0.5, 1.5) * MAX_BUFFERED_S)  # other threads ask at other times
 
-    def _next_job(self, name: str, *, wait: bool) -> Job | None:
-        if self.outcome_calls.queued:
-            self.outcome_calls.make_next()
-        job = self.job_source.buffer.pop()
-        if job is None:
-            with slot_wait_limit(0):  # `_back_off` waits instead, and observes a stop meanwhile
-                job = self.job_source.next(name, wait=wait)
-        return job
-
     def _has_finished(self) -> bool:
         """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
         is_fetching = self.fetcher.pending_requests() > 0
@@ -317,6 +287,9 @@ class Worker:
             self._run_on_loop(job)
         else:
             self._run_in_thread(job, thread)
+        if self.outcome_calls.queued:
+            self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver
+            self.outcome_calls.make_next()
 
     def _run_in_thread(self, job: Job, thread: int) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
@@ -342,10 +315,10 @@ class Worker:
         run = self._running.get((ack.id, ack.token))
         if run is None:
             self.fetcher.settle(ack)
+        else:
+            self.fetcher.settle_run(run.job, ack)
+        if run is None or self._running.pop((ack.id, ack.token), None) is None:
             return
-        self.fetcher.settle_run(run.job, ack)
-        if self._running.pop((ack.id, ack.token), None) is None:
-            return  # another thread has settled it since
         self.fetcher.mark_finished(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
