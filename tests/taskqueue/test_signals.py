@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -328,7 +329,9 @@ def test_no_receiver_runs_in_what_another_has_forked(redis_server: Store, connec
 
     def fork(**_: Any) -> None:
         if not children:
-            child = os.fork()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # there are other threads
+                child = os.fork()
             children.append(child)
 
     connect("task_finished", fork)
