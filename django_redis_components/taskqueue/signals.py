@@ -15,7 +15,7 @@ task_finished    Redis has stored that the task has succeeded or failed; sent wi
                  that were cancelled, have expired, or failed because their workers died.
 ===============  ====================================================================================
 
-Receivers of `task_finished` are called in a thread of the worker between two tasks, or in a thread of their own while
+Receivers of `task_finished` are called in a thread of the worker between two tasks, or in a separate thread while
 all are busy. A process that is killed between the storing and the call does not send it, and no other one does.
 
 Tasks of Django's Tasks framework send the signals of the framework instead.
