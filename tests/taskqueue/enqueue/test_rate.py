@@ -294,13 +294,15 @@ def test_task_waiting_for_a_rate_can_be_rescheduled(store: Store) -> None:
 
 
 def test_purged_tasks_hold_no_place_in_the_rate(store: Store) -> None:
-    *_, fourth = send(hourly, *range(4))
+    first, *_, fourth = send(hourly, *range(4))
     fetcher = new_fetcher()
     take(fetcher)
 
     purge = get_queue("default").purge()
 
     assert purge.count == 3
+    # An hour after either start is another millisecond, else tasks 1 and 2 are due at the same time, in no order.
+    eventually(lambda: server_ms(store) > start_us(store, first) / 1_000 + 1)
     send(hourly, "young")
     assert take(fetcher) == []
     an_hour_passes(store)
