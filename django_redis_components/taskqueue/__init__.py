@@ -17,9 +17,10 @@ Guarantees, with crashes and concurrent calls:
 Modules; this package re-exports what a site uses:
 
 ==========================  ============================================================================
-task, options               `@task` and `Task`; the options and their validation
+decorator, task, options    `@task`; `Task`; the options and their validation
+defaults                    options from the settings: `DEFAULTS` and `ROUTES`
 retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
-registry                    tasks by name; a name from Redis is looked up here and never imported
+registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 enqueue                     a call becomes a message, which is sent at once or on commit
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
@@ -123,6 +124,7 @@ See also: `signals`, `logs`, and `django_redis_components.locks` for ``@lock(…
 from __future__ import annotations
 
 from django_redis_components.taskqueue.context import TaskContext
+from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
     InvalidTask,
@@ -166,7 +168,7 @@ from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSamp
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
-from django_redis_components.taskqueue.task import Task, task
+from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.unique import Unique
 
 __all__ = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import outbox, registry
+from django_redis_components.taskqueue import defaults, outbox, registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -22,6 +24,30 @@ def check_middleware() -> list[CheckMessage]:
     except ConfigurationError as exc:
         return [Error(str(exc), id="drc.E045")]
     return []
+
+
+def check_options() -> list[CheckMessage]:
+    """Report defaults and routes that are invalid or do not fit a task (drc.E046)."""
+    _discovered()
+    try:
+        defaults.configured()
+        return [Error(problem, id="drc.E046") for task in registry.all_tasks() if (problem := _problem_of(task))]
+    except ConfigurationError as exc:
+        return [Error(str(exc), id="drc.E046")]
+
+
+def _problem_of(task: Any) -> str:
+    """Return why a task cannot be enqueued with its options of the settings; "" if it can."""
+    try:
+        if "queue_name" not in task.declared:
+            check_queue(task.options.queue_name)
+        else:
+            task.options  # noqa: B018 - resolves them
+    except UnknownQueue as exc:
+        return f"{task.name}: the queue is from {defaults.source_of(task, 'queue_name')}. {exc}"
+    except InvalidTask as exc:
+        return str(exc)
+    return ""
 
 
 def check_periodic() -> list[CheckMessage]:

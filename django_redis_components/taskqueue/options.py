@@ -302,6 +302,14 @@ def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
         raise InvalidTask(str(exc)) from exc
 
 
+def changed_names(options: TaskOptions) -> frozenset[str]:
+    """Return the names of the options that differ from the defaults of the package."""
+    default = TaskOptions()
+    return frozenset(
+        name for name in DeclaredOptions.__annotations__ if getattr(options, name) != getattr(default, name)
+    )
+
+
 def options_to_send(options: TaskOptions, overrides: frozenset[str]) -> dict[str, Any]:
     """The options that are sent with the arguments, as JSON: those that the worker cannot take from the decorator.
 

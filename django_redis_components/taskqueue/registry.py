@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from django.utils.module_loading import autodiscover_modules
@@ -16,45 +16,61 @@ class Registered(Protocol):
 
     @property
     def func(self) -> Any: ...
+    @property
+    def name(self) -> str: ...
 
 
 #: Names of the module that Python runs as a script; the second one is that of `multiprocessing`.
 SCRIPT_MODULES = frozenset({"__main__", "__mp_main__"})
-#: Registered tasks by name.
+#: Registered tasks by name, and by alias.
 tasks: dict[str, Any] = {}
 
 
-def register(name: str, task: Registered) -> None:
+def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
     """Register a task. The same function of a reloaded module replaces its predecessor.
 
+    Args:
+        aliases: other names under which it is found.
+
     Raises:
-        InvalidTask: a function in another file or line has this name, or it is defined in a script.
+        InvalidTask: a function in another file or line has one of these names, or it is defined in a script.
     """
-    module = name.rpartition(".")[0]
+    module = getattr(task.func, "__module__", None)
     if module in SCRIPT_MODULES:
         raise InvalidTask(
             f"{name!r} cannot be a task: {module!r} is the module that Python runs as a script, and no worker can"
             " import it. Define the task in another module, such as the tasks.py of an app."
         )
-    present = tasks.get(name)
-    if present is not None and _origin(present) != _origin(task):
-        raise InvalidTask(f"Two functions have the name {name!r}: {_origin(present)} and {_origin(task)}.")
-    tasks[name] = task
+    for each in (name, *aliases):
+        present = tasks.get(each)
+        if present is not None and (present.name, _origin(present)) != (name, _origin(task)):
+            raise InvalidTask(
+                f"Two functions have the name {each!r}: {_holder(present, each)} and {_holder(task, each)}."
+            )
+    predecessor = tasks.get(name)
+    for each in [alias for alias, present in tasks.items() if present is predecessor]:
+        del tasks[each]
+    tasks.update(dict.fromkeys((name, *aliases), task))
 
 
 def find(name: str) -> Any:
-    """Return the task of this name, or None."""
+    """Return the task of this name or alias, or None."""
     return tasks.get(name)
 
 
 def names() -> list[str]:
-    """Return all registered names, sorted."""
+    """Return the names of all registered tasks, sorted."""
+    return sorted(task.name for task in all_tasks())
+
+
+def names_and_aliases() -> list[str]:
+    """Return all names under which tasks are found, sorted."""
     return sorted(tasks)
 
 
 def all_tasks() -> Iterator[Any]:
     """Iterate over all registered tasks."""
-    return iter(list(tasks.values()))
+    return iter([task for name, task in list(tasks.items()) if task.name == name])
 
 
 def autodiscover() -> None:
@@ -62,6 +78,10 @@ def autodiscover() -> None:
     autodiscover_modules("tasks")
     for hook in discovery.hooks:
         hook()
+
+
+def _holder(task: Registered, name: str) -> str:
+    return _origin(task) if task.name == name else f"{_origin(task)} (alias of {task.name})"
 
 
 def _origin(task: Registered) -> str:

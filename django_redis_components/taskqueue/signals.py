@@ -10,10 +10,13 @@ signal           sent when
 task_enqueued    Redis has accepted the task; sent in the process that enqueued it
 task_started     a worker is about to call the function
 task_retrying    the function raised an exception and will be retried; has the argument `exception`
-task_finished    the task has succeeded or failed. Sent before Redis has the outcome, within the except
-                 block of a failure. Not sent for tasks that were cancelled, have expired, or failed
-                 because their workers died.
+task_finished    Redis has stored that the task has succeeded or failed; sent within an except block of
+                 the exception of a failure. Not sent for outcomes that were discarded, nor for tasks
+                 that were cancelled, have expired, or failed because their workers died.
 ===============  ====================================================================================
+
+Receivers of `task_finished` are called in a thread of the worker between two tasks, or in a separate thread while
+all are busy. A process that is killed between the storing and the call does not send it, and no other one does.
 
 Tasks of Django's Tasks framework send the signals of the framework instead.
 """
@@ -21,6 +24,7 @@ Tasks of Django's Tasks framework send the signals of the framework instead.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from django.dispatch import Signal
@@ -74,6 +78,17 @@ async def asend(signal: Signal, result: Any, **more: Any) -> None:
             raise
         except Exception:
             logger.exception("A signal of task %s could not be sent.", result.id)
+
+
+def call_in_except_block(exc: BaseException | None, call: Callable[[], object]) -> None:
+    """Call a function; in the except block of an exception, if there is one, so that `sys.exc_info` has it."""
+    if exc is None:
+        call()
+        return
+    try:
+        raise exc
+    except BaseException:  # noqa: BLE001 - the run has handled it
+        call()
 
 
 def _sender(result: Any) -> Any:

@@ -26,9 +26,9 @@ from django_redis_components.taskqueue.store.unregistered import requeue_unregis
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process import check_memory
 from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP_SIGNALS
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 #: Seconds between two tries to connect at start.
 START_RETRY_S = 1.0

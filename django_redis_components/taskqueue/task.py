@@ -1,22 +1,22 @@
-"""`@task` and `Task`: a registered function with its options, which can be enqueued."""
+"""`Task`: a registered function with its options, which can be enqueued."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Unpack
 
 from asgiref.sync import async_to_sync, sync_to_async
 
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
-from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue import defaults
 from django_redis_components.taskqueue.call_signature import signature_of
-from django_redis_components.taskqueue.context import TaskContext, without_context
+from django_redis_components.taskqueue.context import without_context
 from django_redis_components.taskqueue.enqueue import (
     asend_many,
     asend_one,
@@ -30,7 +30,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.parents import has_inputs
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
-from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, options_with
+from django_redis_components.taskqueue.options import SendingOptions, TaskOptions, options_with
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import task_records
@@ -86,8 +86,10 @@ class Task(Generic[P, R, V]):
 
     Attributes:
         func: the function.
-        name: its dotted path, under which workers find it.
-        options: see `options.TaskOptions`.
+        name: under which workers find it; by default the function's dotted path.
+        declared_options: those of the decorator and of `using`; for others the defaults of the package.
+        declared: names of the options that the decorator or `using` has set.
+        aliases: other names under which workers find it: those that it had before.
         connection: alias of the connection that it is enqueued over.
         overrides: names of the options that were set by `using`.
         takes_context: whether workers pass a `TaskContext` as the first argument.
@@ -95,10 +97,15 @@ class Task(Generic[P, R, V]):
 
     func: Callable[P, R]
     name: str
-    options: TaskOptions
+    declared_options: TaskOptions
+    declared: frozenset[str] = frozenset()
+    aliases: tuple[str, ...] = ()
     connection: str = "default"
     overrides: frozenset[str] = frozenset()
     takes_context: bool = False
+    #: What `options` returns, and the generation of the settings that it was made from.
+    _options: Any = dataclasses.field(default=None, init=False, compare=False)
+    _generation: Any = dataclasses.field(default=None, init=False, compare=False)
 
     #: Innermost middleware of its runs, in place of the signals; None: the signals.
     own_middleware: ClassVar[tuple[Middleware, ...] | None] = None
@@ -106,6 +113,19 @@ class Task(Generic[P, R, V]):
     def _connection_of(self, options: Mapping[str, Any]) -> str:
         """Alias of the connection that a task was enqueued over, given the options that were sent beside its args."""
         return self.connection
+
+    @property
+    def options(self) -> TaskOptions:
+        """Its options; those that neither the decorator nor `using` has set are from the settings.
+
+        Raises:
+            ConfigurationError: TASKQUEUE["DEFAULTS"] or TASKQUEUE["ROUTES"] is invalid.
+            InvalidTask: a default does not fit the function.
+        """
+        if self._generation is not defaults.generation:
+            self._resolve_options()
+        options: TaskOptions = self._options
+        return options
 
     @property
     def queue_name(self) -> str:
@@ -120,12 +140,12 @@ class Task(Generic[P, R, V]):
     @property
     def run_after(self) -> datetime | Seconds | None:
         """When it may start, as given to `using`; None: at once."""
-        return self.options.run_after
+        return self.declared_options.run_after
 
     @property
     def module_path(self) -> str:
-        """Dotted path of the function; the same as `name`."""
-        return self.name
+        """Dotted path of the function."""
+        return f"{self.func.__module__}.{self.func.__qualname__}"
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
@@ -171,9 +191,11 @@ class Task(Generic[P, R, V]):
             raise InvalidTask(
                 f"backoff={options['backoff']!r}: using() takes seconds or a list; @task takes a callable."
             )
-        overrides = self.overrides | frozenset(options)
-        chosen = options_with(self._enqueue_func, self.options, options)
-        return dataclasses.replace(self, options=chosen, overrides=overrides)
+        chosen = options_with(self._enqueue_func, self.declared_options, options)
+        names = frozenset(options)
+        return dataclasses.replace(
+            self, declared_options=chosen, declared=self.declared | names, overrides=self.overrides | names
+        )
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """Enqueue a call. With TASKQUEUE["ENQUEUE_ON_COMMIT"] it is sent when the transaction commits.
@@ -287,6 +309,11 @@ class Task(Generic[P, R, V]):
         """Whether the worker inserts a result before the arguments of a task, given the options sent beside them."""
         return has_inputs(dict(options))
 
+    def _resolve_options(self) -> None:
+        generation = defaults.generation  # first: options from settings that change meanwhile are resolved again
+        object.__setattr__(self, "_options", defaults.resolve(self))
+        object.__setattr__(self, "_generation", generation)
+
     def _check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool = False) -> None:
         """Raise TypeError, naming the parameter, if the function does not accept these arguments.
 
@@ -300,7 +327,7 @@ class Task(Generic[P, R, V]):
     def _result_of(self, task_id: str, record: tuple[task_records.Fields, list[bytes]]) -> TaskResult[V]:
         fields, failures = record
         name = fields[Field.task_name].decode()
-        if name != self.name:
+        if name != self.name and name not in self.aliases:
             raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
         return TaskResult(self, name, task_id, home(self.connection), fields, failures)
 
@@ -317,80 +344,6 @@ class Task(Generic[P, R, V]):
                     raise  # a subclass may need other arguments
                 raise type(exc)(f"calls[{len(prepared)}]: {exc}") from exc
         return prepared
-
-
-@overload
-def task(func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
-@overload
-def task(func: Callable[P, R], /) -> Task[P, R, R]: ...
-@overload
-def task(
-    *, takes_context: Literal[True], using: str = "default", **options: Unpack[DeclaredOptions]
-) -> _ContextDecorator: ...
-@overload
-def task(
-    *, takes_context: Literal[False] = False, using: str = "default", **options: Unpack[DeclaredOptions]
-) -> _Decorator: ...
-
-
-def task(func: Any = None, /, *, takes_context: bool = False, using: str = "default", **options: Any) -> Any:
-    """Make a module-level function, or coroutine function, a task.
-
-    Args:
-        takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
-        using: alias of the connection.
-        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
-            expires, result_ttl, database, outbox (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong
-            to `using()`.
-
-    Raises:
-        InvalidTask: the function is not at the top level of a module, or an option is not accepted.
-    """
-    for name in ("run_after", "metadata", "id"):
-        if name in options:
-            raise InvalidTask(f"{name} is an option of a call, not of @task: task.using({name}=…).enqueue(…).")
-
-    def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
-        name = _name_of(function)
-        if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
-            raise InvalidTask(f"{name} takes a context: its first parameter must be named 'context'.")
-        task_options = options_with(without_context(function) if takes_context else function, TaskOptions(), options)
-        task: Task[..., Any, Any] = Task(
-            func=function, name=name, options=task_options, connection=using, takes_context=takes_context
-        )
-        registry.register(task.name, task)
-        return task
-
-    return decorate if func is None else decorate(func)
-
-
-if TYPE_CHECKING:
-
-    class _Decorator:
-        """`@task(…)` for type checkers."""
-
-        @overload
-        def __call__(self, func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
-        @overload
-        def __call__(self, func: Callable[P, R], /) -> Task[P, R, R]: ...
-        def __call__(self, func: Any, /) -> Any: ...
-
-    class _ContextDecorator:
-        """`@task(takes_context=True)` for type checkers."""
-
-        @overload
-        def __call__(
-            self, func: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, V]], /
-        ) -> Task[P, Coroutine[Any, Any, V], V]: ...
-        @overload
-        def __call__(self, func: Callable[Concatenate[TaskContext, P], R], /) -> Task[P, R, R]: ...
-        def __call__(self, func: Any, /) -> Any: ...
-
-
-def _name_of(function: Any) -> str:
-    if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
-        raise InvalidTask(f"{function!r} cannot be a task: expected a function at the top level of a module.")
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 def _check_pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -72,7 +72,7 @@ def drain(
 
 def _run(fetcher: Fetcher, job: Job, raise_errors: bool) -> None:
     with FailureRecorder() as failures:
-        fetcher.settle(execute(job))
+        fetcher.settle_run(job, execute(job))
     raised = failures.of(job.id)
     if raised is not None and raise_errors:
         fetcher.fetch("acks", 0)

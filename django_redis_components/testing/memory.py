@@ -127,21 +127,22 @@ class MemoryQueue:
             Field.leased_at_us: request_parser.to_bytes(now_us),
         }
         record.setdefault(Field.first_leased_at_us, record[Field.leased_at_us])
-        ack = execution.execute(
-            Job(
-                id=task_id,
-                token=TOKEN,
-                name=record[Field.task_name].decode(),
-                body=record[Field.body],
-                queue=record[Field.queue].decode(),
-                attempts=int(record.get(Field.attempts, 0)),
-                runs=int(record.get(Field.runs, 0)),
-                enqueued_us=int(record[Field.enqueued_at_us]),
-                started_us=int(record[Field.first_leased_at_us]),
-                leased_us=now_us,
-            )
+        job = Job(
+            id=task_id,
+            token=TOKEN,
+            name=record[Field.task_name].decode(),
+            body=record[Field.body],
+            queue=record[Field.queue].decode(),
+            attempts=int(record.get(Field.attempts, 0)),
+            runs=int(record.get(Field.runs, 0)),
+            enqueued_us=int(record[Field.enqueued_at_us]),
+            started_us=int(record[Field.first_leased_at_us]),
+            leased_us=now_us,
         )
+        ack = execution.execute(job)
         self._settle(record, ack)
+        if job.on_stored is not None:
+            job.on_stored(ack)
         return ack.outcome
 
     def _settle(self, record: Record, ack: Ack) -> None:

@@ -44,7 +44,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "states",
         "unique",
     ),
-    ("options", "record", "registry", "shards"),
+    ("defaults", "options", "record", "registry", "shards"),
     ("store",),
     (
         "context",
@@ -60,7 +60,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "task_update",
     ),
     ("flows",),
-    ("task",),
+    ("decorator", "task"),
     ("stats",),
     ("queue", "schedules"),
     ("checks", "poller"),

@@ -25,6 +25,7 @@ TOKEN = "None or 16 to 200 printable ASCII characters without spaces"
 IDENTITY = "one of 'user', 'cookie', 'hash', 'hash:day', 'hash:week', 'hash:month'"
 HOOK = "https://hooks.example.com/redis"
 HTTP_URLS = "a list of up to ten URLs, such as 'https://hooks.example.com/redis'"
+ROUTES = 'None or a dict of task names or patterns to queues, such as {"shop.tasks.*": "shop"}, a function, or its path'
 BOOLEAN = "True or False"
 NAME = "1 to 200 bytes of text without braces and control characters"
 PATHS_EXPECTED = "a list of paths, each beginning with '/'"
@@ -58,6 +59,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.RECORD_ORIGIN", True, True, "yes", BOOLEAN),
     ("TASKQUEUE.RECORD_USER", True, True, 1, BOOLEAN),
     ("TASKQUEUE.MIDDLEWARE", ["shop.Tenant"], ("shop.Tenant",), "shop.Tenant", "a list of strings"),
+    ("TASKQUEUE.DEFAULTS", {"max_attempts": 3}, {"max_attempts": 3}, ["max_attempts"], "None or a dict"),
+    ("TASKQUEUE.ROUTES", {"shop.*": "shop"}, {"shop.*": "shop"}, {"shop.*": "a{b"}, ROUTES),
     ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "an integer from 1024 to 536870912"),
     ("TASKQUEUE.MAX_RESULT_BYTES", 1024, 1024, 1023, "an integer from 1024 to 536870912"),

@@ -185,10 +185,11 @@ def test_rows_of_each_state_can_be_ticked_one_by_one_and_by_the_head(
 
     assert len(boxes) == 1 + len(listed) == 4
     assert (boxes[0]["name"], boxes[0]["aria-label"]) == ("page", "Select all on this page")
-    verb = next(each for each in TASK_VERBS if state in each.states)
+    offers = [each for each in TASK_VERBS if state in each.states and not each.needs_name]
+    verb = offers[0]
     asked = text(operator.post(verb_url(verb.verb.name), {"state": state, "page": "1", "listed": listed}))
     assert f"{len(listed)} task" in asked or f"{len(listed)} failed tasks" in asked
-    for offered in (each for each in TASK_VERBS if state in each.states):
+    for offered in offers:
         assert f"_verb/{offered.verb.name}/default/" in page
 
 

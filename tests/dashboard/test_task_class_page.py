@@ -205,10 +205,10 @@ def test_class_without_a_finished_run_has_no_slowest(redis_server: Store, viewer
 
 
 def test_options_say_where_they_come_from(redis_server: Store, viewer: Client) -> None:
-    options = {each["name"]: (each["value"], each["is_declared"]) for each in data(viewer, crowd.name)["options"]}
+    options = {each["name"]: (each["value"], each["source"]) for each in data(viewer, crowd.name)["options"]}
 
-    assert options["queue_name"] == ("'default'", False)
-    assert options["concurrency"][1] is True
+    assert options["queue_name"] == ("'default'", "package")
+    assert options["concurrency"][1] == "decorator"
     assert "3" in options["concurrency"][0]
     page = text(viewer.get(url_of(crowd.name)))
     assert "decorator" in page
@@ -234,12 +234,14 @@ class Opaque:
 def test_option_that_cannot_be_shown_is_named_by_its_class(
     redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = dataclasses.replace(crowd, options=dataclasses.replace(crowd.options, backoff=Opaque()))
+    changed = dataclasses.replace(
+        crowd, declared_options=dataclasses.replace(crowd.options, backoff=Opaque()), declared=frozenset({"backoff"})
+    )
     monkeypatch.setattr(registry, "find", {crowd.name: changed}.get)
 
-    options = {each["name"]: (each["value"], each["is_declared"]) for each in data(viewer, crowd.name)["options"]}
+    options = {each["name"]: (each["value"], each["source"]) for each in data(viewer, crowd.name)["options"]}
 
-    assert options["backoff"] == ("<Opaque>", True)
+    assert options["backoff"] == ("<Opaque>", "decorator")
     assert viewer.get(url_of(crowd.name)).status_code == 200
 
 

@@ -14,7 +14,7 @@ from tests.dashboard.support import fail_with, group_of
 from tests.support import Store
 from tests.taskqueue.store.support import counts, data, fail_many, ids, lines, park_many, redis_command, refused
 from tests.taskqueue.support import new_fetcher, taskqueue_settings
-from tests.taskqueue.tasks import add, echo, note
+from tests.taskqueue.tasks import add, crowd, echo, note
 
 
 def test_find_searches_all_queues_and_states(redis_server: Store) -> None:
@@ -229,3 +229,29 @@ def test_update_that_is_refused_says_why(redis_server: Store) -> None:
 def test_wrong_arguments_of_update_are_named(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(CommandError, match=text):
         redis_command("tasks", "update", "some-id", *words)
+
+
+def test_options_of_a_name_are_shown_with_where_they_are_from(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, DEFAULTS={"result_ttl": 60}, ROUTES={"*.crowd": "busy"})
+
+    shown = data("tasks", "show", crowd.name)
+    text = lines("tasks", "show", crowd.name)
+
+    options = {each["name"]: (each["value"], each["source"]) for each in shown["options"]}
+    assert (shown["name"], shown["aliases"], shown["function"], shown["using"]) == (
+        crowd.name,
+        [],
+        crowd.name,
+        "default",
+    )
+    assert options["queue_name"] == ("'busy'", "ROUTES")
+    assert options["result_ttl"] == ("60", "DEFAULTS")
+    assert options["concurrency"][1] == "decorator"
+    assert options["max_attempts"] == ("1", "package")
+    assert text[0] == f"Task        {crowd.name}"
+    assert "OPTION          FROM       VALUE" in text
+    assert "queue_name      ROUTES     'busy'" in text
+
+
+def test_name_that_is_not_registered_is_no_task(redis_server: Store) -> None:
+    assert "nowhere.at_all" in refused("tasks", "show", "nowhere.at_all")

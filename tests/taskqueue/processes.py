@@ -12,7 +12,7 @@ from django_redis_components.management.logs import show_logs
 from django_redis_components.taskqueue.startup import run_worker
 from django_redis_components.taskqueue.supervisor import health, supervisor
 from django_redis_components.taskqueue.worker import process
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 
 
 def impatient_worker() -> int:

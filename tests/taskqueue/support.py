@@ -24,7 +24,8 @@ from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker, WorkerOptions
+from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
+from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S
@@ -46,7 +47,7 @@ def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
     ran = []
     while jobs := fetcher.fetch(slot, 1):
         ran += jobs
-        fetcher.settle(execute(jobs[0]))
+        fetcher.settle_run(jobs[0], execute(jobs[0]))
     return ran
 
 
@@ -149,6 +150,7 @@ def running_worker(
         made.stop()
         eventually(lambda: not made.is_alive())
         made.return_jobs()  # as its process does: its flusher may still be sending acks
+        made.outcome_calls.wait(60)
         os.close(stop_read)
         os.close(stop_write)
 

@@ -46,6 +46,6 @@ def test_task_can_be_copied() -> None:
 
 
 def test_task_of_an_importable_function_can_be_pickled() -> None:
-    made: Task[Any, Any, Any] = Task(func=json.dumps, name="json.dumps", options=TaskOptions())
+    made: Task[Any, Any, Any] = Task(func=json.dumps, name="json.dumps", declared_options=TaskOptions())
 
     assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.dispatch import Signal
+from redis.exceptions import ResponseError
 
-from django_redis_components.taskqueue import chain, registry, signals
+from django_redis_components.taskqueue import chain, get_result, registry, signals
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
-from tests.support import Store
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
+from django_redis_components.taskqueue.worker.rejected_acks import failure_for
+from tests.support import Store, eventually
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
-from tests.taskqueue.support import running_worker, work_off, work_until_finished
+from tests.taskqueue.support import base_key, new_fetcher, running_worker, work_off, work_until_finished
 from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, use_context
 
 pytestmark = pytest.mark.integration
@@ -256,3 +265,94 @@ def test_run_with_receivers_may_have_a_context(redis_server: Store, received: Re
 
     assert received[-1] == ("task_finished", "successful", 1, 0)
     assert result.get(0) == {}
+
+
+def test_task_finished_is_sent_when_redis_has_the_outcome(redis_server: Store, connect: Callable[..., None]) -> None:
+    seen: list[Any] = []
+
+    def read(task_result: Any, **_: Any) -> None:
+        stored = get_result(task_result.id)
+        seen.append((stored.state, stored.return_value if stored.state == "successful" else stored.errors[0].message))
+
+    connect("task_finished", read)
+    with running_worker():
+        for result in (add.enqueue(2, 3), fail.enqueue("no"), add_async.enqueue(4, 5)):
+            eventually(lambda result=result: result.refresh() or result.is_finished)
+        eventually(lambda: len(seen) == 3)
+
+    assert sorted(seen, key=str) == [("failed", "no"), ("successful", 5), ("successful", 9)]
+
+
+def test_task_finished_is_not_sent_for_an_outcome_that_was_discarded(
+    redis_server: Store, received: ReceivedSignals
+) -> None:
+    result = add.enqueue(2, 3)
+    fetcher = new_fetcher(worker="late:1")
+    [job] = fetcher.fetch("0", 1)
+    ack = execute(job)
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), Field.lease, "another's")
+
+    fetcher.settle_run(job, ack)
+    fetcher.fetch("0", 0)
+
+    assert [name for name, *_ in received] == ["task_enqueued", "task_started"]
+
+
+def test_task_finished_has_the_failure_that_was_stored_for_a_refused_outcome(
+    redis_server: Store, received: ReceivedSignals
+) -> None:
+    add.enqueue(2, 3)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    ack = failure_for(execute(job), ResponseError("value is too large"))
+
+    fetcher.settle_run(job, ack)
+    fetcher.fetch("0", 0)
+
+    assert received[-1] == ("task_finished", "failed", 1, 1)
+
+
+def test_ack_waits_for_no_receiver(redis_server: Store, connect: Callable[..., None]) -> None:
+    """One receiver runs in the thread of the calls, and one in the only thread of the worker."""
+    may_end = threading.Event()
+    connect("task_finished", lambda **_: may_end.wait(60))
+    results = add.enqueue_many([((number, 1), {}) for number in range(3)])
+
+    with running_worker():
+        for result in results:
+            assert result.get(60) is not None
+        may_end.set()
+
+
+def test_no_receiver_runs_in_what_another_has_forked(redis_server: Store, connect: Callable[..., None]) -> None:
+    children: list[int] = []
+
+    def fork(**_: Any) -> None:
+        if not children:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # there are other threads
+                child = os.fork()
+            children.append(child)
+
+    connect("task_finished", fork)
+    with running_worker():
+        assert [result.get(60) for result in (add.enqueue(2, 3), add.enqueue(3, 4))] == [5, 7]
+        eventually(lambda: children)
+
+    assert os.waitpid(children[0], 0) == (children[0], 0)
+
+
+def test_wait_ends_when_all_receivers_were_called(redis_server: Store) -> None:
+    calls = OutcomeCalls()
+    seen: list[Ack] = []
+    add.enqueue(2, 3)
+    [job] = new_fetcher().fetch("0", 1)
+    job.on_stored = seen.append
+    ack = execute(job)
+    for _ in range(20):
+        calls.add(job, ack)
+
+    calls.wait(60)
+
+    assert len(seen) == 20
+    assert calls.make_next() is False

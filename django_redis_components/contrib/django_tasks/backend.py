@@ -14,7 +14,7 @@ from django_redis_components.contrib.django_tasks.registered_task import Registe
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, TaskResultDoesNotExist, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
-from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.options import TaskOptions, changed_names
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
@@ -185,7 +185,8 @@ class QueueBackend:
         entry = RegisteredTask(
             func=task.func,
             name=task.module_path,
-            options=task_options,
+            declared_options=task_options,
+            declared=changed_names(task_options),
             connection=self.connection,
             takes_context=task.takes_context,
             source=task,

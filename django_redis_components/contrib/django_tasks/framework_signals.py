@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -13,9 +14,10 @@ from django_redis_components.contrib.django_tasks import records
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue import logs
-from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome
+from django_redis_components.taskqueue.signals import call_in_except_block
+from django_redis_components.taskqueue.store.job import Ack
 
 #: Key of the backend's class and the framework's result among the values of a run.
 _RESULT = "django_redis_components.contrib.django_tasks"
@@ -42,20 +44,10 @@ class SendFrameworkSignals(Middleware):
         return run.task.framework.normalize(await call_next())
 
     def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:
-        """Send `task_finished` if the task has finished; not before a retry."""
-        _sender, result = run.values.get(_RESULT, (None, None))
-        if result is None:  # the run ended before it reached this middleware
-            return
-        if outcome.name == "succeeded":
-            object.__setattr__(result, "_return_value", serialization.decode(outcome.payload))
-            _finish(run, result, "SUCCESSFUL")
-        elif outcome.name == "failed" and outcome.exception is not None:
-            details = describe(outcome.exception)
-            error = run.task.framework.error(
-                exception_class_path=details["exception_class_path"], traceback=details["traceback"]
-            )
-            result.errors.append(error)
-            _finish(run, result, "FAILED")
+        """Have `task_finished` sent when Redis has stored that the task has finished; not before a retry."""
+        # A run that ended before it reached this middleware has no result.
+        if _RESULT in run.values and outcome.name in ("succeeded", "failed"):
+            run._job.on_stored = partial(_finish, run, outcome.exception)
 
     def _start(self, run: RunContext) -> None:
         entry, job = run.task, run._job
@@ -73,10 +65,19 @@ class SendFrameworkSignals(Middleware):
             _send(run, entry.framework.started)
 
 
-def _finish(run: RunContext, result: Any, status: str) -> None:
+def _finish(run: RunContext, exc: BaseException | None, ack: Ack) -> None:
+    """Send `task_finished` with the outcome that Redis has stored, within the except block of a failure."""
+    framework, (_sender, result) = run.task.framework, run.values[_RESULT]
+    stored, has_succeeded = serialization.decode(ack.payload), ack.outcome == "succeeded"
+    if has_succeeded:
+        object.__setattr__(result, "_return_value", stored)
+    else:  # also if Redis has refused the return value
+        path, traceback = stored["exception_class_path"], stored["traceback"]
+        result.errors.append(framework.error(exception_class_path=path, traceback=traceback))
     object.__setattr__(result, "finished_at", timezone.now())
-    object.__setattr__(result, "status", run.task.framework.status(status))
-    _send(run, run.task.framework.finished)
+    object.__setattr__(result, "status", framework.status("SUCCESSFUL" if has_succeeded else "FAILED"))
+    with logs.about(run._job):
+        call_in_except_block(exc, partial(_send, run, framework.finished))
 
 
 def _send(run: RunContext, signal: Signal) -> None:

@@ -40,6 +40,11 @@ class RegisteredTask(Task[..., Any, Any]):
     own_middleware: ClassVar[tuple[Middleware, ...]] = (SendFrameworkSignals(),)
 
     @property
+    def options(self) -> TaskOptions:
+        """Its options: those of the framework's task, and OPTIONS of its backend."""
+        return self.declared_options
+
+    @property
     def _enqueue_func(self) -> Callable[..., Any]:
         return options.function_without_context(self.source)
 
@@ -62,7 +67,7 @@ class RegisteredTask(Task[..., Any, Any]):
         """
         return dataclasses.replace(
             self,
-            options=task_options,
+            declared_options=task_options,
             overrides=self.changed_options(task_options),
             connection=connection,
             headers=records.headers_of(task),

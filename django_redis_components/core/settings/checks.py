@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -103,6 +103,22 @@ def strings(value: Any) -> str | None:
     """Accept a list or tuple of strings."""
     fits = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     return None if fits else "a list of strings"
+
+
+def mapping(value: Any) -> str | None:
+    """Accept a dict."""
+    return None if isinstance(value, Mapping) else "a dict"
+
+
+def routes(value: Any) -> str | None:
+    """Accept a dict of names or patterns to queues, a function, or its dotted path."""
+    if isinstance(value, Mapping):
+        is_route = [text(pattern) is None and name(queue) is None for pattern, queue in value.items()]
+        fits = all(is_route)
+    else:
+        fits = callable(value) or (isinstance(value, str) and "." in value)
+    accepted = 'a dict of task names or patterns to queues, such as {"shop.tasks.*": "shop"}, a function, or its path'
+    return None if fits else accepted
 
 
 def names(value: Any) -> str | None:

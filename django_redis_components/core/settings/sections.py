@@ -15,6 +15,7 @@ from django_redis_components.core.settings.checks import (
     http_urls,
     integer,
     line,
+    mapping,
     name,
     names,
     number,
@@ -25,6 +26,7 @@ from django_redis_components.core.settings.checks import (
     penalty,
     prefix,
     rates,
+    routes,
     seconds,
     strings,
     text,
@@ -156,6 +158,11 @@ class TaskQueueSettings:
     json_codec: str | None = _option(None, optional(text))
     #: Dotted paths of subclasses of `taskqueue.Middleware`, the outermost first.
     middleware: tuple[str, ...] = _option((), strings, tuple)
+    #: Options of all tasks whose decorator does not set them, by their names in `@task`.
+    defaults: Mapping[str, Any] | None = _option(None, optional(mapping))
+    #: Queues of tasks whose decorator sets none: a dict of names or patterns ("shop.tasks.*") to queues, of which the
+    #: first that matches counts; or a function of the name, or its dotted path.
+    routes: object = _option(None, optional(routes))
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

@@ -28,6 +28,7 @@ VERBS: dict[str, Any] = {
     "Quiet": gettext_lazy("Quiet"),
     "Release": gettext_lazy("Release"),
     "Remove": pgettext_lazy("a schedule", "Remove"),
+    "Rename": gettext_lazy("Rename"),
     "Reschedule": gettext_lazy("Reschedule"),
     "Reset": gettext_lazy("Reset"),
     "Restart": gettext_lazy("Restart"),

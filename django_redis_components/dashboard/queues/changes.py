@@ -21,9 +21,18 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
+from django_redis_components.dashboard.queues.new_names import new_names
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
-from django_redis_components.dashboard.queues.task_verbs import CANCEL, DELETE, MOVE, RESCHEDULE, RETRY, RUN_NOW
+from django_redis_components.dashboard.queues.task_verbs import (
+    CANCEL,
+    DELETE,
+    MOVE,
+    RENAME,
+    RESCHEDULE,
+    RETRY,
+    RUN_NOW,
+)
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import NameCount
 from django_redis_components.taskqueue import registry
@@ -33,6 +42,7 @@ from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_
 from django_redis_components.taskqueue.store import control, pending_tasks
 from django_redis_components.taskqueue.store.scan import BUDGET, TaskScan, read_tasks, scan_tasks
 from django_redis_components.taskqueue.store.task_control import force_ms
+from django_redis_components.taskqueue.store.unregistered import rename_tasks
 
 #: Verbs of queues. The entries in the admin's log link to the queue.
 PAUSE = Verb("pause", "pause_queue", MODELS["queues"])
@@ -293,6 +303,18 @@ def _cancel(shard: Shard, selection: Mapping[str, Any], _: str, ids: list[str]) 
     return pending_tasks.cancel_tasks(shard, selection["queue"], ids, force, selection["until_us"])
 
 
+def _rename(shard: Shard, selection: Mapping[str, Any], _: str, ids: list[str]) -> Flow[int]:
+    """Requeue those of the tasks that have a new name, each under that."""
+    _at_us, tasks = yield from read_tasks(shard, selection["queue"], "unregistered", ids)
+    by_name: dict[str, list[str]] = {}
+    for task_id, name in new_names(tasks).items():
+        by_name.setdefault(name, []).append(task_id)
+    done = 0
+    for name, renamed in by_name.items():
+        done += yield from rename_tasks(shard, selection["queue"], renamed, name, selection["until_ms"])
+    return done
+
+
 #: What applies a verb to tasks: of a shard, a selection, its argument and ids.
 _FLOWS: dict[str, Callable[[Shard, Mapping[str, Any], str, list[str]], Flow[int]]] = {
     RETRY.name: lambda shard, each, _, ids: control.retry_failed(shard, each["queue"], ids, each["until_ms"]),
@@ -309,6 +331,7 @@ _FLOWS: dict[str, Callable[[Shard, Mapping[str, Any], str, list[str]], Flow[int]
         shard, each["queue"], ids, target, each["until_us"]
     ),
     CANCEL.name: _cancel,
+    RENAME.name: _rename,
 }
 
 

@@ -60,14 +60,16 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
 def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
     name, links, query, urls = request.object_id, request.links, request.query, request.links.verbs(request.object_id)
-    bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set)
+    page = build_page(snapshot.value, url_of=links.task)
+    has_names = page["listing"] is not None and any(row.new_name for row in page["listing"]["rows"])
+    bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set, has_names=has_names)
     return {
-        "page": build_page(snapshot.value, url_of=links.task),
+        "page": page,
         "page_url": links.queue(name),
         "actions_url": links.actions("queues", name),
         "verbs": urls,
         "bulk": bulk,
-        "row_actions": [action for action in bulk if action["row"]],
+        "row_actions": [action for action in bulk if action["row"] or action["needs_name"]],
     }
 
 

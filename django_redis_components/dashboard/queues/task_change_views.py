@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -26,9 +27,17 @@ from django_redis_components.dashboard.queues.confirmations import (
     undo_text,
 )
 from django_redis_components.dashboard.queues.filter_text import filters_text
+from django_redis_components.dashboard.queues.new_names import candidates_of
 from django_redis_components.dashboard.queues.task_list import state_labels
 from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
-from django_redis_components.dashboard.queues.task_verbs import DELETE, MOVE, RESCHEDULE, TASK_VERBS, TaskVerb
+from django_redis_components.dashboard.queues.task_verbs import (
+    DELETE,
+    MOVE,
+    RENAME,
+    RESCHEDULE,
+    TASK_VERBS,
+    TaskVerb,
+)
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Ticket
 from django_redis_components.taskqueue.store import control
 
@@ -123,11 +132,21 @@ def _checks(
     checks = [Check(later % {**names, "time": clock_of(preview)}), *task_verb.checks(query.state)]
     if is_all:
         checks.insert(0, Check(filters_text(query, preview.error_class)))
+    if task_verb.verb is RENAME:
+        checks += [Check(text) for text in _new_names(preview)]
     if task_verb.verb is DELETE:
         checks.append(Check(undo_text(preview)))
     if preview.is_partial:
         checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
     return checks
+
+
+def _new_names(preview: Preview) -> Iterator[str]:
+    """Yield which registered tasks the names of a preview may have become."""
+    for name, candidates in sorted(candidates_of(each.name for each in preview.counts).items()):
+        if candidates:
+            new = ", ".join(sorted(candidate.name for candidate in candidates))
+            yield _("%(old)s runs as %(new)s.") % {"old": name, "new": new}
 
 
 def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> HttpResponse:

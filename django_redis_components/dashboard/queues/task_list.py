@@ -17,6 +17,7 @@ from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, Link, TaskLine
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.queues.new_names import new_names
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue.record import TaskRecord
@@ -51,6 +52,7 @@ class TaskRow:
         moment: until it is due, since it runs, or since it failed or finished.
         duration: of the run of a finished task.
         error_class, error_text: of the last error, or "".
+        new_name: under which an unregistered task can run, or "".
     """
 
     task: TaskLine
@@ -59,6 +61,7 @@ class TaskRow:
     attempts: str
     error_class: str
     error_text: str
+    new_name: str = ""
 
 
 def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
@@ -98,10 +101,14 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
     if listing.is_search:
         newer = query.encoded(cursor="", direction="") if query.cursor else ""
     older = query.encoded(cursor=listing.last, direction="after") if listing.has_more else ""
+    names = new_names(listing.tasks) if state == "unregistered" else {}
     return {
         "state": state,
         "state_label": state_labels()[state],
-        "rows": [list_row(task, state, snapshot.at, url_of) for task in listing.tasks],
+        "rows": [
+            dataclasses.replace(list_row(task, state, snapshot.at, url_of), new_name=names.get(task.record.id, ""))
+            for task in listing.tasks
+        ],
         "moment_label": _moment_labels().get(state, ""),
         "has_durations": state == "successful",
         "has_errors": state in ("failed", "retrying"),

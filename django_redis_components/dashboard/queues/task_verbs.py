@@ -21,6 +21,7 @@ RUN_NOW = Verb("run_now", "run_task", MODELS["queues"])
 RESCHEDULE = Verb("reschedule", "reschedule_task", MODELS["queues"])
 MOVE = Verb("move", "move_task", MODELS["queues"])
 CANCEL = Verb("cancel", "cancel_task", MODELS["queues"])
+RENAME = Verb("rename", "retry_task", MODELS["queues"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class TaskVerb:
         checks: returns what the operator should know, for a state.
         log: what was done, for the admin's log.
         is_row: whether each row has a button: of verbs that need a confirmation only.
+        needs_name: whether it applies only to tasks with a new name; the buttons of their rows have that.
     """
 
     verb: Verb
@@ -51,6 +53,7 @@ class TaskVerb:
     log: str
     is_row: bool = False
     is_danger: bool = False
+    needs_name: bool = False
 
 
 def _retry_checks(state: str) -> list[Check]:
@@ -75,6 +78,14 @@ def _move_checks(state: str) -> list[Check]:
     return [
         Check(_("Due times, priorities, unique keys, limits and flows stay as they are.")),
         Check(_("Workers of the other queue must have registered the names of these tasks."), "caution"),
+    ]
+
+
+def _rename_checks(state: str) -> list[Check]:
+    return [
+        Check(_("Each gets the name of the registered task that accepts its arguments, and is ready at once.")),
+        Check(_("Tasks that no registered task, or more than one, accepts stay as they are.")),
+        Check(_("The new name cannot be undone. Their unique keys and limits stay those of the old one."), "caution"),
     ]
 
 
@@ -105,6 +116,28 @@ _PENDING = ("ready", *_TIMED, "limited")
 
 #: In the order of their buttons.
 TASK_VERBS = (
+    TaskVerb(
+        verb=RENAME,
+        states=("unregistered",),
+        row="",
+        selected=gettext_lazy("Run selected under new names…"),
+        every=gettext_lazy("Run all under new names…"),
+        matching=gettext_lazy("Run all that match under new names…"),
+        title=gettext_lazy("Run tasks of queue %(name)s under new names"),
+        question=ngettext_lazy(
+            "Run %(count)s unregistered task of the queue “%(queue)s” under its new name?",
+            "Run %(count)s unregistered tasks of the queue “%(queue)s” under their new names?",
+            "number",
+        ),
+        button=ngettext_lazy("Run %(count)s task", "Run %(count)s tasks", "number"),
+        done=ngettext_lazy(
+            "%(count)s task is ready under its new name.", "%(count)s tasks are ready under their new names.", "number"
+        ),
+        checks=_rename_checks,
+        log="renamed",
+        is_row=True,
+        needs_name=True,
+    ),
     TaskVerb(
         verb=RETRY,
         states=("failed",),
@@ -227,12 +260,13 @@ TASK_VERBS = (
 BY_NAME = {each.verb.name: each for each in TASK_VERBS}
 
 
-def bulk_actions(state: str, urls: dict[str, str], *, is_search: bool) -> list[dict[str, Any]]:
+def bulk_actions(state: str, urls: dict[str, str], *, is_search: bool, has_names: bool = False) -> list[dict[str, Any]]:
     """Return the verbs of a list that the user may use, with the labels of their buttons.
 
     Args:
         urls: those of the verbs, by name.
         is_search: whether the list is filtered.
+        has_names: whether it has tasks with new names.
     """
     return [
         {
@@ -241,7 +275,8 @@ def bulk_actions(state: str, urls: dict[str, str], *, is_search: bool) -> list[d
             "every": each.matching if is_search else each.every,
             "row": each.row if each.is_row else "",
             "is_danger": each.is_danger,
+            "needs_name": each.needs_name,
         }
         for each in TASK_VERBS
-        if state in each.states and each.verb.name in urls
+        if state in each.states and each.verb.name in urls and (has_names or not each.needs_name)
     ]

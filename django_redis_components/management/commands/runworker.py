@@ -17,7 +17,7 @@ from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, WorkerOptions
+from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
 
 
 class Command(PlainOutputCommand):

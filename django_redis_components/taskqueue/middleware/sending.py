@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from django_redis_components.core import serialization
@@ -12,6 +13,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware.base import Middleware, RunContext, RunOutcome
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.store.job import Ack
 
 
 class SendSignals(Middleware):
@@ -38,17 +40,24 @@ class SendSignals(Middleware):
         return await call_next()
 
     def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:
-        """Send `task_retrying` or `task_finished`."""
+        """Send `task_retrying`; have `task_finished` sent when Redis has stored the outcome."""
         exc, result = outcome.exception, run.task_result
-        if outcome.name == "succeeded" and signals.task_finished.receivers:
-            result._add_run(_finished(b"successful", outcome.payload), [])
-            signals.observe(signals.task_finished, result)
-        elif outcome.name == "failed" and signals.task_finished.receivers:
-            result._add_run(_finished(b"failed", b""), _failures(exc))
-            signals.observe(signals.task_finished, result)
+        if outcome.name in ("succeeded", "failed") and signals.task_finished.receivers:
+            run._job.on_stored = partial(_send_finished, run, exc)
         elif outcome.name == "retried" and signals.task_retrying.receivers:
             result._add_run({Field.state: b"retrying"}, _failures(exc))
             signals.observe(signals.task_retrying, result, exception=exc)
+
+
+def _send_finished(run: RunContext, exc: BaseException | None, ack: Ack) -> None:
+    """Send `task_finished` with the outcome that Redis has stored, within the except block of a failure."""
+    result = run.task_result
+    if ack.outcome == "succeeded":
+        result._add_run(_finished(b"successful", ack.payload), [])
+    else:  # also if Redis has refused the return value: a failure was stored instead
+        result._add_run(_finished(b"failed", b""), [ack.payload])
+    with logs.about(run._job):
+        signals.call_in_except_block(exc, partial(signals.observe, signals.task_finished, result))
 
 
 def _finished(state: bytes, payload: bytes) -> dict[str, bytes]:

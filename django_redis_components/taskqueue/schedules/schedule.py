@@ -202,7 +202,7 @@ def _task_of(target: Any, label: str) -> Task[..., Any, Any]:
     found = target if sender is None else sender(target)
     if not isinstance(found, Task):
         raise InvalidTask(f"{label} on {target!r}: expected a task. Write {label} above @task, not below it.")
-    if found.options.run_after is not None:
+    if found.run_after is not None:
         raise InvalidTask(f"{label} on {found.name}: a schedule determines the time; remove run_after.")
     return found
 

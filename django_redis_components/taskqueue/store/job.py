@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
@@ -25,6 +25,7 @@ class Job:
         leased_us: when this lease began.
         began: when the run began in this process, by `time.perf_counter`; 0 before.
         ran_us: how long the run took, in microseconds; 0 before its end.
+        on_stored: called with the ack when Redis has stored the outcome of the run; None: nothing is.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Job:
     leased_us: int
     began: float = 0.0
     ran_us: int = 0
+    on_stored: Callable[[Ack], object] | None = None
 
     @classmethod
     def parse(cls, row: Any, now_us: int) -> Job:

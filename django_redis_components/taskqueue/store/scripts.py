@@ -85,6 +85,7 @@ UPDATE_TASK = _script(
     "admin/update_task", args=("id", "op", "version", "claim", "target", "priority", "expires", "fields*")
 )
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
+RENAME_TASKS = _script("admin/rename_tasks", args=("queue", "up_to_ms", "name", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
 CANCEL_TASKS = _script(
     "admin/cancel_tasks",

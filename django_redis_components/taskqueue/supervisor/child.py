@@ -31,10 +31,10 @@ from django_redis_components.taskqueue.supervisor.measurements import Throughput
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases, send_command
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 #: Bytes of a heartbeat for each task, about; bytes that a pipe holds by default, and at most.
 LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20

@@ -36,8 +36,8 @@ from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP_NOW, STOP_SIGNALS
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 #: Renewals in the lifetime of a lease.
 RENEWALS_PER_LEASE = 3

@@ -121,6 +121,9 @@ class Fetcher:
         #: By task id and token: a task may be leased again before its former lease is removed. Threads share it without
         #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
         self._leases: dict[tuple[str, str], None] = {}
+        #: Jobs with `on_stored`, and what is called with them when Redis has stored their outcomes.
+        self._expecting: dict[tuple[str, str], Job] = {}
+        self.on_stored: Callable[[Job, Ack], object] = _call_on_stored
         #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
         self.on_unsent: Callable[[], object] = lambda: None
         self.replied_at: float | None = None
@@ -133,6 +136,12 @@ class Fetcher:
     def has_leases(self) -> bool:
         """Return whether this process has leases; cheaper than `leases`, which is a copy."""
         return bool(self._leases)
+
+    def settle_run(self, job: Job, ack: Ack) -> None:
+        """Have the ack of a run sent with the next request. When Redis has stored it, `on_stored` is called."""
+        if job.on_stored is not None:
+            self._expecting[ack.id, ack.token] = job
+        self.settle(ack)
 
     def mark_started(self, job: Job, thread: int | None) -> None:
         """Note that the task starts now.
@@ -338,7 +347,8 @@ class Fetcher:
             self.on_unsent()
 
     def _remove_lease(self, ack: Ack) -> None:
-        """Stop the renewal of an ack's lease."""
+        """Stop the renewal of the lease of an ack that is not sent again."""
+        self._expecting.pop((ack.id, ack.token), None)
         self._leases.pop((ack.id, ack.token), None)
 
     def _confirm(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
@@ -346,9 +356,19 @@ class Fetcher:
             self._error = None
         for ack, applied in zip(acks, done, strict=True):
             self._leases.pop((ack.id, ack.token), None)
+            if self._expecting:
+                job = self._expecting.pop((ack.id, ack.token), None)
+                if job is not None and applied:
+                    self.on_stored(job, ack)
             if ack.outcome == REQUEUED:
                 if self._prefetched is not None:
                     self._prefetched.remove(ack.id, ack.token)
             elif not applied:
                 message = "The outcome (%s) of task %s was discarded: its lease had expired."
                 logger.warning(message, ack.outcome, ack.id, extra={"task_id": ack.id})
+
+
+def _call_on_stored(job: Job, ack: Ack) -> None:
+    """Call `on_stored` at once, in the thread that has got the reply."""
+    if job.on_stored is not None:
+        job.on_stored(ack)

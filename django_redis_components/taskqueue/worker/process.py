@@ -27,13 +27,16 @@ from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
-from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
+from django_redis_components.taskqueue.worker.worker import Worker
 
 #: Longest time between two heartbeats, in seconds; a third of a short lease.
 HEARTBEAT_S = 1.0
 #: Seconds between two checks whether the last tasks have finished.
 LAST_CHECK_S = 0.05
+#: Longest wait for the last receivers of `task_finished` after the grace period, in seconds.
+LAST_CALLS_S = 0.5
 #: Exit code of a process that exits because one of its tasks must be terminated.
 TERMINATED = 3
 #: Share of a limit by which processes differ, so that they are not all restarted at the same time.
@@ -296,6 +299,7 @@ def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWri
             return _exit_because_of(fatal, worker, stops)
     unfinished = worker.busy()
     worker.return_jobs()
+    worker.outcome_calls.wait(max(LAST_CALLS_S, deadline - time.monotonic()))
     if unfinished:
         logger.warning("Returned %d running tasks to their queues.", unfinished)
     return 0
@@ -306,6 +310,7 @@ def _exit_because_of(task_ids: set[str], worker: Worker, stops: _StopRequests) -
     worker.stop()
     stops.end_waits()
     worker.return_jobs(keep=task_ids)
+    worker.outcome_calls.wait(LAST_CALLS_S)
     return TERMINATED
 
 

@@ -8,7 +8,6 @@ have a free permit, and the thread fetches again when a permit is free.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import threading
 import time
@@ -45,6 +44,8 @@ from django_redis_components.taskqueue.worker.execution import (
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.options import WorkerOptions
+from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
@@ -54,30 +55,6 @@ MAX_RETURN_S = 2.0
 MAX_PERMIT_WAIT_S = 1.0
 #: Age of a process, in seconds, after which it is replaced if its event loop cannot start.
 MIN_AGE_S = 5.0
-#: Default number of concurrent coroutines in one process.
-ASYNC_CONCURRENCY = 100
-
-
-@dataclasses.dataclass(frozen=True)
-class WorkerOptions:
-    """The options of a worker process.
-
-    Attributes:
-        queues: names, in strict order unless they have weights.
-        weights: one for each queue, or none: see `fetcher.QueueOrder`.
-        threads: concurrent tasks in one process.
-        burst: exit when there is nothing left to fetch.
-        max_tasks, max_memory_mib: see `process.RestartPolicy`; 0 for no limit.
-        async_concurrency: concurrent coroutines on its event loop, beside the threads.
-    """
-
-    queues: tuple[str, ...]
-    weights: tuple[int, ...] = ()
-    threads: int = 1
-    burst: bool = False
-    max_tasks: int = 0
-    max_memory_mib: int = 0
-    async_concurrency: int = ASYNC_CONCURRENCY
 
 
 class Worker:
@@ -87,6 +64,7 @@ class Worker:
         fetcher: its client of the queue.
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
+        outcome_calls: calls receivers of stored outcomes.
         finished: number of tasks that have run.
         restart_reason: why its process must be restarted; empty until then.
     """
@@ -120,6 +98,8 @@ class Worker:
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
+        self.outcome_calls = OutcomeCalls()
+        self.fetcher.on_stored = self.outcome_calls.add
         self._freed_at = 0.0
         self._pid = forks.process_id()
         self._using = shard.alias
@@ -307,6 +287,9 @@ class Worker:
             self._run_on_loop(job)
         else:
             self._run_in_thread(job, thread)
+        if self.outcome_calls.queued:
+            self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver
+            self.outcome_calls.make_next()
 
     def _run_in_thread(self, job: Job, thread: int) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
@@ -329,9 +312,12 @@ class Worker:
             thread: number of the thread that has run it; None for a coroutine.
         """
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
-        self.fetcher.settle(ack)
-        run = self._running.pop((ack.id, ack.token), None)
+        run = self._running.get((ack.id, ack.token))
         if run is None:
+            self.fetcher.settle(ack)
+        else:
+            self.fetcher.settle_run(run.job, ack)
+        if run is None or self._running.pop((ack.id, ack.token), None) is None:
             return
         self.fetcher.mark_finished(thread)
         self.finished += 1

@@ -81,6 +81,6 @@ class InlineBackend(RedisBackend):
         ran: list[str] = []
         while result.id not in ran:
             (job,) = fetcher.fetch("0", 1)
-            fetcher.settle(execute(job))
+            fetcher.settle_run(job, execute(job))
             ran.append(job.id)
         fetcher.fetch("acks", 0)

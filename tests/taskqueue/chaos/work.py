@@ -17,7 +17,7 @@ from pathlib import Path
 
 from django_redis_components.taskqueue import failpoints, task
 from django_redis_components.taskqueue.startup import run_poller, run_worker
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 
 #: One in this number of tasks of a chaos test forks.
 FORK_EACH = 20

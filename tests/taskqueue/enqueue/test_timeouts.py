@@ -220,7 +220,7 @@ def test_callable_backoff_is_not_called_for_a_terminated_process(redis_server: S
     asked: list[Any] = []
     for backoff, longest_ms in ((lambda *what: asked.append(what), 2_000), (exponential(base=0.1), 100)):
         options = TaskOptions(max_attempts=3, backoff=backoff, timeout=(None, 5))
-        execution = Execution(JOB, Task(func=add.func, name=add.name, options=options))
+        execution = Execution(JOB, Task(func=add.func, name=add.name, declared_options=options))
         execution.start()
         assert execution.limits is not None
         assert 0 <= (execution.limits.retry_ms or 0) <= longest_ms

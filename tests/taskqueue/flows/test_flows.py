@@ -414,7 +414,9 @@ def test_non_json_argument_raises_with_its_task_and_position(redis_server: Store
 
 
 def test_flow_over_two_connections_raises() -> None:
-    elsewhere: Task[Any, Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
+    elsewhere: Task[Any, Any, Any] = Task(
+        func=add.func, name="elsewhere", declared_options=add.options, connection="jobs"
+    )
     with pytest.raises(InvalidTask, match=r"add uses connection 'default' and elsewhere uses 'jobs': the tasks"):
         chain(add.s(1, 2), elsewhere.s(3)).enqueue()
     with pytest.raises(InvalidTask, match="the tasks of a flow must share one"):

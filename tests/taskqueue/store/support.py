@@ -33,7 +33,7 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
 
 def park_many(count: int) -> list[TaskResult]:
     """Enqueue tasks with an unregistered name."""
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", declared_options=note.options)
     results = stranger.enqueue_many([((number,), {}) for number in range(count)])
     work_off()
     return results

@@ -65,7 +65,7 @@ def front(_: Store) -> TaskResult:
 
 
 def unregistered(_: Store) -> TaskResult:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", declared_options=note.options)
     result = stranger.enqueue("unregistered")
     work_off()
     return result

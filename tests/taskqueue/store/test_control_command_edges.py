@@ -252,7 +252,7 @@ def test_suggested_commands_keep_the_connection(redis_server: Store, settings: A
 
 
 def test_a_task_of_any_name_is_listed(redis_server: Store) -> None:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="\u202eevil\x1b[0m", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="\u202eevil\x1b[0m", declared_options=note.options)
     stranger.enqueue(1)
 
     assert "\\u202eevil\\x1b[0m" in redis_command("tasks", "list", "default", "ready")

@@ -281,7 +281,7 @@ def test_deleted_tasks_are_restored_from_trash_in_order(state: str, store: Store
 
 
 def test_deleted_unregistered_task_in_trash_frees_its_unique_key(store: Store) -> None:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", declared_options=note.options)
     first = stranger.using(unique=True).enqueue("a")
     work_off()
     run(connections.client(), control.delete_tasks(home(), "default", "unregistered", [first.id], trash="bin"))

@@ -13,6 +13,8 @@ from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.queue import Queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import control, pending_tasks, task_control
+from django_redis_components.taskqueue.store.scripts import RENAME_TASKS
+from django_redis_components.taskqueue.store.unregistered import rename_tasks
 from tests.support import Proxy, Store
 from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import base_key, work_off
@@ -44,6 +46,7 @@ def know_all_scripts() -> None:
     other.retry_failed()
     other.delete_failed()
     other.tasks("ready")
+    home().run(rename_tasks(home(), "other", ["none"], "none", "inf"))
 
 
 def lose_reply(proxy: Proxy, script: LuaScript) -> None:
@@ -148,6 +151,16 @@ def test_repeated_move_counts_each_task_once(queue: Queue, proxy: Proxy) -> None
     assert queue.move(ids, to="third") == 700
 
     assert (depth().ready, get_queue("third").info().ready) == (0, 700)
+
+
+def test_repeated_renaming_counts_each_task_once(queue: Queue, proxy: Proxy) -> None:
+    ids = [result.id for result in park_many(700)]
+    shard = home("proxied")
+    lose_reply(proxy, RENAME_TASKS)
+
+    assert shard.run(rename_tasks(shard, "default", ids, note.name, "inf")) == 700
+
+    assert (depth().ready, depth().unregistered) == (700, 0)
 
 
 def test_repeated_cancellation_of_many_counts_each_task_once(queue: Queue, proxy: Proxy) -> None:

@@ -87,7 +87,7 @@ def test_failed_tasks_are_listed_by_time_with_their_last_error(store: Store) -> 
 
 
 def test_unregistered_tasks_are_listed(store: Store) -> None:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", declared_options=note.options)
     sent = stranger.enqueue(5)
     work_off()
 

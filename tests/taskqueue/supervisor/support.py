@@ -8,7 +8,7 @@ import sys
 
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 
 
 class Process:

@@ -14,8 +14,9 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.ipc import Heartbeat
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process import HeartbeatWriter
-from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
+from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.tasks import note

@@ -66,7 +66,9 @@ def shop(redis_server: Store, tmp_path: Path, children: Children, settings: Any)
 
 def send_word() -> TaskResult:
     """Send the shop's task, which this process does not have."""
-    task = Task(func=send_word, name="reloadshop.tasks.say", options=options_with(send_word, TaskOptions(), {}))
+    task = Task(
+        func=send_word, name="reloadshop.tasks.say", declared_options=options_with(send_word, TaskOptions(), {})
+    )
     return task.enqueue()
 
 

@@ -13,7 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from tests.support import Proxy, Store
 from tests.taskqueue.support import base_key, taskqueue_settings
 

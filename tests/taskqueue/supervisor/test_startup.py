@@ -10,7 +10,7 @@ import redis
 
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.startup import describe_worker
-from django_redis_components.taskqueue.worker.worker import WorkerOptions
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.taskqueue.support import SITE

@@ -68,7 +68,8 @@ def _long_runs(facts: ProblemFacts) -> list[tuple[WorkerRun, WorkerInfo]]:
 
 def _has_time_limit(name: str) -> bool:
     """Return whether a task of this process has a time limit."""
-    return name in registry.names() and registry.find(name).options.timeout is not None
+    task = registry.find(name)
+    return task is not None and task.options.timeout is not None
 
 
 CHECK = WatchedCheck("tasks", read, find)

@@ -26,7 +26,7 @@ from django_redis_components.taskqueue.store.scan import STATES, Filters
 VERBS = {
     "list": "list the tasks of a queue in one state",
     "find": "search the tasks of all queues and states",
-    "show": "show a task: its state, why it does not run, its runs and its last error",
+    "show": "show a task: its state, why it does not run, its runs and its last error; or the options of a name",
     "retry": "retry failed tasks: these, or those that match",
     "run-now": "make scheduled tasks, or ones that wait for their next attempt, due at once",
     "reschedule": "change when ready and scheduled tasks are due: of these, or of those that match",
@@ -51,7 +51,7 @@ class Group(groups.CommandGroup):
         made = add_subcommands(parser, VERBS)
         _add_page_arguments(made["list"])
         _add_find_arguments(made["find"])
-        made["show"].add_argument("id", metavar="ID", help="id of the task")
+        made["show"].add_argument("id", metavar="ID", help="id of the task, or the name of a registered one")
         for verb in ("list", "find", "show"):
             made[verb].add_argument(
                 "--args", action="store_true", dest="with_arguments", help="show arguments, which may be confidential"

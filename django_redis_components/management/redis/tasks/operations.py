@@ -42,19 +42,24 @@ def list_tasks(
 
 
 def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> CommandResult:
-    """Return a task with its runs, its last error, and why it does not run.
+    """Return a task with its runs, its last error, and why it does not run; or the options of a registered one.
+
+    Args:
+        task_id: its id, or the name or an alias of a registered task.
 
     Raises:
-        TaskResultDoesNotExist: no task has this id, or its result has expired.
+        TaskResultDoesNotExist: no task has this id, or its result has expired; and no registered task has this name.
     """
     shard = home(using)
     try:
         result, why = get_result(task_id, using=using), shard.run(explain(shard, task_id))
     except TaskResultDoesNotExist:
-        row = shard.run(find_finished(shard, task_id))
-        if row is None:
-            raise
-        return _listed_task(row, shard, with_arguments=with_arguments)
+        if (row := shard.run(find_finished(shard, task_id))) is not None:
+            return _listed_task(row, shard, with_arguments=with_arguments)
+        registry.autodiscover()
+        if (task := registry.find(task_id)) is not None:
+            return CommandResult(task_text.options_data(task), task_text.describe_options(task))
+        raise
     text = task_text.describe(result, why, with_arguments=with_arguments)
     if result.state == "failed":
         retry = command_line("redis", "queues", "retry", arguments=[result.queue_name, task_id], using=using)

@@ -9,6 +9,7 @@ from typing import Any
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.task.reasons import reason_text
+from django_redis_components.dashboard.task_class.options import option_lines
 from django_redis_components.management.listings.task_listing import age, arguments_of, clock, data_of
 from django_redis_components.management.tables import table
 from django_redis_components.taskqueue.record import TaskRun
@@ -51,6 +52,25 @@ def describe(result: TaskResult, why: Explanation, *, with_arguments: bool = Fal
     if errors := result.errors:
         lines += ["", *errors[-1].traceback.rstrip().splitlines()]
     return "\n".join(lines)
+
+
+def options_data(task: Any) -> dict[str, Any]:
+    """Return a registered task as JSON: its names, and its options with where they are from."""
+    return {
+        "name": task.name,
+        "aliases": list(task.aliases),
+        "function": task.module_path,
+        "using": task.connection,
+        "options": [dataclasses.asdict(line) for line in option_lines(task.name) or []],
+    }
+
+
+def describe_options(task: Any) -> str:
+    """Return a registered task as lines: its names, and its options with where they are from."""
+    facts = [("Task", task.name), ("Aliases", ", ".join(task.aliases)), ("Function", task.module_path)]
+    lines = [f"{label.ljust(10)}  {value}" for label, value in [*facts, ("Connection", task.connection)] if value]
+    rows = [(line.name, line.source, line.value) for line in option_lines(task.name) or []]
+    return "\n".join([*lines, "", *table(("OPTION", "FROM", "VALUE"), rows).splitlines()])
 
 
 def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterator[tuple[str, str]]:

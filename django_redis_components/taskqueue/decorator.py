@@ -1,0 +1,140 @@
+"""`@task`: makes a function a `Task`, and registers it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
+
+from django_redis_components.core import keys
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.context import TaskContext, without_context
+from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.options import DeclaredOptions, TaskOptions, options_with
+from django_redis_components.taskqueue.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+V = TypeVar("V")
+
+
+@overload
+def task(func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
+@overload
+def task(func: Callable[P, R], /) -> Task[P, R, R]: ...
+@overload
+def task(
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    takes_context: Literal[True],
+    using: str = "default",
+    **options: Unpack[DeclaredOptions],
+) -> _ContextDecorator: ...
+@overload
+def task(
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    takes_context: Literal[False] = False,
+    using: str = "default",
+    **options: Unpack[DeclaredOptions],
+) -> _Decorator: ...
+
+
+def task(
+    func: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    takes_context: bool = False,
+    using: str = "default",
+    **options: Any,
+) -> Any:
+    """Make a module-level function, or coroutine function, a task.
+
+    Args:
+        name: under which the task is stored and found; None: the dotted path of the function. A function that moves
+            keeps its tasks, results and statistics if its old path stays its name.
+        aliases: further names under which workers find it: those that it had before. Tasks that were enqueued under
+            them run.
+        takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
+        using: alias of the connection.
+        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
+            expires, result_ttl, database (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong to
+            `using()`. TASKQUEUE["DEFAULTS"] may have others than those of the package.
+
+    Raises:
+        InvalidTask: the function is not at the top level of a module, an option is not accepted, or another task has
+            this name or alias.
+    """
+    for option in ("run_after", "metadata", "id"):
+        if option in options:
+            raise InvalidTask(f"{option} is an option of a call, not of @task: task.using({option}=…).enqueue(…).")
+    _check_names(name, aliases)
+
+    def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
+        path = _name_of(function)
+        if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
+            raise InvalidTask(f"{path} takes a context: its first parameter must be named 'context'.")
+        task_options = options_with(without_context(function) if takes_context else function, TaskOptions(), options)
+        task: Task[..., Any, Any] = Task(
+            func=function,
+            name=name or path,
+            declared_options=task_options,
+            declared=frozenset(options),
+            aliases=tuple(aliases),
+            connection=using,
+            takes_context=takes_context,
+        )
+        registry.register(task.name, task, task.aliases)
+        return task
+
+    return decorate if func is None else decorate(func)
+
+
+if TYPE_CHECKING:
+
+    class _Decorator:
+        """`@task(…)` for type checkers."""
+
+        @overload
+        def __call__(self, func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
+        @overload
+        def __call__(self, func: Callable[P, R], /) -> Task[P, R, R]: ...
+        def __call__(self, func: Any, /) -> Any: ...
+
+    class _ContextDecorator:
+        """`@task(takes_context=True)` for type checkers."""
+
+        @overload
+        def __call__(
+            self, func: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, V]], /
+        ) -> Task[P, Coroutine[Any, Any, V], V]: ...
+        @overload
+        def __call__(self, func: Callable[Concatenate[TaskContext, P], R], /) -> Task[P, R, R]: ...
+        def __call__(self, func: Any, /) -> Any: ...
+
+
+def _name_of(function: Any) -> str:
+    if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
+        raise InvalidTask(f"{function!r} cannot be a task: expected a function at the top level of a module.")
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _check_names(name: Any, aliases: Any) -> None:
+    if isinstance(aliases, str) or not isinstance(aliases, Sequence):
+        raise InvalidTask(f"aliases={aliases!r}: expected a list of names, such as ('shop.tasks.send',).")
+    for what, given in [("name", name), *(("aliases", alias) for alias in aliases)]:
+        if given is not None or what == "aliases":
+            _check_name(given, what)
+
+
+def _check_name(name: Any, what: str) -> None:
+    try:
+        keys.validate_name(name, what)
+    except (TypeError, ValueError) as exc:
+        raise InvalidTask(str(exc)) from exc
+    if not name.isprintable() or " " in name:
+        raise InvalidTask(f"{what}={name!r}: expected a name without spaces, such as 'shop.send_invoice'.")
