@@ -118,7 +118,8 @@ class EventLoop:
         with contextlib.suppress(IndexError):
             while True:
                 make, end = self._new.popleft()
-                task = loop.create_task(make(), context=Context())
+                # Not by `loop.create_task`: a task may have set a factory that raises, and this run would never end.
+                task = asyncio.Task(make(), loop=loop, context=Context())
                 self._tasks.add(task)  # the loop has weak references only
                 task.add_done_callback(partial(self._end_task, end))
 
