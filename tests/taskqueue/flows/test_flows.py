@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from django_redis_components.taskqueue import (
+    Concurrency,
     FlowDoesNotExist,
     FlowResult,
     InvalidTask,
@@ -411,6 +413,15 @@ def test_non_json_argument_raises_with_its_task_and_position(redis_server: Store
         chain(add.s(1, 2), echo.s(object())).enqueue()
 
     assert work_off() == []
+
+
+@pytest.mark.parametrize("text", ["ascii", "json"])
+def test_error_of_a_key_function_is_raised_as_it_is(text: str) -> None:
+    makers: dict[str, Any] = {"ascii": lambda what: what.encode("ascii"), "json": json.loads}
+    limited = note.using(concurrency=Concurrency(1, key=makers[text]))
+
+    with pytest.raises(ValueError, match="'ascii' codec can't encode|Expecting value"):
+        chain(limited.s("\N{SNOWMAN}")).enqueue()
 
 
 def test_flow_over_two_connections_raises() -> None:
