@@ -25,7 +25,8 @@ MAX_KEY = 100
 #: How far a fast rate without a burst may run ahead of its even pace, in microseconds: the resolution of a worker's
 #: timer.
 SLACK_US = 5_000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+#: Control characters, and lone surrogates, which cannot be sent.
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,8 +150,7 @@ def _of_call(
     if not isinstance(made, str | int):
         raise TypeError(f"The {limit._what} key of {name} is {made!r}: expected text or an integer.")
     text = str(made)
-    # Long text, and text with control characters, is hashed.
-    return keys.digest(text) if len(text) > MAX_KEY or _CONTROL.search(text) else text
+    return keys.digest(text) if len(text) > MAX_KEY or _UNSENDABLE.search(text) else text
 
 
 @lru_cache(maxsize=1_024)

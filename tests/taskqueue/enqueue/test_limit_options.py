@@ -10,7 +10,7 @@ import pytest
 
 from django_redis_components.taskqueue import Concurrency, InvalidTask, Rate, task
 from tests.support import Store
-from tests.taskqueue.support import base_key
+from tests.taskqueue.support import base_key, work_off
 from tests.taskqueue.tasks import add, note
 
 COUNTS = "expected an integer from 1 to 1000000."
@@ -89,6 +89,16 @@ def test_using_replaces_the_limits_of_the_task(redis_server: Store) -> None:
     assert limited.using(priority=1).options.rate == Rate("10/m")
     result = limited.using(concurrency=None, rate=None).enqueue(1, 2)
     assert not {b"C", b"R"} & set(redis_server.raw.hkeys(base_key(redis_server, "t", result.id)))
+
+
+@pytest.mark.parametrize("limits", [{"concurrency": Concurrency(3, key="{what}")}, {"rate": Rate("1/s", key="{what}")}])
+def test_key_may_have_a_lone_surrogate(redis_server: Store, limits: dict[str, Any]) -> None:
+    one, same, other = (note.using(**limits).enqueue(what) for what in ("a\ud800", "a\ud800", "a\udfff"))
+
+    field = b"C" if "concurrency" in limits else b"R"
+    keys = [redis_server.raw.hget(base_key(redis_server, "t", result.id), field) for result in (one, same, other)]
+    assert (keys[0] == keys[1], keys[0] == keys[2]) == (True, False)
+    assert {job.id for job in work_off()} >= {one.id}
 
 
 @pytest.mark.parametrize(

@@ -420,7 +420,7 @@ def test_error_of_a_key_function_is_raised_as_it_is(text: str) -> None:
     makers: dict[str, Any] = {"ascii": lambda what: what.encode("ascii"), "json": json.loads}
     limited = note.using(concurrency=Concurrency(1, key=makers[text]))
 
-    with pytest.raises(ValueError, match="'ascii' codec can't encode|Expecting value"):
+    with pytest.raises(ValueError, match=r"'ascii' codec can't encode|Expecting value"):
         chain(limited.s("\N{SNOWMAN}")).enqueue()
 
 
