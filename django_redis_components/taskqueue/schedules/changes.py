@@ -7,7 +7,9 @@ from datetime import tzinfo
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
@@ -137,7 +139,8 @@ class Schedules:
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        code = yield from _change(self._shard, name, verb, " ".join(value.split())[:MAX_AUTHOR])
+        author = encodable(" ".join(check_string(value, "author").split())[:MAX_AUTHOR])
+        code = yield from _change(self._shard, name, verb, author)
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
