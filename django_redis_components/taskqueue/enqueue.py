@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware import NewTask, pipeline
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
-from django_redis_components.taskqueue.record import encode_metadata
+from django_redis_components.taskqueue.record import check_metadata, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import task_records
@@ -51,7 +51,8 @@ def prepare(
         gets_result: whether the worker inserts the result of an earlier task before the arguments.
 
     Raises:
-        TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON.
+        TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON; or middleware
+            has added metadata that is not.
         InvalidTask: the arguments are too large, or the option `id` was used for a call that needs a new id.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """
@@ -67,7 +68,7 @@ def prepare(
     if pipeline.current().before_enqueue:
         new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
         extra = {**extra, **pipeline.call_before_enqueue(new)}
-        metadata = new.metadata or metadata
+        metadata = check_metadata(new.metadata) if new.metadata else None
     if task.overrides or extra:
         sent += filter(None, [options_to_send(options, task.overrides) | dict(extra)])
     body = serialization.encode(sent)
