@@ -58,8 +58,12 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
 
     def __call__(self, _: BaseException, tried: Tried) -> float:
         """Seconds until the next attempt."""
-        longest = cast(float, self.base) * self.factor ** min(tried.attempts - 1, 64)
-        return random.uniform(0.0, min(cast(float, self.cap), longest))
+        cap_s = cast(float, self.cap)
+        try:
+            longest_s = cast(float, self.base) * float(self.factor) ** (tried.attempts - 1)
+        except OverflowError:  # larger than any float
+            longest_s = cap_s if self.base else 0.0
+        return random.uniform(0.0, min(cap_s, longest_s))
 
 
 #: The backoff of tasks without one.
