@@ -16,7 +16,7 @@ from django_redis_components.aggregation.log_files import LogFile
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_callable, check_int
+from django_redis_components.core.arguments import check_callable, check_int, short_repr
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
@@ -304,7 +304,7 @@ def span(start: date, end: date | None) -> list[date]:
     bounds = []
     for what, day in (("start", start), ("end", start if end is None else end)):
         if not isinstance(day, date):
-            raise TypeError(f"{what}={day!r}: expected a date.")
+            raise TypeError(f"{what}={short_repr(day)}: expected a date.")
         bounds.append(day.date() if isinstance(day, datetime) else day)
     first, last = bounds
     length = (last - first).days + 1

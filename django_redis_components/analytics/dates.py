@@ -10,6 +10,8 @@ from datetime import date, datetime, timedelta
 
 from django.utils import timezone
 
+from django_redis_components.core.arguments import short_repr
+
 #: Maximum days of one query. Reading 400 HyperLogLogs blocks the server for about 7 ms.
 MAX_RANGE_DAYS = 400
 
@@ -31,7 +33,7 @@ def local_date(at: date | None = None, what: str = "at") -> date:
         return timezone.localdate(at) if timezone.is_aware(at) else at.date()
     if isinstance(at, date):
         return at
-    raise TypeError(f"{what}={at!r}: expected a date, a datetime or None.")
+    raise TypeError(f"{what}={short_repr(at)}: expected a date, a datetime or None.")
 
 
 def site_date() -> date:

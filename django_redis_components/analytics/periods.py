@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, cast, get_args
 from django.utils import timezone
 
 from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, stamp
-from django_redis_components.core.arguments import check_choice, check_sequence
+from django_redis_components.core.arguments import check_choice, check_sequence, short_repr
 
 #: Length of a period.
 Unit = Literal["hour", "day", "week", "month"]
@@ -79,7 +79,7 @@ def check_units(units: object, accepted: Sequence[U]) -> tuple[U, ...]:
     """
     given = [check_choice(unit, "a unit in units", accepted) for unit in check_sequence(units, "units", "units")]
     if not given:
-        raise ValueError(f"units={units!r}: expected some of {', '.join(map(repr, accepted))}.")
+        raise ValueError(f"units={short_repr(units)}: expected some of {', '.join(map(repr, accepted))}.")
     return tuple(unit for unit in accepted if unit in given)
 
 
@@ -126,7 +126,7 @@ def _hour(at: date | None) -> datetime:
     if at is None:
         at = timezone.now()
     if not isinstance(at, datetime):
-        raise TypeError(f"at={at!r}: expected a datetime or None, for an hour.")
+        raise TypeError(f"at={short_repr(at)}: expected a datetime or None, for an hour.")
     local = timezone.localtime(at).replace(tzinfo=None) if timezone.is_aware(at) else at
     return local.replace(minute=0, second=0, microsecond=0)
 

@@ -22,6 +22,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import function_name, refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.names import validate_name
 
@@ -48,7 +49,7 @@ class NameTemplate:
             ValueError: the template is invalid, or names an argument that `func` does not have.
         """
         if not callable(func):
-            raise TypeError(f"{func!r} is not a function: pass the {what} to the decorator, in parentheses.")
+            raise TypeError(f"{short_repr(func)} is not a function: pass the {what} to the decorator, in parentheses.")
         self._name = name
         self._signature = inspect.signature(_unwrapped(func))
         self._is_template = False
@@ -62,7 +63,7 @@ class NameTemplate:
             self._where = f"{what} {name!r} of {function_name(func)}()"
             self._is_template = self._check(name, what)
         elif not callable(name):
-            raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")
+            raise TypeError(f"{what} {short_repr(name)}: expected a string, a template or a callable.")
         refuse_coroutine_function(name, what)
 
     def format(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -301,9 +301,9 @@ class Limiter:
     def _check_rates(self, rates: tuple[RateLike, ...]) -> int:
         """Return the maximum cost of a hit."""
         if not 1 <= len(self.rates) <= MAX_RATES:
-            raise ValueError(f"rates={rates!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
+            raise ValueError(f"rates={short_repr(rates)}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
         if len(set(self.rates)) < len(self.rates):
-            raise ValueError(f"rates={rates!r}: duplicate rate.")
+            raise ValueError(f"rates={short_repr(rates)}: duplicate rate.")
         for rate in self.rates:
             if rate.limit > self.algorithm.max_limit:
                 raise ValueError(
@@ -320,7 +320,7 @@ def check_block(seconds: Any) -> float:
     """
     found = to_seconds(seconds, "seconds")
     if found > MAX_BLOCK_S:
-        raise ValueError(f"seconds={seconds!r}: expected at most {MAX_BLOCK_S}, a year; or None for no end.")
+        raise ValueError(f"seconds={short_repr(seconds)}: expected at most {MAX_BLOCK_S}, a year; or None for no end.")
     return found
 
 
@@ -333,7 +333,7 @@ def _parse_penalty(penalty: Any) -> tuple[int, int]:
     if penalty is None:
         return 0, 0
     if not isinstance(penalty, tuple | list) or len(penalty) != 2:
-        raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), such as (20, 600), or None.")
+        raise TypeError(f"penalty={short_repr(penalty)}: expected (denials, seconds), such as (20, 600), or None.")
     denials, seconds = penalty
     check_int(denials, "penalty[0]", 1, MAX_DENIALS)
     return denials, max(1, round(to_seconds(seconds, "penalty[1]") * 1_000_000))

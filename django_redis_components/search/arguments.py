@@ -101,9 +101,11 @@ def orders_of(order_by: Order, *, has_place: bool = False) -> list[str]:
     elif isinstance(order_by, Mapping) and order_by:
         weights = order_by
     else:
-        raise TypeError(f"order_by={order_by!r}: expected a name, or weights by name.")
+        raise TypeError(f"order_by={short_repr(order_by)}: expected a name, or weights by name.")
     if "distance" in weights and not has_place:
-        raise ValueError(f"order_by={order_by!r}: expected near=(longitude, latitude), for the distance from there.")
+        raise ValueError(
+            f"order_by={short_repr(order_by)}: expected near=(longitude, latitude), for the distance from there."
+        )
     return [
         part
         for name, weight in weights.items()
@@ -132,10 +134,10 @@ def check_point(place: object, what: str) -> Point:
     expected = f"expected (longitude, latitude) in degrees, at most {MAX_LONGITUDE} and {MAX_LATITUDE}"
     numbers = list(place) if isinstance(place, tuple | list) else []
     if len(numbers) != 2 or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
-        raise TypeError(f"{what}={place!r}: {expected}.")
+        raise TypeError(f"{what}={short_repr(place)}: {expected}.")
     longitude, latitude = map(float, numbers)
     if not (abs(longitude) <= MAX_LONGITUDE and abs(latitude) <= MAX_LATITUDE):
-        raise ValueError(f"{what}={place!r}: {expected}.")
+        raise ValueError(f"{what}={short_repr(place)}: {expected}.")
     return longitude, latitude
 
 

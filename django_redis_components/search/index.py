@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_flag, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
@@ -287,7 +287,7 @@ class SearchIndex(DeletableComponent):
     def _parts(self, text: Text) -> Mapping[str, str]:
         parts = {"": text} if isinstance(text, str) else text
         if not isinstance(parts, Mapping) or not all(isinstance(part, str) for part in parts.values()):
-            raise TypeError(f"text={text!r}: expected a string, or a mapping of fields to strings.")
+            raise TypeError(f"text={short_repr(text)}: expected a string, or a mapping of fields to strings.")
         if not isinstance(text, str) and (unknown := [field for field in parts if field not in self.fields]):
             field_names = ", ".join(self.fields) or "none"
             raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {field_names}.")

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.text import as_typed, fold_to_syllables
 
 #: Characters of a term; the rest of a longer word is not compared.
@@ -119,7 +120,7 @@ def stop_words_of(language: str) -> frozenset[str]:
         ValueError: there are none of this language.
     """
     if language not in _STOP_WORDS:
-        raise ValueError(f"language={language!r}: expected one of {', '.join(sorted(_STOP_WORDS))}, or None.")
+        raise ValueError(f"language={short_repr(language)}: expected one of {', '.join(sorted(_STOP_WORDS))}, or None.")
     return _stop_words(language)
 
 

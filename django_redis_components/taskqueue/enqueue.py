@@ -71,7 +71,7 @@ def prepare(
         metadata = check_metadata(new.metadata) if new.metadata else None
     if task.overrides or extra:
         sent += filter(None, [options_to_send(options, task.overrides) | dict(extra)])
-    body = serialization.encode(sent)
+    body = serialization.encode(sent, "args", "kwargs")
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
     if options.id is not None and not accepts_id:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 from django_redis_components.taskqueue.fields import Field
@@ -148,7 +148,7 @@ def _of_call(
 ) -> str:
     made = _named(limit.key, func, limit._what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
-        raise TypeError(f"The {limit._what} key of {name} is {made!r}: expected text or an integer.")
+        raise TypeError(f"The {limit._what} key of {name} is {short_repr(made)}: expected text or an integer.")
     text = str(made)
     return keys.digest(text) if len(text) > MAX_KEY or _UNSENDABLE.search(text) else text
 

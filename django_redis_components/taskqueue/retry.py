@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
-from django_redis_components.core.arguments import check_number
+from django_redis_components.core.arguments import check_number, short_repr
 from django_redis_components.core.decorators import refuse_coroutine_function
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -84,7 +84,7 @@ def validate(backoff: Any) -> None:
     if isinstance(backoff, int | float | timedelta):
         to_seconds(backoff, "backoff", zero=True)
         return
-    raise TypeError(f"backoff={backoff!r}: expected seconds, a list of seconds, or a callable.")
+    raise TypeError(f"backoff={short_repr(backoff)}: expected seconds, a list of seconds, or a callable.")
 
 
 def delay_of(backoff: Any, exception: BaseException, tried: Tried) -> float | None:

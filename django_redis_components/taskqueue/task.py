@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, 
 
 from asgiref.sync import async_to_sync, sync_to_async
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
@@ -168,7 +169,7 @@ class Task(Generic[P, R, V]):
         """
         if callable(options.get("backoff")):
             raise InvalidTask(
-                f"backoff={options['backoff']!r}: using() takes seconds or a list; @task takes a callable."
+                f"backoff={short_repr(options['backoff'])}: using() takes seconds or a list; @task takes a callable."
             )
         overrides = self.overrides | frozenset(options)
         chosen = options_with(self._enqueue_func, self.options, options)
@@ -381,7 +382,7 @@ if TYPE_CHECKING:
 
 def _name_of(function: Any) -> str:
     if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
-        raise InvalidTask(f"{function!r} cannot be a task: expected a function at the top level of a module.")
+        raise InvalidTask(f"{short_repr(function)} cannot be a task: expected a function at the top level of a module.")
     return f"{function.__module__}.{function.__qualname__}"
 
 
@@ -391,4 +392,4 @@ def _check_pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         args, kwargs = call
         if isinstance(args, tuple | list) and isinstance(kwargs, dict):
             return args, kwargs
-    raise TypeError(f"calls[{number}] is {call!r:.200}: expected (args, kwargs), such as ((1, 2), {{}}).")
+    raise TypeError(f"calls[{number}] is {short_repr(call)}: expected (args, kwargs), such as ((1, 2), {{}}).")

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.units import Seconds, to_ms
 
@@ -41,13 +42,13 @@ class Unique:
     def __post_init__(self) -> None:
         if isinstance(self.until, str):
             if self.until not in _LETTERS:
-                raise ValueError(f"until={self.until!r}: expected {_ACCEPTED}.")
+                raise ValueError(f"until={short_repr(self.until)}: expected {_ACCEPTED}.")
         elif isinstance(self.until, bool) or not isinstance(self.until, int | float | timedelta):
-            raise TypeError(f"until={self.until!r}: expected {_ACCEPTED}.")
+            raise TypeError(f"until={short_repr(self.until)}: expected {_ACCEPTED}.")
         else:
             to_ms(self.until, "until")
         if self.key is not None and not isinstance(self.key, str) and not callable(self.key):
-            raise TypeError(f"key={self.key!r}: expected a template, a callable, or None.")
+            raise TypeError(f"key={short_repr(self.key)}: expected a template, a callable, or None.")
 
 
 def unique_of(option: Any) -> Unique | None:
@@ -63,7 +64,7 @@ def unique_of(option: Any) -> Unique | None:
     if option is True:
         return Unique()
     if not isinstance(option, str | int | float | timedelta):
-        raise TypeError(f"unique={option!r}: expected True, {_ACCEPTED}, or a Unique.")
+        raise TypeError(f"unique={short_repr(option)}: expected True, {_ACCEPTED}, or a Unique.")
     until: Any = option
     try:
         return Unique(until=until)
@@ -88,7 +89,7 @@ def claim_of(
     else:
         value = _call_name(unique.key, func).format(tuple(args), kwargs)
         if not isinstance(value, str):
-            raise TypeError(f"The unique key of {name} is {value!r}: expected text.")
+            raise TypeError(f"The unique key of {name} is {short_repr(value)}: expected text.")
     # A key of all arguments differs from a key whose text equals their JSON.
     kind = "arguments" if unique.key is None else "key"
     text = f"{name}\0{kind}\0{value}".encode("utf-8", "surrogatepass")

@@ -11,6 +11,7 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks import checks, json_arguments, options, records
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, TaskResultDoesNotExist, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
@@ -43,7 +44,7 @@ class QueueBackend:
     def validate_task(self, task: Any) -> None:
         """Reject a task that cannot run, and register one that can."""
         if not isinstance(task.run_after, datetime | None):
-            raise self.framework.invalid_task(f"run_after={task.run_after!r}: expected a datetime.")
+            raise self.framework.invalid_task(f"run_after={short_repr(task.run_after)}: expected a datetime.")
         super().validate_task(task)  # type: ignore[misc]
         self.register_task(task)
 
@@ -171,8 +172,8 @@ class QueueBackend:
             entry = self._register(task, *((task_options, self.options) if made_here else (TaskOptions(), None)))
         if callable(task_options.backoff) and "backoff" in entry.changed_options(task_options):
             raise self.framework.invalid_task(
-                f"backoff={task_options.backoff!r}: a callable cannot be sent to workers. Define the task with it"
-                " (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
+                f"backoff={short_repr(task_options.backoff)}: a callable cannot be sent to workers. Define the task"
+                " with it (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
             )
         return entry.sending(task, task_options, self.connection)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.enqueue import call_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -100,7 +101,7 @@ class Sendable(Step):
 
     def _prepared(self, on_error: Signature | None) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
-            raise InvalidTask(f"on_error={on_error!r}: expected a call of a task, such as task.s().")
+            raise InvalidTask(f"on_error={short_repr(on_error)}: expected a call of a task, such as task.s().")
         return prepare_flow(FlowGraph(self), on_error)
 
 
@@ -162,6 +163,6 @@ def _steps(what: str, steps: tuple[Any, ...]) -> tuple[Step, ...]:
     for number, step in enumerate(steps):
         if not isinstance(step, Step):
             raise InvalidTask(
-                f"{what}: step {number} is {step!r}; expected task.s(…), task.si(…), chain(…) or group(…)."
+                f"{what}: step {number} is {short_repr(step)}; expected task.s(…), task.si(…), chain(…) or group(…)."
             )
     return steps

@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_string
+from django_redis_components.core.arguments import check_string, short_repr
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
@@ -135,7 +135,7 @@ class Schedules:
         try:
             return definitions.parse(name, text)
         except ValueError as exc:
-            raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+            raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
@@ -161,7 +161,7 @@ def encode_added(using: str, name: str, task: Task[..., Any, Any], options: Adde
     try:
         return definitions.encode(_create(using, name, task, options))
     except (TypeError, ValueError, InvalidTask) as exc:
-        raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+        raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc
 
 
 def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
@@ -173,7 +173,7 @@ def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
 
 def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Schedule:
     if not isinstance(task, Task):
-        raise TypeError(f"{task!r}: expected a task.")
+        raise TypeError(f"{short_repr(task)}: expected a task.")
     if registry.find(task.name) is not task:
         raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
     if task.connection != using:

@@ -72,7 +72,7 @@ def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | 
     note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
     if not paused:
-        raise ValueError(f"until={until!r}: that moment has passed.")
+        raise ValueError(f"until={short_repr(until)}: that moment has passed.")
 
 
 def resume(shard: Shard, queue: str) -> Flow[bool]:

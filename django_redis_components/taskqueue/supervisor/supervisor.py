@@ -338,7 +338,7 @@ class Supervisor:
     def _count_short_life(self) -> float:
         """Return the delay of the next restart, which doubles with each process that dies at once."""
         self._short_lives += 1
-        return min(MAX_RESTART_S, 0.1 * 2 ** min(self._short_lives, 30))
+        return min(MAX_RESTART_S, 0.1 * 2.0 ** min(self._short_lives, 30))
 
     def _start_replacements(self) -> None:
         now = time.monotonic()
