@@ -44,9 +44,10 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         TypeError: the value, or one inside it, is not JSON or would lose data; the message names path and type.
         ValueError: NaN, an infinity, or nested too deeply (perhaps a cycle).
     """
-    if isinstance(value, _SCALARS):
+    kind = type(value)  # `isinstance` takes a lazy object for what it stands for, and the encoder does not
+    if issubclass(kind, _SCALARS):
         return value
-    if isinstance(value, float):
+    if issubclass(kind, float):
         if math.isfinite(value):
             return value
         raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
@@ -132,6 +133,6 @@ def decode(data: bytes) -> Any:
 
 
 def _key(key: Any, path: str) -> str:
-    if isinstance(key, str):
+    if isinstance(key, str) and issubclass(type(key), str):
         return key
     raise TypeError(f"{path or 'value'} has the key {short_repr(key)}: JSON objects have strings as keys.")

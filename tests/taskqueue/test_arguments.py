@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 from django.http import QueryDict
+from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics.dates import local_date
@@ -166,7 +167,7 @@ def test_subclass_of_int_becomes_an_int(redis_server: Store) -> None:
 
 
 HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
-LAZY = "<locals>.__proxy__"
+LAZY, PROXY = "<locals>.__proxy__", "django.utils.functional.SimpleLazyObject"
 FORM = " the last value of each name would be sent. Pass value.dict() for that, or dict(value.lists()) for all values."
 REFUSED = {
     "datetime": (([datetime(2026, 1, 1, tzinfo=UTC)],), TypeError, "args[0][0] is a datetime.datetime" + HINT),
@@ -174,6 +175,8 @@ REFUSED = {
     "UUID": (([UUID(int=1)],), TypeError, "args[0][0] is a uuid.UUID" + HINT),
     "date": (({"on": date(2026, 1, 1)},), TypeError, "args[0]['on'] is a datetime.date" + HINT),
     "text for a reader": ((gettext_lazy("no"),), TypeError, "args[0] is a django.utils.functional.lazy." + LAZY + HINT),
+    "lazy text": (({"token": SimpleLazyObject(lambda: "x")},), TypeError, "args[0]['token'] is a " + PROXY + HINT),
+    "a lazy number": ((SimpleLazyObject(lambda: 1.5),), TypeError, "args[0] is a " + PROXY + HINT),
     "a form": (
         ({"form": QueryDict("size=1&size=2")},),
         TypeError,
