@@ -253,6 +253,7 @@ def call_on_commit(send: Callable[[], object], database: str | None = None) -> b
 
     Raises:
         InvalidTask: several databases are in a transaction, and `database` is None.
+        django.db.transaction.TransactionManagementError: autocommit is off, and the transaction is without `atomic`.
         django.utils.connection.ConnectionDoesNotExist: there is no such database.
     """
     alias = _alias_in_transaction(database)
@@ -264,15 +265,20 @@ def call_on_commit(send: Callable[[], object], database: str | None = None) -> b
 def _alias_in_transaction(database: str | None) -> str | None:
     """The alias of the database whose commit is awaited; None if it is not in a transaction."""
     alias = _database_in_transaction() if database is None else database
-    if alias is None or not transaction.get_connection(alias).in_atomic_block:
+    if alias is None or not _is_in_transaction(transaction.get_connection(alias)):
         return None
     return alias
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    """Return whether a database is in a transaction, also in one without `atomic`, for which Django refuses hooks."""
+    return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
 
 
 def _database_in_transaction() -> str | None:
     """Alias of the database that is in a transaction in this thread."""
     try:
-        aliases = [each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block]
+        aliases = [each.alias for each in connections.all(initialized_only=True) if _is_in_transaction(each)]
     except ImproperlyConfigured:  # a site without a database
         return None
     if DEFAULT_DB_ALIAS in aliases:

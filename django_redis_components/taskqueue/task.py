@@ -234,6 +234,9 @@ class Task(Generic[P, R, V]):
         without a database, the task is sent at once. With several databases the option `database` names the one
         whose commit is awaited. The tasks of a transaction are sent in one round trip per connection, or in parts
         like those of `enqueue_many`.
+
+        Raises:
+            django.db.transaction.TransactionManagementError: autocommit is off: Django does not know of the commit.
         """
         result, message = prepare(self, args, kwargs, accepts_id=True)
         if not send_on_commit([(result, message)], self.connection, self.options.database):
