@@ -136,6 +136,29 @@ class NameTemplate:
             raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {existing}.")
 
 
+def template_of(name: str | Callable[..., Any], func: Callable[..., Any], what: str) -> NameTemplate:
+    """Return the template of a name, made once for a name and a function. See `NameTemplate`."""
+    try:
+        return _cached(name, func, what)
+    except Exception:
+        if _is_hashable(name):
+            raise
+        return NameTemplate(name, func, what)  # an object of a dataclass with `__call__`, for example
+
+
+@functools.lru_cache(maxsize=2_048)
+def _cached(name: str | Callable[..., Any], func: Callable[..., Any], what: str) -> NameTemplate:
+    return NameTemplate(name, func, what)
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except Exception:  # noqa: BLE001 - the site's own __hash__
+        return False
+    return True
+
+
 def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
     """Django's `method_decorator` passes a partial of a bound method whose ``__wrapped__`` takes ``self`` as well."""
     return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from django_redis_components.core.arguments import short_repr
-from django_redis_components.core.name_templates import NameTemplate
+from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.units import Seconds, to_ms
 
 #: Bytes of a digest: a collision is expected after 2^64 tasks.
@@ -87,7 +87,7 @@ def claim_of(
     if unique.key is None:
         value = _all_arguments(func, args, kwargs)
     else:
-        value = _call_name(unique.key, func).format(tuple(args), kwargs)
+        value = template_of(unique.key, func, "unique key").format(tuple(args), kwargs)
         if not isinstance(value, str):
             raise TypeError(f"The unique key of {name} is {short_repr(value)}: expected text.")
     # A key of all arguments differs from a key whose text equals their JSON.
@@ -106,7 +106,7 @@ def check_key(unique: Unique, func: Callable[..., Any]) -> None:
         ValueError: the template names an argument that the function does not have.
     """
     if unique.key is not None:
-        _call_name(unique.key, func)
+        template_of(unique.key, func, "unique key")
 
 
 def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -121,8 +121,3 @@ def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 @lru_cache(maxsize=1_024)
 def _signature(func: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(func)
-
-
-@lru_cache(maxsize=1_024)
-def _call_name(key: str | Callable[..., str], func: Callable[..., Any]) -> NameTemplate:
-    return NameTemplate(key, func, "unique key")
