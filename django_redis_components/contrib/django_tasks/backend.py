@@ -12,6 +12,7 @@ from django_redis_components.contrib.django_tasks import checks, json_arguments,
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
 from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.exceptions import raise_interruption
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, TaskResultDoesNotExist, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
@@ -51,7 +52,8 @@ class QueueBackend:
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Enqueue a task at once, without waiting for a commit.
 
-        If another task holds the unique key, return the result of that task and send no signal.
+        If another task holds the unique key, return the result of that task and send no signal. An error of a receiver
+        of the signal is logged: Redis has accepted the task, and a caller that saw the error would enqueue it again.
 
         Raises:
             InvalidTask: the task cannot be sent by this backend (the framework's exception).
@@ -64,7 +66,7 @@ class QueueBackend:
         reply = shard.run(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
-            self.framework.enqueued.send(type(self), task_result=result)
+            raise_interruption(self.framework.enqueued.send_robust(type(self), task_result=result))
             pipeline.notify_enqueued([found], sends_signals=False)
         return result
 
@@ -75,7 +77,7 @@ class QueueBackend:
         reply = await shard.arun(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
-            await self.framework.enqueued.asend(type(self), task_result=result)
+            raise_interruption(await self.framework.enqueued.asend_robust(type(self), task_result=result))
             await pipeline.anotify_enqueued([found], sends_signals=False)
         return result
 
