@@ -161,7 +161,11 @@ class ModelChanges:
         return list(objects.values_list("pk", flat=True))
 
     def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
-        transaction.on_commit(partial(self._write, list(primary_keys), using), using=using, robust=True)
+        write, connection = partial(self._write, list(primary_keys), using), transaction.get_connection(using)
+        if connection.in_atomic_block or connection.get_autocommit():
+            transaction.on_commit(write, using=using, robust=True)
+        else:  # a transaction without `atomic`: Django refuses hooks, which would be an error of the site's `save`
+            write()
 
     def _write(self, primary_keys: list[Any], using: str) -> None:
         try:

@@ -51,8 +51,7 @@ def prepare(
         gets_result: whether the worker inserts the result of an earlier task before the arguments.
 
     Raises:
-        TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON; or middleware
-            has added metadata that is not.
+        TypeError, ValueError: the function does not accept the arguments; or they, or new metadata, are not JSON.
         InvalidTask: the arguments are too large, or the option `id` was used for a call that needs a new id.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """

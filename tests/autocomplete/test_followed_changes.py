@@ -76,6 +76,21 @@ def found(index: ModelIndex, scope: object = None) -> list[str]:
     return [one.text for one in index.index(scope).complete("", limit=50)]
 
 
+def test_changes_are_followed_where_autocommit_is_off(follow: Any) -> None:
+    cities = follow(Cities)
+    transaction.set_autocommit(False)
+    try:
+        bonn = City.objects.create(name="Bonn", code="bonn")
+        transaction.commit()
+        assert found(cities) == ["Bonn"]
+        bonn.delete()  # in an atomic block of Django, whose hooks are called when autocommit is on again
+        transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+
+    assert found(cities) == []
+
+
 @pytest.mark.parametrize("index", [Cities, GermanCities])
 @pytest.mark.parametrize("saved", [City, GermanCity, Resort])
 def test_saves_and_deletions_by_proxies_and_children_are_followed(follow: Any, index: Any, saved: Any) -> None:
