@@ -163,7 +163,10 @@ class ThreadRun(Run):
     def cancel(self) -> None:
         """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""
         self.cancel_asked = True
-        self.interrupt(TaskCancelled)
+        try:
+            self.interrupt(TaskCancelled)
+        except RuntimeError as exc:  # no more threads; the supervisor repeats it
+            logger.warning("Task %s[%s] cannot be interrupted yet (%s).", self.job.name, self.job.id, exc)
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`."""

@@ -221,10 +221,7 @@ class Worker:
         """Interrupt a run. No effect on a job that has not started: the supervisor sends the command again."""
         run = self._running.get((task_id, token))
         if run is not None:
-            try:
-                run.cancel()
-            except RuntimeError as exc:  # no more threads: an error here would end the process
-                logger.warning("Task %s[%s] cannot be interrupted yet (%s).", run.job.name, task_id, exc)
+            run.cancel()
 
     def send_stack(self, task_id: str, op: str) -> None:
         """Send the stack of a task to the operator who has asked for it by this operation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Any
 
@@ -287,24 +286,3 @@ def test_after_an_interruption_no_database_connection_is_used_again(
 
     assert used is not None
     assert connection.connection is None
-
-
-def test_cancellation_without_a_free_thread_of_the_system_leaves_the_process_alone(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def cannot(self: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    held = Held(redis_server, "a")
-    result = hold.enqueue("a")
-    with running_worker() as worker:
-        held.started()
-        [(task_id, token)] = worker.fetcher.leases.items()
-        monkeypatch.setattr(ThreadRun, "cancel", cannot)
-
-        worker.cancel(task_id, token)
-
-        held.release()
-        assert result.get(60) == "a"
-    text = f"Task {hold.name}[{task_id}] cannot be interrupted yet (can't start new thread)."
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [text]
