@@ -255,9 +255,10 @@ def check_queue(name: str) -> None:
 
 
 def _ms_of(moment: datetime) -> int:
-    """Milliseconds since the epoch, rounded up: a task never starts early."""
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    return -(-round(aware.timestamp() * 1_000_000) // 1_000)
+    """Milliseconds since the epoch, rounded up: a task never starts early. A naive datetime is in TIME_ZONE."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment, timezone.get_default_timezone())
+    return -(-round(moment.timestamp() * 1_000_000) // 1_000)
 
 
 def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[str, Any]) -> TaskOptions:
