@@ -65,7 +65,7 @@ class Sendable(Step):
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.
-            InvalidTask: the flow is too large, or its tasks use different connections.
+            InvalidTask: the flow is too large or nested too deeply, or its tasks use different connections.
             redis.exceptions.RedisError: Redis did not answer. The flow was accepted completely or not at all.
         """
         if conf.settings().taskqueue.enqueue_on_commit:
@@ -102,7 +102,10 @@ class Sendable(Step):
     def _prepared(self, on_error: Signature | None) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
             raise InvalidTask(f"on_error={short_repr(on_error)}: expected a call of a task, such as task.s().")
-        return prepare_flow(FlowGraph(self), on_error)
+        try:
+            return prepare_flow(FlowGraph(self), on_error)
+        except RecursionError:
+            raise InvalidTask("The steps of the flow are nested too deeply.") from None
 
 
 class Chain(Sendable):
@@ -141,7 +144,9 @@ def chain(*steps: Step) -> Chain:
     Raises:
         InvalidTask: there are no steps, or one has another type.
     """
-    return Chain(_steps("chain", steps))
+    steps = _steps("chain", steps)
+    # A chain in a chain is the same as its steps, and a loop that adds one at a time nests none.
+    return Chain(tuple(each for step in steps for each in (step.steps if isinstance(step, Chain) else (step,))))
 
 
 def group(*steps: Step | Iterable[Step]) -> Group:

@@ -451,6 +451,25 @@ def test_flow_above_the_size_limit_raises() -> None:
         group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
 
 
+def test_chain_of_many_steps_may_be_made_one_by_one(redis_server: Store) -> None:
+    flow = end = note.si(0).then(note.si(1))
+    for number in range(2, 1_500):
+        flow, end = flow.then(note.si(number)), chain(note.si(number), end)
+
+    for result, last in ((flow.enqueue(), 1_499), (end.enqueue(), 1)):
+        assert [len(followers) for followers in result.links] == [1] * 1_499 + [0]
+        assert result.last.args == [last]
+
+
+def test_steps_that_are_nested_too_deeply_raise() -> None:
+    flow = group(note.s(0))
+    for _ in range(2_000):
+        flow = group(flow)
+
+    with pytest.raises(InvalidTask, match=r"^The steps of the flow are nested too deeply\.$"):
+        flow.enqueue()
+
+
 def test_repr_of_steps() -> None:
     assert repr(chain(add.s(1, 2), group(add.s(1)))) == "<chain of 2>"
 
