@@ -14,6 +14,7 @@ drc.E035  `redis_autocomplete_create` of an admin class names another field, or 
 drc.E043  a task or a schedule is invalid, for example its cron expression
 drc.E044  the queue or connection of a schedule does not exist
 drc.E045  an entry of TASKQUEUE["MIDDLEWARE"] cannot be imported, or is not a middleware
+drc.E047  tasks are to use the outbox, and the app `contrib.outbox` is not installed
 drc.E050  the rate limit middleware limits by user but is above the middleware that sets the user
 drc.E051  a throttle of Django REST framework has invalid rates, or a scope without a rate
 drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
@@ -116,12 +117,12 @@ def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any)
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E045)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E047)."""
     if conf.validation_errors() or not _has_tasks():
         return []
-    from django_redis_components.taskqueue.checks import check_middleware, check_periodic
+    from django_redis_components.taskqueue.checks import check_middleware, check_outbox, check_periodic
 
-    return [*check_middleware(), *check_periodic()]
+    return [*check_middleware(), *check_periodic(), *check_outbox()]
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:

@@ -273,7 +273,7 @@ class LogAggregator(DeletableComponent):
             (yield Batch([Read("HMGET", self._log_key("file", file), *fields) for file, _ in files])) if files else []
         )
         return [
-            FileState(name.decode(), int(lines), int(bad), moment_of(int(float(at_ms) * 1_000)))
+            FileState(name.decode(errors="replace"), int(lines), int(bad), moment_of(int(float(at_ms) * 1_000)))
             for (_, at_ms), (name, lines, bad) in zip(files, records, strict=True)
             if name is not None
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -164,7 +165,7 @@ class FileCounter:
             file=identity.id,
             first=log.first,
             head=log.head,
-            name=str(log.path),
+            name=os.fsencode(log.path),  # it may be no text in UTF-8
             key_name=options.key_name,
             segment=segment,
             before="" if before is None else before.offset,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -46,7 +47,7 @@ def identify(base: str, log: LogFile) -> Flow[FileIdentity]:
     for other, (other_head, name, mark) in zip(others, records, strict=True):
         if other_head is None or mark is None or not log.begins_like(other_head.decode()):
             continue
-        if (yield LocalIO(partial(_is_copy, log, other, name.decode(), Mark.decode(mark)))):
+        if (yield LocalIO(partial(_is_copy, log, other, os.fsdecode(name), Mark.decode(mark)))):
             family.append(other)
     return FileIdentity(file_id, tuple(family), is_proven=int(lines or 0) > int(bad or 0))
 

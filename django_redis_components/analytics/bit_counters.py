@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from django_redis_components.core.arguments import check_choice, check_flag, check_int
+from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_mapping
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read
 
@@ -105,7 +105,7 @@ class BitCounters(DeletableComponent):
         return deleted == 1
 
     def _incr(self, changes: Mapping[int, int]) -> Flow[dict[int, int | None]]:
-        self._check_number(len(changes))
+        self._check_number(len(check_mapping(changes, "changes", "numbers by index")))
         if not changes:
             return {}
         parts: list[str | int] = []

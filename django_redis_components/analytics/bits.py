@@ -8,6 +8,8 @@ from __future__ import annotations
 import calendar
 from datetime import date, timedelta
 
+from django_redis_components.core.arguments import check_int
+
 #: The day of bit 0. A change moves every recorded sign-in to another day.
 EPOCH = date(2020, 1, 1)
 #: The last day with a bit; it bounds a bitmap to 3,653 bytes.
@@ -46,9 +48,9 @@ def month_bits(year: int, month: int) -> tuple[int, int]:
     """Return the first offset of a month and its number of days.
 
     Raises:
-        ValueError: not a month, or before EPOCH or after LAST_DAY.
+        TypeError, ValueError: not a month, or before EPOCH or after LAST_DAY.
     """
-    first = offset_of(date(year, month, 1))
+    first = offset_of(date(_checked(year), check_int(month, "month", 1, 12), 1))
     return first, calendar.monthrange(year, month)[1]
 
 
@@ -56,9 +58,13 @@ def year_bits(year: int) -> tuple[int, int]:
     """Return the first offset of a year and its number of days.
 
     Raises:
-        ValueError: not a year, or before EPOCH or after LAST_DAY.
+        TypeError, ValueError: not a year, or before EPOCH or after LAST_DAY.
     """
-    return offset_of(date(year, 1, 1)), 365 + calendar.isleap(year)
+    return offset_of(date(_checked(year), 1, 1)), 365 + calendar.isleap(year)
+
+
+def _checked(year: int) -> int:
+    return check_int(year, "year", EPOCH.year, LAST_DAY.year)
 
 
 def text_of(bitmap: bytes | None) -> str:

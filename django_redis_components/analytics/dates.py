@@ -26,14 +26,30 @@ def local_date(at: date | None = None, what: str = "at") -> date:
 
     Raises:
         TypeError: another type.
+        ValueError: the time is beyond the calendar in the active time zone.
     """
     if at is None:
         at = timezone.now()
     if isinstance(at, datetime):
-        return timezone.localdate(at) if timezone.is_aware(at) else at.date()
+        return local_moment(at, what).date()
     if isinstance(at, date):
         return at
     raise TypeError(f"{what}={short_repr(at)}: expected a date, a datetime or None.")
+
+
+def local_moment(at: datetime, what: str = "at") -> datetime:
+    """Return a time in the active time zone, naive.
+
+    Raises:
+        ValueError: it is beyond the calendar there.
+    """
+    if timezone.is_naive(at):
+        return at
+    try:
+        return timezone.localtime(at).replace(tzinfo=None)
+    except OverflowError:
+        zone = timezone.get_current_timezone_name()
+        raise ValueError(f"{what}={short_repr(at)}: expected a time that the calendar has in {zone}.") from None
 
 
 def site_date() -> date:

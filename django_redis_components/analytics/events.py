@@ -17,7 +17,7 @@ from django_redis_components.analytics.scripts import MARK, STORED_UNITS, UNMARK
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_flag, short_repr
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -142,7 +142,7 @@ class Events(DeletableComponent):
 
     def _period(self, unit: Unit, at: date | None) -> UserSet:
         if unit not in self.units:
-            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
+            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {short_repr(unit)}: see the argument units.")
         return UserSet(self._key(), self.using, (self._bitmap(unit, at),))
 
     def _mark(self, user_id: UserId, at: date | None) -> Flow[bool]:

@@ -55,7 +55,7 @@ class AnalyticsMiddleware:
             response = cast("HttpResponseBase", self.get_response(request))
         with SAFEGUARD.log_errors("page views"):
             if is_page_view(request, response):
-                _record(request, response, request.user.pk if _by_user(request) else None)
+                _record(request, response, request.user if _by_user(request) else None)
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
@@ -63,7 +63,7 @@ class AnalyticsMiddleware:
             response = cast("HttpResponseBase", await self.get_response(request))
         with SAFEGUARD.log_errors("page views"):
             if is_page_view(request, response):
-                _record(request, response, (await request.auser()).pk if _by_user(request) else None)
+                _record(request, response, await _auser(request) if _by_user(request) else None)
         return response
 
 
@@ -103,13 +103,19 @@ def _by_user(request: HttpRequest) -> bool:
     return conf.settings().analytics.visitor_identity == "user" and hasattr(request, "user")
 
 
-def _record(request: HttpRequest, response: HttpResponseBase, pk: object) -> None:
+async def _auser(request: HttpRequest) -> object:
+    """Return the user. An authentication of the site, such as by tokens, may set `user` only."""
+    auser = getattr(request, "auser", None)
+    return request.user if auser is None else await auser()
+
+
+def _record(request: HttpRequest, response: HttpResponseBase, user: object) -> None:
     """Buffer the view. The thread that adds it to Redis computes a hash of the address, and its country."""
     analytics = conf.settings().analytics
     visitor = address = agent = None
     if not identity.opts_out(request):
         if analytics.visitor_identity == "user":
-            visitor = identity.user_visitor(pk)
+            visitor = identity.user_visitor(getattr(user, "pk", None))
         elif analytics.visitor_identity == "cookie":
             visitor = identity.cookie_visitor(request, response)
         else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Literal, TypeVar, cast, get_args
 
 from django.utils import timezone
 
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, stamp
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, local_moment, stamp
 from django_redis_components.core.arguments import check_choice, check_sequence, short_repr
 
 #: Length of a period.
@@ -40,11 +41,18 @@ def label(unit: Unit, at: date | None = None) -> str:
 
 
 def following(unit: Unit, start: date, count: int = 1) -> date:
-    """Return the start of a later period; of an earlier one if `count` is negative."""
-    if unit == "month":
-        months = start.year * 12 + start.month - 1 + count
-        return date(months // 12, months % 12 + 1, 1)
-    return start + count * {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
+    """Return the start of a later period; of an earlier one if `count` is negative.
+
+    Raises:
+        ValueError: it is beyond the calendar.
+    """
+    try:
+        if unit == "month":
+            months = start.year * 12 + start.month - 1 + count
+            return date(months // 12, months % 12 + 1, 1)
+        return start + count * {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
+    except (ValueError, OverflowError):
+        raise ValueError(f"{start}: expected a {unit} from which the calendar has {abs(count)} more.") from None
 
 
 def starts(unit: Unit, start: date, end: date | None) -> list[date]:
@@ -93,7 +101,7 @@ def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
     at, last = 0, len(days) - 1
     while at <= last:
         day = days[at]
-        month_length = (following("month", day.replace(day=1)) - day.replace(day=1)).days
+        month_length = _days_in_month(day)
         next_month = at + month_length - day.day + 1
         next_month_is_whole = next_month + 27 <= last
         if day.day == 1 and at + month_length - 1 <= last:
@@ -109,8 +117,10 @@ def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
 
 def days_of(unit: Unit, start: date) -> list[date]:
     """Return the first and the last day of a period that starts there."""
-    last = following(unit, start) - (timedelta(hours=1) if isinstance(start, datetime) else timedelta(days=1))
-    return [local_date(start), local_date(last)]
+    first = local_date(start)
+    if unit == "month":
+        return [first, first.replace(day=_days_in_month(first))]
+    return [first, first + timedelta(days=min(6, (date.max - first).days)) if unit == "week" else first]
 
 
 def local_time(moment: float) -> datetime:
@@ -122,13 +132,16 @@ def local_time(moment: float) -> datetime:
     return datetime.fromtimestamp(moment, timezone.get_default_timezone()).replace(tzinfo=None)
 
 
+def _days_in_month(day: date) -> int:
+    return calendar.monthrange(day.year, day.month)[1]
+
+
 def _hour(at: date | None) -> datetime:
     if at is None:
         at = timezone.now()
     if not isinstance(at, datetime):
         raise TypeError(f"at={short_repr(at)}: expected a datetime or None, for an hour.")
-    local = timezone.localtime(at).replace(tzinfo=None) if timezone.is_aware(at) else at
-    return local.replace(minute=0, second=0, microsecond=0)
+    return local_moment(at).replace(minute=0, second=0, microsecond=0)
 
 
 def _week_label(start: date) -> str:

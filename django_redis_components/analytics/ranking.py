@@ -17,7 +17,7 @@ from django_redis_components.analytics.periods import check_units
 from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag, check_int, check_number, id_text
+from django_redis_components.core.arguments import check_flag, check_int, check_number, id_text, short_repr
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -311,7 +311,7 @@ class Ranking(DeletableComponent):
     def _zset(self, unit: RankingUnit | None, at: date | None) -> str:
         chosen = self.units[0] if unit is None else unit
         if chosen not in self.units:
-            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {unit!r}: see the argument units.")
+            raise ValueError(f"{self!r} keeps {', '.join(self.units)}, not {short_repr(unit)}: see the argument units.")
         return self._key("rk", self._period(chosen, at))
 
     def _period(self, unit: RankingUnit, at: date | None) -> str:

@@ -323,7 +323,7 @@ class SignIns(SiteCounter):
 
     def _retention(self, at: date, days: int) -> Flow[list[int]]:
         check_int(days, "days", 1, MAX_RANGE_DAYS)
-        first = local_date(at)
+        first = bits.day_of(bits.offset_of(local_date(at)))
         names = [f"si:d:{stamp(first + timedelta(days=number))}" for number in range(days + 1)]
         programs = [(names[0],), *((names[0], name, "&") for name in names[1:])]
         counts: list[int] = yield Batch([EVALUATE(base=self._key(), program=program) for program in programs])

@@ -17,7 +17,7 @@ from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_choice, check_int, check_iterable, short_repr
+from django_redis_components.core.arguments import check_choice, check_int, check_iterable, id_text, short_repr
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.settings import conf
 
@@ -240,7 +240,7 @@ class UniqueVisitors(SiteCounter):
         return MERGE(scratch=self._key("uv", "scratch"), days=self._covering(days))
 
     def _others(self, sites: Iterable[str]) -> list[UniqueVisitors]:
-        names = dict.fromkeys(check_iterable(sites, "sites", "names"))
+        names = dict.fromkeys(keys.validate_name(each, "site") for each in check_iterable(sites, "sites", "names"))
         others = [UniqueVisitors(name, using=self.using) for name in names if name != self.site]
         if len(others) > MAX_SITES:
             raise ValueError(f"{len(others)} sites: expected at most {MAX_SITES}.")
@@ -319,5 +319,5 @@ def _encode_id(visitor: VisitorId) -> bytes:
     if isinstance(visitor, bytes):
         return visitor
     if isinstance(visitor, str | int | UUID) and not isinstance(visitor, bool):
-        return str(visitor).encode("utf-8", "surrogatepass")
+        return id_text(visitor, "id").encode("utf-8", "surrogatepass")
     raise TypeError(f"id={short_repr(visitor)}: expected a string, bytes, an integer or a UUID.")

@@ -100,7 +100,8 @@ def _positioned_terms(entry: Entry, text: str) -> list[str]:
         raise ValueError(f"text={short_repr(text)}: expected at least one letter or digit.")
     if len(positions_by_term) > MAX_TERMS:
         raise ValueError(
-            f"entry {entry.id!r} has {len(positions_by_term)} terms with those of its text: at most {MAX_TERMS}."
+            f"entry {short_repr(entry.id)} has {len(positions_by_term)} terms with those of its text:"
+            f" at most {MAX_TERMS}."
         )
     # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
     # suggestions are ordered by. Lua's comparison depends on the server's locale.

@@ -16,6 +16,7 @@ from django_redis_components.autocomplete.rebuilding import IndexRebuild
 from django_redis_components.autocomplete.recents import RecentList, list_key
 from django_redis_components.autocomplete.scripts import ADD, BUILD, CHECK_ENTRIES, INDEX, REMOVE
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_iterable
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.component import DeletableComponent
@@ -221,7 +222,7 @@ class PrefixIndex(DeletableComponent):
         return recents.using == self.using and endpoint.kind != "cluster"
 
     def _get_many(self, ids: Iterable[Id]) -> Flow[dict[str, Suggestion]]:
-        wanted = [entries.check_id(id_) for id_ in ids]
+        wanted = [entries.check_id(id_) for id_ in check_iterable(ids, "ids")]
         if not wanted:
             return {}
         records = yield Read("HMGET", self._part_key("entries"), *wanted)

@@ -17,7 +17,7 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_index import ModelIndex, scopes_of
 from django_redis_components.autocomplete.registry import find_by_text, get_index, index_of_model
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
-from django_redis_components.core.model_changes import key_of
+from django_redis_components.core.model_changes import key_of, stored_value
 from django_redis_components.core.text import fold
 
 
@@ -96,7 +96,7 @@ class IndexedObjects:
         objects_by_value = {id(value): value for value in values if isinstance(value, Model)}
         others = [value for value in values if not isinstance(value, Model)]
         name, field = self._key_field()
-        keys = {id(value): key for value in others if (key := _key(field, value)) is not None}
+        keys = {id(value): key for value in others if (key := stored_value(field, value)) is not None}
         objects = self.queryset.in_bulk(set(keys.values()), field_name=name) if keys else {}
         objects_by_value |= {
             one: objects[key] for one, key in keys.items() if key in objects and self._may_show(objects[key])
@@ -218,14 +218,3 @@ class IndexedObjects:
 
     def _error(self, code: str, **params: object) -> ValidationError:
         return ValidationError(self.error_messages[code], code=code, params=params)
-
-
-def _key(field: Field[Any, Any], value: Any) -> Any:
-    """Return the value of a field that a given one stands for; None if no object can have it."""
-    try:
-        key = field.to_python(value)
-        field.run_validators(key)  # of an integer: whether the database can store it
-        hash(key)
-    except (ValidationError, TypeError, ValueError, OverflowError):
-        return None
-    return key

@@ -25,19 +25,24 @@ from django_redis_components.autocomplete.model_drift import DriftFinder, Scoped
 from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.core.arguments import check_sequence
 from django_redis_components.core.client import connections
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.model_changes import (
     CHUNK,
     Drift,
     ModelChanges,
     chunks,
+    has_id,
     key_of,
+    number_of,
     primary_keys_of,
     value_of,
     values_of,
     write_newest,
 )
 from django_redis_components.core.protocol import run
+
+logger = guarded_logger("django_redis_components.autocomplete")
 
 #: An object's entries by scope; the scope is "" in an index without scopes.
 EntriesByScope = dict[str, Entry]
@@ -91,8 +96,9 @@ class ModelIndex(RegisteredIndex):
             type(self).name or model._meta.label_lower,
             **{"scoped": scoped, "forward": type(self).forward, "typos": type(self).typos, **options},
         )
+        self._label = f"Index {self.name}"
         self._changes = ModelChanges(
-            f"Index {self.name}",
+            self._label,
             model,
             self.watch_fields,
             self.relations,
@@ -124,12 +130,12 @@ class ModelIndex(RegisteredIndex):
         text = printable(str(value_of(obj, self.text) if self.text else obj))[:MAX_TEXT_CHARS].strip()
         terms = [printable(str(value)) for name in self.terms for value in values_of(obj, name)]
         terms = [term[:MAX_TEXT_CHARS].strip() for term in terms]
-        weight = int(value_of(obj, self.weight) or 0) if self.weight else 0
+        weight = number_of(value_of(obj, self.weight), MAX_WEIGHT) if self.weight else 0
         entry = Entry(
             obj.pk,
             text,
             [term for term in terms if term][: MAX_TERMS - MAX_TEXT_TERMS],
-            min(max(weight, 0), MAX_WEIGHT),
+            max(int(weight), 0),
         )
         try:
             record_of(entry)
@@ -146,7 +152,20 @@ class ModelIndex(RegisteredIndex):
             return {"": entry}
         found = self.scope(obj)
         several = found if isinstance(found, Iterable) and not isinstance(found, str) else [found]
-        return {validate_name(str(each), "scope"): entry for each in several if each not in (None, "")}
+        return {str(each): entry for each in several if each not in (None, "") and self._has_part(str(each))}
+
+    def _stored_entries(self, obj: Any) -> EntriesByScope:
+        """Return the entries by scope that Redis should have of an object."""
+        return self._entries_by_scope(obj) if obj is not None and has_id(obj.pk, self._label) else {}
+
+    def _has_part(self, scope: str) -> bool:
+        """Return whether the index can have a part for a scope; log why not."""
+        try:
+            validate_name(f"{self.name}:{scope}", "index name with scope")
+        except ValueError as exc:
+            logger.warning("%s leaves out a scope: %s", self._label, exc)
+            return False
+        return True
 
     def update(self, *objects: Any, using: str | None = None) -> None:
         """Write the entries of objects as the database has them now; remove those of deleted objects.
@@ -190,7 +209,7 @@ class ModelIndex(RegisteredIndex):
         Args:
             progress: is called with the number of objects that were compared since the last call.
         """
-        return DriftFinder(self, self._entries_by_scope).find(self._known_scopes(), progress)
+        return DriftFinder(self, self._stored_entries).find(self._known_scopes(), progress)
 
     def repair(self, drift: Drift[ScopedId]) -> None:
         """Write what the drift names as the database has it now.
@@ -198,7 +217,7 @@ class ModelIndex(RegisteredIndex):
         Raises:
             AutocompleteError: objects changed again and again.
         """
-        DriftFinder(self, self._entries_by_scope).repair(drift)
+        DriftFinder(self, self._stored_entries).repair(drift)
 
     def _known_scopes(self) -> set[str]:
         """Return the scopes that were written; {""} for an index without scopes."""
@@ -227,12 +246,13 @@ class ModelIndex(RegisteredIndex):
             for key, entries in objects.items():
                 written.setdefault(key, set()).update(entries)
 
-        if not write_newest(keys, self.queryset().using(using).in_bulk, self._entries_by_scope, write):
+        keys = [key for key in keys if has_id(key, self._label)]
+        if keys and not write_newest(keys, self.queryset().using(using).in_bulk, self._entries_by_scope, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
     def _entries(self, progress: Callable[[int], object] | None) -> Iterator[Entry]:
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
-            yield from (entry for obj in some if (entry := self.entry(obj)))
+            yield from (entry for obj in some for entry in self._stored_entries(obj).values())
             if progress is not None:
                 progress(len(some))
 
@@ -240,7 +260,7 @@ class ModelIndex(RegisteredIndex):
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
         for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
-            entries = {obj.pk: self._entries_by_scope(obj) for obj in some}
+            entries = {obj.pk: placed for obj in some if (placed := self._stored_entries(obj))}
             run(connections.client(self.using), model_sync.note_scopes(self.name, entries))
             for key, scopes in entries.items():
                 for scope in scopes:

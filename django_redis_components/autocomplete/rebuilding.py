@@ -13,6 +13,7 @@ from django_redis_components.autocomplete.scripts import (
     REBUILD_LOAD,
     REBUILD_SWAP,
 )
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
 
@@ -63,5 +64,5 @@ def _pair(entry: EntryLike) -> tuple[str, str]:
     if isinstance(entry, tuple) and len(entry) == 2:
         entry = Entry(*entry)
     if not isinstance(entry, Entry):
-        raise TypeError(f"{entry!r}: expected an Entry or a tuple of id and text.")
+        raise TypeError(f"{short_repr(entry)}: expected an Entry or a tuple of id and text.")
     return check_id(entry.id), record_of(entry)

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from uuid import UUID
 
 from django_redis_components.bloom.plans import BloomPlan
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import id_text, short_repr
 
 #: Bits before those of the items; see lua/shared/layers.lua.
 HEADER_BITS = 64
@@ -55,5 +55,5 @@ def _encode(item: Item) -> bytes:
     if isinstance(item, bytes):
         return item
     if isinstance(item, int | UUID) and not isinstance(item, bool):
-        return str(item).encode()
+        return id_text(item, "item").encode()
     raise TypeError(f"item={short_repr(item)}: expected a string, bytes, an integer or a UUID.")

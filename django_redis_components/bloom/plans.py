@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable
 
-from django_redis_components.core.arguments import check_int, check_number
+from django_redis_components.core.arguments import check_int, check_number, short_repr
 
 #: Largest size of a layer: 64 MiB. Allocating it blocks the server for some 50 ms.
 MAX_BITS = 2**29
@@ -67,11 +67,10 @@ def plan(capacity: int, error_rate: float) -> BloomPlan:
         TypeError, ValueError: an argument is not accepted, or the layer would be too large.
     """
     check(capacity, error_rate)
-    found = _plan(capacity, error_rate)
-    if found.bits > MAX_BITS:
-        most = _max_capacity(error_rate)
-        raise ValueError(f"capacity={capacity:,}: at most {most:,} with error_rate={error_rate}: 64 MiB.")
-    return found
+    if capacity > (most := _max_capacity(error_rate)):
+        shown = f"{capacity:,}" if capacity < 2**64 else short_repr(capacity)
+        raise ValueError(f"capacity={shown}: at most {most:,} with error_rate={error_rate}: 64 MiB.")
+    return _plan(capacity, error_rate)
 
 
 def layers(capacity: int, error_rate: float, *, scaling: bool) -> list[BloomPlan]:

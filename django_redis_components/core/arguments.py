@@ -8,7 +8,7 @@ TypeError means a wrong type, ValueError a wrong value. The text names the param
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -115,9 +115,13 @@ def id_text(value: object, what: str) -> str:
 
     Raises:
         TypeError: neither a string, an integer nor a UUID.
+        ValueError: an integer of too many digits.
     """
     if isinstance(value, str | int | UUID) and not isinstance(value, bool):
-        return str(value)
+        try:
+            return str(value)
+        except ValueError:  # Python converts integers of 4,300 digits at most
+            raise ValueError(f"{what}={short_repr(value)}: expected an integer of fewer digits.") from None
     raise TypeError(f"{what}={short_repr(value)}: expected a string, an integer or a UUID.")
 
 
@@ -183,6 +187,13 @@ def check_iterable(value: object, what: str, items: str = "items") -> Iterable[A
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return value
     raise TypeError(f"{what}={short_repr(value)}: expected an iterable of {items}.")
+
+
+def check_mapping(value: object, what: str, items: str = "values by name") -> Mapping[Any, Any]:
+    """Return a mapping. See `check_sequence`."""
+    if isinstance(value, Mapping):
+        return value
+    raise TypeError(f"{what}={short_repr(value)}: expected a mapping of {items}.")
 
 
 def short_repr(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -10,10 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete
+from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete, pre_save
+from django.db.transaction import TransactionManagementError
+from django.utils.functional import Promise
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import id_text
 from django_redis_components.core.exceptions import RedisComponentsError, must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -39,7 +43,8 @@ class ModelChanges:
     Args:
         uid: identifies the receivers, and names what is kept in step in the log: "Index shop.item".
         model: the model.
-        fields: a `save` with `update_fields` that has none of them is ignored; () for all.
+        fields: a `save` with `update_fields` that has none of them is ignored; () for all. Django names a foreign key
+            there by its field or by its column, which a save of an object with deferred fields does.
         relations: names of many-to-many fields.
         update: is called with primary keys, some at a time, and the alias of the database. While Redis is unavailable
             the change is logged.
@@ -60,14 +65,15 @@ class ModelChanges:
     ) -> None:
         self._uid = uid
         self._model = model
-        self._fields = frozenset(fields)
         self._relations = tuple(relations)
         self._update = update
         self._repair = repair
-        for name in (*fields, *relations):
-            field = model._meta.get_field(name)
-            if name in relations and not field.many_to_many:
+        for name in relations:
+            relation = model._meta.get_field(name)
+            if not relation.many_to_many or relation.auto_created:  # the relation of another model's field
                 raise ValueError(f"relations: {name!r} is no many-to-many field of {model._meta.label}.")
+        watched = [model._meta.get_field(name) for name in fields]
+        self._fields = frozenset(name for each in watched for name in (each.name, getattr(each, "attname", each.name)))
 
     def connect(self) -> None:
         """Start to follow the changes."""
@@ -97,6 +103,7 @@ class ModelChanges:
             for sender in _classes_of(self._related(name)):
                 yield pre_delete, sender, self._on_related, self._uid
             if not through._meta.auto_created:
+                yield pre_save, through, self._before_row, self._uid
                 yield post_save, through, self._on_row, self._uid
                 yield post_delete, through, self._on_row, self._uid
 
@@ -105,6 +112,11 @@ class ModelChanges:
 
     def _related(self, name: str) -> Any:
         return self._model._meta.get_field(name).related_model
+
+    def _is_symmetrical(self, name: str) -> bool:
+        """Return whether a change of an object's relation changes that of the others too: of friends."""
+        field: Any = self._model._meta.get_field(name)
+        return field.related_model is field.model and field.remote_field.symmetrical
 
     def _on_change(
         self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
@@ -117,20 +129,29 @@ class ModelChanges:
     ) -> None:
         if not reverse:
             self._on_commit([self._key_of(instance)], using)
-            return
         for name in self._relations:
-            if self._through(name) is not signal["sender"]:
+            if self._through(name) is not signal["sender"] or not (reverse or self._is_symmetrical(name)):
                 continue
             if pk_set is not None:
                 self._on_row_values(name, pk_set, using)
             elif action == "pre_clear":  # afterwards nothing tells whose relation was cleared
                 self._on_commit(self._keys_related_to(name, instance, using), using)
 
+    def _before_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+        """Note whose a row of a relation is before it is saved: then it may be that of another object."""
+        if not instance._state.adding:
+            rows = sender._base_manager.using(using).filter(pk=instance.pk)
+            names = [name for name in self._relations if self._through(name) is sender]
+            former = {name: list(rows.values_list(self._row_key(name).attname, flat=True)) for name in names}
+            vars(instance._state)[self._uid] = former
+
     def _on_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
         """Follow a row of a relation that has a model of its own."""
+        former = vars(instance._state).pop(self._uid, {})
         for name in self._relations:
             if self._through(name) is sender:
-                self._on_row_values(name, [getattr(instance, self._row_key(name).attname)], using)
+                values = {getattr(instance, self._row_key(name).attname), *former.get(name, ())}
+                self._on_row_values(name, values, using)
 
     def _on_related(self, instance: models.Model, using: str, **_: Any) -> None:
         """Follow the deletion of an object of a relation: rows without a model of their own send no signal."""
@@ -161,27 +182,30 @@ class ModelChanges:
         return list(objects.values_list("pk", flat=True))
 
     def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
-        write, connection = partial(self._write, list(primary_keys), using), transaction.get_connection(using)
-        if connection.in_atomic_block or connection.get_autocommit():
-            transaction.on_commit(write, using=using, robust=True)
-        else:  # a transaction without `atomic`: Django refuses hooks, which would be an error of the site's `save`
-            write()
+        changed = list(primary_keys)
+        try:
+            transaction.on_commit(partial(self._write, changed, using), using=using, robust=True)
+        except TransactionManagementError as exc:  # autocommit is off: nothing tells when the site commits
+            self._log_missed(changed, exc)
 
     def _write(self, primary_keys: list[Any], using: str) -> None:
         try:
             for some in chunks(iter(primary_keys)):
                 self._update(some, using)
         except (RedisError, RedisComponentsError) as exc:
-            shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
-            logger.warning(
-                "%s misses a change of %s %s: %s. %s repairs it.",
-                self._uid, self._model._meta.label, shown, exc, self._repair,
-            )  # fmt: skip
+            self._log_missed(primary_keys, exc)
         except BaseException as exc:
             if must_raise(exc):
                 raise
             message = "%s misses changes of %s: a function of the site failed. %s repairs it."
             logger.exception(message, self._uid, self._model._meta.label, self._repair)
+
+    def _log_missed(self, primary_keys: list[Any], exc: Exception) -> None:
+        shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
+        logger.warning(
+            "%s misses a change of %s %s: %s. %s repairs it.",
+            self._uid, self._model._meta.label, shown, exc, self._repair,
+        )  # fmt: skip
 
 
 def write_newest(
@@ -235,15 +259,42 @@ def _has_rows_of(other: type[models.Model], model: type[models.Model]) -> bool:
     return False
 
 
+def has_id(key: Any, label: str) -> bool:
+    """Return whether an index can have an object with this primary key; log why not.
+
+    Args:
+        label: what leaves the object out: "Index shop.item".
+    """
+    try:
+        keys.validate_name(id_text(key, "primary key"), "primary key")
+    except ValueError as exc:
+        logger.warning("%s leaves out an object: %s", label, exc)
+        return False
+    return True
+
+
 def key_of(model: type[models.Model], id_: str) -> Any:
     """Return the primary key of an id; None if no object can have it."""
-    primary_key = model._meta.pk
+    return stored_value(model._meta.pk, id_) if id_ else None
+
+
+def stored_value(field: Any, value: Any) -> Any:
+    """Return the value of a field that a given one stands for; None if the database cannot store it.
+
+    Validators of the site do not count: objects are saved without them. A foreign key, such as the primary key of a
+    child, has the type of its target.
+    """
+    while field.remote_field is not None:
+        field = field.target_field
     try:
-        key = primary_key.to_python(id_) if id_ else None
-        primary_key.run_validators(key)  # of an integer: whether the database can store it
-    except ValidationError:
+        found = field.to_python(value)
+        if isinstance(field, models.IntegerField):
+            field.run_validators(found)  # whether it is in the range of the database
+        hash(found)
+        is_text = isinstance(found, str) and bool(found.encode())  # no lone surrogates
+    except (ValidationError, TypeError, ValueError, OverflowError):
         return None
-    return key
+    return None if is_text and "\0" in found else found
 
 
 def value_of(obj: Any, name: str) -> Any:
@@ -252,9 +303,23 @@ def value_of(obj: Any, name: str) -> Any:
     return found() if callable(found) else found
 
 
+def number_of(value: Any, largest: float) -> float:
+    """Return a number of an object; 0 for None and NaN, and the nearest within bounds for others.
+
+    So one odd value, such as infinity, does not end the writing of all objects.
+    """
+    try:
+        number = float(value or 0)
+    except OverflowError:  # an int beyond 1.8e308
+        number = math.inf if value > 0 else -math.inf
+    return 0.0 if math.isnan(number) else min(max(number, -largest), largest)
+
+
 def values_of(obj: Any, name: str) -> Iterable[Any]:
     """Return the values of an attribute or method with one or several; none for None and ""."""
     found = value_of(obj, name)
+    if isinstance(found, Promise):  # a text that is translated later is iterable, letter by letter
+        found = str(found)
     if found in (None, ""):
         return ()
     return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)

@@ -107,17 +107,18 @@ def encode(value: Any, *paths: str) -> bytes:
         return ("".join(_chunks(value, 0)) if _chunks else _encoder.encode(value)).encode()
     except UnicodeEncodeError:
         return _dump_ascii(value).encode()
-    except ValueError as exc:
+    except ValueError as exc:  # Python converts integers of 4,300 digits at most
         items = zip(paths, value, strict=False) if len(paths) > 1 else [("".join(paths), value)]
         found = next(filter(None, (_unconvertible(item, path) for path, item in items)), "")
-        raise ValueError(f"{found or 'value'}: {exc}.") from exc
+        found = found or "an integer in the value"
+        raise ValueError(f"{found} has too many digits: send it as a string.") from exc
 
 
 def _unconvertible(value: Any, path: str) -> str:
     """Return path and size of an integer that Python does not convert to text; "" without one."""
     if isinstance(value, int):
         shown = short_repr(value)
-        return f"{path or 'value'} is {shown}" if shown.startswith("an integer") else ""
+        return f"{path or 'value'}, {shown}," if shown.startswith("an integer") else ""
     items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
     return next(filter(None, (_unconvertible(item, f"{path}[{short_repr(key)}]") for key, item in items)), "")
 

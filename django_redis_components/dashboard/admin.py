@@ -191,9 +191,9 @@ class ObjectAdmin(UnmanagedAdmin):
             except ValueError as exc:
                 if not request.wants_html:
                     raise Http404(str(exc)) from exc
-                from django_redis_components.dashboard import responses
+                from django_redis_components.dashboard import parameters, responses
 
-                return responses.not_found(request, str(exc), "en")
+                return responses.not_found(request, str(exc), parameters.language_of(exc))
             return view(request)
 
         return wrapper

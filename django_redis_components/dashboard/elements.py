@@ -16,6 +16,7 @@ from django_redis_components.dashboard.formats import Timestamp, number
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.bounded_client import Cost
+    from django_redis_components.dashboard.panels.comparison import Comparison
     from django_redis_components.taskqueue.stats.queue_stats import QueuePause
 
 #: Text of a cell without a value.
@@ -65,6 +66,7 @@ class Tile:
         unit: shown behind the value, or "".
         spark: its last hour, or None.
         meter: width of a bar, its share of the whole in percent; "" without a bar.
+        comparison: with the hour before, or None.
     """
 
     label: str
@@ -75,6 +77,7 @@ class Tile:
     unit: str = ""
     spark: charts.Sparkline | None = None
     meter: str = ""
+    comparison: Comparison | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

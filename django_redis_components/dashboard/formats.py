@@ -51,7 +51,9 @@ def decimal(value: float) -> str:
 
 
 def rate(per_minute: float) -> str:
-    """Format a number per minute: 0, 0.3, 84."""
+    """Format a number per minute: 0, < 0.1, 0.3, 84."""
+    if 0 < per_minute < 0.05:
+        return f"< {decimal(0.1)}"
     return decimal(per_minute) if 0 < per_minute < 10 else number(round(per_minute))
 
 
@@ -69,6 +71,8 @@ def age(seconds: float) -> str:
     """Format a duration in its two largest units."""
     whole = max(0, int(seconds))
     days, hours, minutes, rest_s = whole // 86_400, whole // 3_600 % 24, whole // 60 % 60, whole % 60
+    if days and not hours:
+        return _("%(days)d d") % {"days": days}
     if days:
         return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
     if hours:

@@ -125,7 +125,7 @@ class RescheduleForm(ChangeForm):
 
     def clean_due(self) -> datetime | None:
         """Return the time in the active time zone."""
-        found = _moment((self.cleaned_data["due"] or "").strip())
+        found = moment_in((self.cleaned_data["due"] or "").strip())
         if found is None:
             text = _("Due: expected date and time, such as 2026-11-22 14:30, up to the year 9999.")
             raise forms.ValidationError(text)
@@ -197,7 +197,7 @@ class MoveForm(ChangeForm):
         return str(self.cleaned_data.get("other") or self.cleaned_data["to"])
 
 
-def _moment(value: str) -> datetime | None:
+def moment_in(value: str) -> datetime | None:
     """Return a time in the active time zone; None if it is not valid."""
     try:
         moment = parse_datetime(value[: MAX_TIME + 1])

@@ -8,6 +8,7 @@ from typing import Any
 import django
 from django.http import Http404, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.template.response import TemplateResponse
+from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -20,6 +21,7 @@ from django_redis_components.dashboard import formats, json_data, outages
 from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.page import Page, PageRequest
 from django_redis_components.dashboard.pages import PAGES
+from django_redis_components.dashboard.parameters import language_of, not_one_of
 from django_redis_components.dashboard.task_search.suggestions import suggestions
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
@@ -58,12 +60,11 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
     try:
         request.query = page.parse(request)
     except ValueError as exc:
-        return bad_request(request, str(exc))
+        return bad_request(request, exc if request.wants_html else _english_error(page, request))
     wanted = request.http.GET.get("format", "html")
     formats_of_page = (*FORMATS, "csv") if page.csv else FORMATS
     if wanted not in formats_of_page:
-        expected = ", ".join(formats_of_page)
-        return bad_request(request, f"format={wanted[:40]!r}: expected one of {expected}.")
+        return bad_request(request, not_one_of("format", wanted, formats_of_page))
     shared = {"title": page.heading(request), "is_subpage": page.is_object, "refresh_s": page.refresh_s}
     try:
         snapshot = page.read(request)
@@ -95,6 +96,16 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
     return _format_response(request, page.templates, wanted, context)
 
 
+def _english_error(page: Page, request: PageRequest) -> ValueError:
+    """Return the error of the parameters of a request, for programs."""
+    with translation.override("en"):
+        try:
+            page.parse(request)
+        except ValueError as exc:
+            return exc
+    return ValueError()
+
+
 def outage_response(
     request: PageRequest, outage: outages.Outage, wanted: str = "html", extra: dict[str, Any] | None = None
 ) -> HttpResponse:
@@ -121,15 +132,11 @@ def misconfigured_response(request: PageRequest, error: ConfigurationError) -> H
     return outage_response(request, outages.outage_of(error, ""), wanted if wanted in FORMATS else "html")
 
 
-def bad_request(request: PageRequest, reason: str) -> HttpResponse:
-    """Respond with 400.
-
-    Args:
-        reason: what is invalid, in English: the names and values of parameters are those of the URL.
-    """
+def bad_request(request: PageRequest, error: ValueError) -> HttpResponse:
+    """Respond with 400, and what is invalid."""
     if not request.wants_html:
-        return HttpResponseBadRequest(reason, "text/plain")
-    return _error_response(request, 400, _("Invalid request"), reason, "en")
+        return HttpResponseBadRequest(str(error), "text/plain")
+    return _error_response(request, 400, _("Invalid request"), str(error), language_of(error))
 
 
 def not_found(request: PageRequest, reason: str, reason_language: str = "") -> HttpResponse:

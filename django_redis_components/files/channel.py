@@ -190,7 +190,7 @@ class FileChannel(Component):
         return {"consumers": self.consumers, "limit_bytes": self.limit_bytes}
 
     def _remove(self, file_id: str) -> Flow[None]:
-        yield REMOVE(base=self._options().base, id=file_id)
+        yield REMOVE(base=self._options().base, id=keys.validate_name(file_id, "file_id"))
 
 
 def info_flow(channel: FileChannel, max_files: int = MAX_FILES, max_consumers: int | None = None) -> Flow[ChannelInfo]:

@@ -6,6 +6,8 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
+from django_redis_components.core.arguments import short_repr
+
 #: Longest name of a file, in bytes. A name may be a relative path.
 MAX_NAME_BYTES = 1_024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -76,7 +78,7 @@ def check_file_name(name: object) -> str:
         ValueError: empty, over 1,024 bytes, with a control character, or not valid in UTF-8.
     """
     if not isinstance(name, str):
-        raise TypeError(f"file name {name!r}: expected a string, got {type(name).__name__}.")
+        raise TypeError(f"file name {short_repr(name)}: expected a string, got {type(name).__name__}.")
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.geoip.exceptions import InvalidRange
 from django_redis_components.geoip.places import UNKNOWN, Address, Place, is_ipv4, pack, unpacked
 
@@ -102,6 +103,10 @@ def blocks(ranges: Iterable[IpRange]) -> Iterator[tuple[bytes, int]]:
     order = _Order()
     pending: list[tuple[bytes, bytes, bytes]] = []
     for each in ranges:
+        if not isinstance(each, IpRange):
+            raise TypeError(f"{short_repr(each)}: expected an IpRange.")
+        if not isinstance(each.place, Place) or not all(isinstance(field, str) for field in each.place):
+            raise TypeError(f"place={short_repr(each.place)}: expected a Place of texts.")
         start, end = _bounds(each)
         is_new_run = order.check(start, end)
         if each.place.country == UNKNOWN.country:
@@ -161,7 +166,7 @@ def _bounds(ip_range: IpRange) -> tuple[bytes, bytes]:
     start, end = pack(ip_range.start), pack(ip_range.end)
     if start is None or end is None:
         wrong = ip_range.start if start is None else ip_range.end
-        raise InvalidRange(f"{str(wrong)!r} is no IP address.")
+        raise InvalidRange(f"{short_repr(wrong)} is no IP address.")
     if end < start:
         raise InvalidRange(f"The range ends at {ip_range.end}, before its start {ip_range.start}.")
     if is_ipv4(start) != is_ipv4(end):

@@ -15,6 +15,7 @@ from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.blocks import ADDRESS_BYTES, Block, IpRange, blocks
 from django_redis_components.geoip.mmdb import mmdb_file
@@ -115,14 +116,14 @@ class IpLookup(DeletableComponent):
 
     def lookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """Return the place of each address; see `lookup`. With ranges: one round trip for 500 different addresses."""
-        wanted = list(ips)
+        wanted = list(check_iterable(ips, "ips", "addresses"))
         if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return self._run(self._lookup(wanted)) if wanted else []
 
     async def alookup_many(self, ips: Iterable[Address]) -> list[Place]:
         """See `lookup_many`."""
-        wanted = list(ips)
+        wanted = list(check_iterable(ips, "ips", "addresses"))
         if (path := self._mmdb_path()) is not None:
             return _from_file(path, wanted)
         return await self._arun(self._lookup(wanted)) if wanted else []
@@ -190,7 +191,7 @@ class IpLookup(DeletableComponent):
 
     def _new_rebuild(self, source: str) -> RangesRebuild:
         self._record_use()
-        return RangesRebuild(self.name, self._base(), source)
+        return RangesRebuild(self.name, self._base(), encodable(source))
 
     def _delete(self) -> Flow[bool]:
         return bool((yield DELETE(base=self._base())))

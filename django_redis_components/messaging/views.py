@@ -27,7 +27,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import arun
 from django_redis_components.core.settings import conf
-from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID
+from django_redis_components.messaging.arguments import MAX_FETCH, MAX_ID, check_user
 from django_redis_components.messaging.chat import Chat
 from django_redis_components.messaging.chat_info import ChatInfo
 from django_redis_components.messaging.event_stream import (
@@ -288,7 +288,10 @@ def _id_of(user: Any) -> str:
     """Return the id of a user who is signed in. Without an authentication middleware there is no user."""
     if user is None or not user.is_authenticated:
         raise MessagingRequestError(401, gettext("Sign in to read messages."))
-    return str(user.pk)
+    try:
+        return check_user(str(user.pk))
+    except ValueError as exc:  # a primary key of text with braces, say, which no member can have
+        raise MessagingRequestError(400, str(exc)) from None
 
 
 def _check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:

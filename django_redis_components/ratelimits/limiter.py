@@ -12,7 +12,14 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import circuit_breaker, keys
-from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_string, short_repr
+from django_redis_components.core.arguments import (
+    check_choice,
+    check_flag,
+    check_int,
+    check_string,
+    id_text,
+    short_repr,
+)
 from django_redis_components.core.circuit_breaker import OPEN_S, CircuitBreaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -281,7 +288,7 @@ class Limiter:
     def _base_key(self, key: LimitKey) -> str:
         """Return the Redis key that all keys of this limit key start with. Each has its own Cluster slot."""
         if isinstance(key, int) and not isinstance(key, bool):
-            key = str(key)
+            key = id_text(key, "key")
         elif not isinstance(key, str | bytes):
             raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_number, check_sequence, id_text, short_repr
+from django_redis_components.core.arguments import (
+    check_iterable,
+    check_mapping,
+    check_number,
+    check_sequence,
+    id_text,
+    short_repr,
+)
 from django_redis_components.core.text import fold_to_syllables
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.tokens import is_spaceless, open_terms, query_terms, stored_term, without_suffix
@@ -135,10 +142,10 @@ def check_point(place: object, what: str) -> Point:
     numbers = list(place) if isinstance(place, tuple | list) else []
     if len(numbers) != 2 or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
         raise TypeError(f"{what}={short_repr(place)}: {expected}.")
-    longitude, latitude = map(float, numbers)
+    longitude, latitude = numbers
     if not (abs(longitude) <= MAX_LONGITUDE and abs(latitude) <= MAX_LATITUDE):
         raise ValueError(f"{what}={short_repr(place)}: {expected}.")
-    return longitude, latitude
+    return float(longitude), float(latitude)
 
 
 def check_kilometers(value: object) -> float:
@@ -150,8 +157,8 @@ def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
     """Return the values of facets as they are stored: name=value."""
     found = [
         facet_of(name, value)
-        for name, values in facets.items()
-        for value in ([values] if isinstance(values, str) else values)
+        for name, values in check_mapping(facets, "facets").items()
+        for value in ([values] if isinstance(values, str) else check_iterable(values, f"facets[{name!r}]", "strings"))
     ]
     if len(found) > MAX_FACETS:
         raise ValueError(f"{len(found)} values of facets: at most {MAX_FACETS} are accepted.")

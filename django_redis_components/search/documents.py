@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django_redis_components.core.arguments import check_mapping
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.search.arguments import (
     MAX_SORTS,
@@ -92,6 +93,7 @@ def encode(id: str | int | Any, document: Document, words: CountedWords) -> Enco
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
+    check_mapping(document.sort_values, "sort_values")
     if len(document.sort_values) > MAX_SORTS:
         raise ValueError(f"{len(document.sort_values)} sort values: at most {MAX_SORTS} are accepted.")
     scores = {sort_name(name): sort_score(value, name) for name, value in document.sort_values.items()}

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from django_redis_components.core.arguments import check_flag, short_repr
+from django_redis_components.core.arguments import check_flag, check_iterable, check_mapping, check_string, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
@@ -86,12 +86,18 @@ class SearchIndex(DeletableComponent):
         using: str = "default",
     ) -> None:
         super().__init__(name, using=using)
-        self.fields = {field: check_weight(weight, field) for field, weight in (fields or {}).items()}
+        weights = check_mapping(fields or {}, "fields", "weights by name")
+        self.fields = {field: check_weight(weight, field) for field, weight in weights.items()}
         given = frozenset[str]() if language is None else stop_words_of(language)
-        self._stop_words = given | {word for each in stop_words for word in words(each)}
+        further = [
+            check_string(each, "a word in stop_words") for each in check_iterable(stop_words, "stop_words", "words")
+        ]
+        self._stop_words = given | {word for each in further for word in words(each)}
         self._synonyms = {
-            self._normal(word): list(filter(None, map(self._normal, others)))
-            for word, others in (synonyms or {}).items()
+            self._normal(word): list(
+                filter(None, map(self._normal, check_iterable(others, f"synonyms[{word!r}]", "words")))
+            )
+            for word, others in check_mapping(synonyms or {}, "synonyms", "lists of words by word").items()
         }
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
@@ -281,6 +287,8 @@ class SearchIndex(DeletableComponent):
         return bool(has_documents)
 
     def _encode(self, id: Id, document: Document) -> EncodedDocument:
+        if not isinstance(document, Document):
+            raise TypeError(f"document={short_repr(document)}: expected a Document.")
         counted = count_words(self._parts(document.text), self.fields, self._stop_words)
         return encode(id, document, counted)
 
@@ -295,7 +303,9 @@ class SearchIndex(DeletableComponent):
 
     def _normal(self, text: str) -> str:
         """Return the words of a text without stop words, separated by spaces."""
-        return " ".join(word for word in words(text) if word not in self._stop_words)
+        return " ".join(
+            word for word in words(check_string(text, "a word in synonyms")) if word not in self._stop_words
+        )
 
     def _remove(self, id: Id) -> Flow[None]:
         yield REMOVE(root=self._root(), id=check_id(id))

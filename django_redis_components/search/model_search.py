@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from django.db import models, router
@@ -15,7 +17,9 @@ from django_redis_components.core.model_changes import (
     Drift,
     ModelChanges,
     chunks,
+    has_id,
     key_of,
+    number_of,
     primary_keys_of,
     store_check,
     value_of,
@@ -23,11 +27,21 @@ from django_redis_components.core.model_changes import (
     write_newest,
 )
 from django_redis_components.core.protocol import run
-from django_redis_components.search.arguments import Point, SortValue, check_id
+from django_redis_components.search.arguments import (
+    MAX_FACETS,
+    MAX_LATITUDE,
+    MAX_LONGITUDE,
+    Point,
+    SortValue,
+    check_id,
+)
 from django_redis_components.search.documents import Document
 from django_redis_components.search.exceptions import SearchError
 from django_redis_components.search.index import SearchIndex, find_differences, scan_ids, write_documents
 from django_redis_components.search.page import SearchPage
+
+#: Largest number by which objects are sorted, and that of infinity: a weighted sum of some has an order, too.
+LARGEST = 1e300
 
 _searches: dict[str, ModelSearch] = {}
 
@@ -39,9 +53,10 @@ class ModelSearch:
         model: the model.
         name: name of the index; by default that of the model, such as ``"shop.item"``.
         fields: weights of attributes or methods with text, by name.
-        facets: names of attributes or methods with a value, or several.
-        sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds.
-        location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None.
+        facets: names of attributes or methods with a value, or several; the first 64 of an object count.
+        sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds. NaN is 0.
+        location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None. A
+            place beyond 180 and 85 degrees is none.
         watch_fields, relations: as for `ModelIndex` of autocomplete.
         language, synonyms: as for `SearchIndex`.
 
@@ -76,8 +91,9 @@ class ModelSearch:
         self.index = SearchIndex(
             self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
         )
+        self._label = f"Search {self.name}"
         self._changes = ModelChanges(
-            f"Search {self.name}",
+            self._label,
             model,
             self.watch_fields,
             self.relations,
@@ -98,7 +114,7 @@ class ModelSearch:
             return None
         return Document(
             {name: _text(value_of(obj, name)) for name in self.fields},
-            {name: [_facet(each) for each in values_of(obj, name)] for name in self.facets},
+            _facets({name: [_facet(each) for each in values_of(obj, name)] for name in self.facets}),
             {name: _sort_value(value_of(obj, name)) for name in self.sort_values},
             _point(value_of(obj, self.location)) if self.location else None,
         )
@@ -148,7 +164,7 @@ class ModelSearch:
         missing, stale, count = [], [], 0
         extra: list[str] = []
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
-            wrong = self._differing({check_id(obj.pk): obj for obj in some})
+            wrong = self._differing({check_id(obj.pk): obj for obj in some if has_id(obj.pk, self._label)})
             again = self._differing(self._objects_of(wrong))
             missing += [id_ for id_, is_stored in again.items() if not is_stored]
             stale += [id_ for id_, is_stored in again.items() if is_stored]
@@ -181,7 +197,8 @@ class ModelSearch:
     def _documents(self, progress: Callable[[int], object] | None) -> Iterator[tuple[Any, Document]]:
         objects = self.queryset().using(router.db_for_write(self.model))
         for some in chunks(objects.iterator(chunk_size=CHUNK)):
-            yield from ((obj.pk, document) for obj in some if (document := self.document(obj)))
+            kept = [obj for obj in some if has_id(obj.pk, self._label)]
+            yield from ((obj.pk, document) for obj in kept if (document := self.document(obj)))
             if progress is not None:
                 progress(len(some))
 
@@ -190,8 +207,8 @@ class ModelSearch:
             self._update(keys, using)
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
-        objects = self.queryset().using(using)
-        if not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
+        objects, keys = self.queryset().using(using), [key for key in keys if has_id(key, self._label)]
+        if keys and not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
     def _write(self, documents: Mapping[Any, Document | None], *, force: bool) -> None:
@@ -258,18 +275,37 @@ def _facet(value: Any) -> str:
     return text.encode()[:200].decode(errors="ignore").strip() or "-"
 
 
+def _facets(values: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return the first values that a document may have, of all facets together."""
+    first: dict[str, list[str]] = {name: [] for name in values}
+    pairs = dict.fromkeys((name, value) for name, some in values.items() for value in some)
+    for name, value in islice(pairs, MAX_FACETS):
+        first[name].append(value)
+    return first
+
+
 def _sort_value(value: Any) -> SortValue:
-    if hasattr(value, "timestamp"):
-        return float(value.timestamp())
+    if isinstance(value, datetime):
+        return _seconds(value)
     if hasattr(value, "toordinal"):
         return float(value.toordinal() * 86_400)
-    if value is None:
-        return 0
-    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else float(value)
+    return value if isinstance(value, str) else number_of(value, LARGEST)
+
+
+def _seconds(moment: datetime) -> float:
+    """Return the seconds of a time since the epoch."""
+    try:
+        return moment.timestamp()
+    except (ValueError, OverflowError):  # a naive one of the first or last day of the calendar
+        return moment.replace(tzinfo=UTC).timestamp()
 
 
 def _point(value: Any) -> Point | None:
+    """Return a place; None for one that Redis cannot store, such as one at a pole."""
     if value is None:
         return None
     longitude, latitude = (value.x, value.y) if hasattr(value, "x") else value
-    return None if None in (longitude, latitude) else (float(longitude), float(latitude))
+    if None in (longitude, latitude):
+        return None
+    place = float(longitude), float(latitude)
+    return place if abs(place[0]) <= MAX_LONGITUDE and abs(place[1]) <= MAX_LATITUDE else None

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, check_mapping
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
@@ -56,7 +56,7 @@ class SearchRequest:
         check_int(self.page, "page", 1, MAX_PAGES)
         check_int(self.per_page, "per_page", 1, MAX_PER_PAGE)
         orders = orders_of(self.order_by, has_place=self.near is not None)
-        filters = sorted(facet_of(name, value) for name, value in (self.filters or {}).items())
+        filters = sorted(facet_of(*each) for each in check_mapping(self.filters or {}, "filters").items())
         facets = counted_facets(self.facets)
         longitude, latitude = ("", "") if self.near is None else map(repr, check_point(self.near, "near"))
         within_km = repr(check_kilometers(self.within))

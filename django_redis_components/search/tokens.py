@@ -117,10 +117,12 @@ def stop_words_of(language: str) -> frozenset[str]:
     """Return the words of a language that are left out, folded.
 
     Raises:
-        ValueError: there are none of this language.
+        TypeError, ValueError: there are none of this language.
     """
-    if language not in _STOP_WORDS:
-        raise ValueError(f"language={short_repr(language)}: expected one of {', '.join(sorted(_STOP_WORDS))}, or None.")
+    if not isinstance(language, str) or language not in _STOP_WORDS:
+        kind = ValueError if isinstance(language, str) else TypeError
+        known = ", ".join(sorted(_STOP_WORDS))
+        raise kind(f"language={short_repr(language)}: expected one of {known}, or None.")
     return _stop_words(language)
 
 
@@ -163,8 +165,11 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def _has_final(character: str) -> bool:
-    """Return whether a character is a Hangul syllable with a final: 28 syllables have the same initial and vowel."""
-    return "가" <= character <= "힣" and (ord(character) - ord("가")) % 28 > 0
+    """Return whether a character is a Hangul syllable with a final: 28 syllables have the same initial and vowel.
+
+    One with marks, such as the tone marks of older texts, is complete.
+    """
+    return len(character) == 1 and "가" <= character <= "힣" and (ord(character) - ord("가")) % 28 > 0
 
 
 def _folded(word: str) -> str:

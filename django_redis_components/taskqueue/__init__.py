@@ -22,8 +22,10 @@ retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `un
 registry                    tasks by name; a name from Redis is looked up here and never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 enqueue                     a call becomes a message, which is sent at once or on commit
+outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
+task_update                 what a change of a pending task writes
 context                     what a task knows and reports while it runs
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
@@ -95,8 +97,9 @@ schedule:<name>               hash    last processed time, next time, last task,
 paused_schedules              hash    schedules that are paused: since when, by whom           none
 added_schedules               hash    schedules that were added at run time, as JSON           none
 schedules_version             string  how often these two were changed                         none
-reply:<op>                    string  reply to an operation, for a repeated request            60 s
+reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
+outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
@@ -124,6 +127,7 @@ from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
     InvalidTask,
     LeaseLost,
+    NotPending,
     NotScheduled,
     OutcomeRefused,
     ParentFailed,
@@ -140,6 +144,7 @@ from django_redis_components.taskqueue.exceptions import (
     TaskResultDoesNotExist,
     TaskResultMismatch,
     TimeLimitExceeded,
+    UniqueKeyConflict,
     UnknownQueue,
     WaitTimeout,
     WorkerLost,
@@ -178,6 +183,7 @@ __all__ = [
     "Metrics",
     "Middleware",
     "NewTask",
+    "NotPending",
     "NotScheduled",
     "OutcomeRefused",
     "ParentFailed",
@@ -215,6 +221,7 @@ __all__ = [
     "TaskRun",
     "TimeLimitExceeded",
     "Unique",
+    "UniqueKeyConflict",
     "UnknownQueue",
     "WaitTimeout",
     "WorkerDescription",

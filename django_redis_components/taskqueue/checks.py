@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue import outbox, registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -29,6 +30,22 @@ def check_periodic() -> list[CheckMessage]:
     for schedule in registered():
         found.extend(_of(schedule))
     return found
+
+
+def check_outbox() -> list[CheckMessage]:
+    """Report what is to use the outbox while its app is not installed (drc.E047)."""
+    if apps.is_installed(outbox.APP):
+        return []
+    setting = ['REDIS_COMPONENTS["TASKQUEUE"]["OUTBOX"] is True'] if conf.settings().taskqueue.outbox else []
+    tasks = sorted(f"Task {task.name} has outbox=True" for task in registry.all_tasks() if task.options.outbox)
+    hint = (
+        f'Add "{outbox.APP}" to INSTALLED_APPS and run "manage.py migrate", or remove the option. Until then'
+        " enqueue_on_commit raises InvalidTask."
+    )
+    return [
+        Error(f'{each}, but "{outbox.APP}" is not in INSTALLED_APPS.', hint=hint, id="drc.E047")
+        for each in [*setting, *tasks]
+    ]
 
 
 def connections_of_tasks() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,19 +13,21 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import serialization
+from django_redis_components.core.client import connections as client_connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import limits, origin, signals
+from django_redis_components.taskqueue import limits, origin, outbox, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware import NewTask, pipeline
-from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
+from django_redis_components.taskqueue.options import MAX_DELIVERIES, TaskOptions, check_queue, options_to_send
 from django_redis_components.taskqueue.record import check_metadata, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import task_records
-from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, first_part
+from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, chunks, first_part
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
 from django_redis_components.taskqueue.unique import claim_of
 
@@ -191,6 +194,9 @@ class _CommitHook:
             for hook in self._following():
                 prepared += hook.prepared
                 hook.prepared = ()
+        self._send(prepared)
+
+    def _send(self, prepared: Prepared) -> None:
         if len(prepared) == 1:
             [(result, message)] = prepared
             send_one(result, self.using, message)
@@ -219,7 +225,41 @@ class _CommitHook:
         return following
 
     def _can_send(self, hook: object) -> bool:
-        return isinstance(hook, _CommitHook) and hook.using == self.using and not _has_own_id(hook.prepared)
+        return type(hook) is type(self) and hook.using == self.using and not _has_own_id(hook.prepared)
+
+
+class _OutboxHook(_CommitHook):
+    """Sends tasks whose rows are in the outbox. It raises nothing if Redis is away: then the relay sends them.
+
+    Attributes:
+        stored_at: when the rows were written, on the monotonic clock.
+    """
+
+    __slots__ = ("stored_at",)
+
+    def __init__(self, prepared: Prepared, using: str) -> None:
+        super().__init__(prepared, using)
+        self.stored_at = time.monotonic()
+
+    def _send(self, prepared: Prepared) -> None:
+        replies: list[task_records.Reply] = []
+        flow = _send_stored(home(self.using), [message for _, message in prepared], replies)
+        try:
+            outbox.try_to_send(flow, self.using, self.stored_at)
+        finally:
+            pipeline.notify_enqueued(_accepted(prepared, replies))
+
+
+def _send_stored(shard: Shard, messages: Sequence[TaskMessage], replies: list[task_records.Reply]) -> Flow[None]:
+    """Send tasks whose rows are in the outbox; see `task_records.send_many`."""
+    for some in chunks(messages):
+        call = outbox.send_once(shard, [(outbox.token_of(message), message.arguments) for message in some])
+        if not some[0].nonce:
+            replies += yield call
+            continue
+        [message] = some  # see `_has_own_id`
+        [reply], pairs = yield Batch([call, Read("HGETALL", shard.record(message.id))])
+        replies.append(task_records.reply_with_id(message, reply, pairs))
 
 
 def _has_own_id(prepared: Prepared) -> bool:
@@ -227,20 +267,49 @@ def _has_own_id(prepared: Prepared) -> bool:
     return any(message.nonce for _, message in prepared)
 
 
-def send_on_commit(prepared: Prepared, using: str, database: str | None = None) -> bool:
+def send_on_commit(prepared: Prepared, using: str, options: TaskOptions) -> bool:
     """Enqueue tasks when the surrounding transaction commits; False without a transaction or database.
+
+    With the outbox they are stored, and sent when the rows are committed: at once without a transaction.
 
     Args:
         using: alias of the connection.
-        database: see `call_on_commit`.
+        options: of the tasks; for `database` see `call_on_commit`.
 
     Raises:
-        InvalidTask: see `call_on_commit`.
+        InvalidTask: see `call_on_commit`; or the outbox is not installed.
+        django.db.Error: the rows cannot be stored.
     """
-    alias = _alias_in_transaction(database)
+    if outbox.is_used(options):
+        rows = [outbox.row_of(message) for _, message in prepared]
+        alias = store_in_outbox(rows, using, options.database)
+        if alias is not None:
+            _OutboxHook(prepared, using).register(alias)
+        return True
+    alias = _alias_in_transaction(options.database)
     if alias is not None:
         _CommitHook(prepared, using).register(alias)
     return alias is not None
+
+
+def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str | None) -> str | None:
+    """Store rows in the outbox, in the surrounding transaction if there is one.
+
+    Returns:
+        Alias of the database whose commit sends the tasks; None if the relay must send the tasks, because the site
+        manages its transactions without Django.
+
+    Raises:
+        InvalidTask: see `call_on_commit`; or the outbox is not installed.
+        ConfigurationError: there is no such connection: no relay would ever send the tasks.
+        django.db.Error: the rows cannot be stored.
+    """
+    if using not in conf.settings().connections:
+        client_connections.endpoint(using)
+    alias = _alias_in_transaction(database) or database or DEFAULT_DB_ALIAS
+    outbox.storage().add(rows, using, alias)
+    connection = transaction.get_connection(alias)
+    return alias if connection.in_atomic_block or connection.get_autocommit() else None
 
 
 def call_on_commit(send: Callable[[], object], database: str | None = None) -> bool:

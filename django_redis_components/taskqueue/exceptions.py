@@ -173,6 +173,35 @@ class NotScheduled(TaskQueueError):
     """Raised by `reschedule` when the task is not scheduled: it is ready, running or finished."""
 
 
+class NotPending(TaskQueueError):
+    """Raised by `update` when the task is not pending: it runs, has finished or was purged.
+
+    Attributes:
+        id: the task's id.
+        state: its state.
+    """
+
+    def __init__(self, task_id: str, state: str) -> None:
+        how = "was purged" if state in ("ready", "scheduled", "retrying") else f"is {state}"
+        super().__init__(f"Task {task_id} cannot be changed: it {how}. Only pending tasks can be.")
+        self.id, self.state = task_id, state
+
+
+class UniqueKeyConflict(TaskQueueError):
+    """Raised by `update` when another task has the unique key that the task would have with its new arguments.
+
+    Attributes:
+        id: the task's id.
+        holder_id: id of the task that has the key.
+    """
+
+    def __init__(self, task_id: str, holder_id: str) -> None:
+        super().__init__(
+            f"Task {task_id} cannot be changed: task {holder_id} has its new unique key. Cancel one of them."
+        )
+        self.id, self.holder_id = task_id, holder_id
+
+
 class ParentFailed(TaskQueueError):
     """A task of a flow did not run because an earlier task failed, expired, or was cancelled or deleted.
 

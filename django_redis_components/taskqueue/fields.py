@@ -156,6 +156,9 @@ class Key:
     flow = "flow"
     #: Zset of the ids of flows that have not finished, by when they were accepted.
     unfinished_flows = "unfinished_flows"
+    #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
+    #: some minutes after it has deleted the rows.
+    outbox = "outbox"
     #: String by limit: its numbers, as the newest task states them.
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.
@@ -188,7 +191,8 @@ class Key:
     rollup = "rollup"
     #: String ``<minutes>:<n>``: 32-bit counters of all queues together, of the nth bucket of 1, 10, 60 or 1440 minutes.
     history = "history"
-    #: String by operation: the reply to a call that may be sent again.
+    #: String by operation: the reply to a call that may be sent again; by task: the id of another that a call with this
+    #: id has changed, instead of enqueueing one.
     reply = "reply"
     #: Zset "queue/trash" by time of the purge or deletion.
     trash_index = "trash_index"

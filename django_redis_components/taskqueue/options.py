@@ -13,13 +13,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int, check_string, short_repr
+from django_redis_components.core.arguments import check_flag, check_int, check_string, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.record import check_metadata
-from django_redis_components.taskqueue.unique import Unique, check_key, unique_of
+from django_redis_components.taskqueue.unique import Unique, check_delay, check_key, unique_of
 
 #: Default of `result_ttl`, in seconds.
 RESULT_TTL_S = 600
@@ -69,6 +69,7 @@ class DeclaredOptions(TypedDict, total=False):
     unique: bool | str | Seconds | Unique | None
     expires: datetime | Seconds | None
     database: str | None
+    outbox: bool | None
 
 
 class SendingOptions(DeclaredOptions, total=False):
@@ -98,6 +99,8 @@ class TaskOptions:
             it is accepted or, if later, from when it is due.
         database: alias of the database whose commit is awaited; None: the default database if it is in a
             transaction, else the one that is.
+        outbox: whether calls that are enqueued on commit are stored in the database until they are sent
+            (`contrib.outbox`); None: as the setting ``OUTBOX``.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
         metadata: a dict of JSON values, readable from the result and the task's context; `using` only.
         id: the id of the task, for idempotent calls; None for a random one; `using` only.
@@ -115,6 +118,7 @@ class TaskOptions:
     unique: Any = None
     expires: datetime | Seconds | None = None
     database: str | None = None
+    outbox: bool | None = None
     run_after: datetime | Seconds | None = None
     metadata: dict[str, Any] | None = None
     id: str | None = None
@@ -134,8 +138,12 @@ class TaskOptions:
             check_moment(self.expires, "expires", zero=False)
             self._check_expiry()
             object.__setattr__(self, "unique", unique_of(self.unique))
+            if self.unique is not None:
+                check_delay(self.unique, self.run_after)
             if self.database is not None and not isinstance(self.database, str):
                 raise TypeError(f"database={short_repr(self.database)}: expected the alias of a database, or None.")
+            if self.outbox is not None:
+                check_flag(self.outbox, "outbox")
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", check_metadata(self.metadata))
             check_id(self.id)

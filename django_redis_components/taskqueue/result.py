@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.record import R_co, TaskRecord
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.states import State
 from django_redis_components.taskqueue.store import task_control, task_records
+from django_redis_components.taskqueue.task_update import TaskChanges, update
 
 
 class TaskResult(TaskRecord[R_co]):
@@ -25,7 +26,8 @@ class TaskResult(TaskRecord[R_co]):
         task: the task, or None if its name is not registered in this process.
         name: the task's name.
         id: the task's id.
-        is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result.
+        is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result, changed
+            as `Unique.on_conflict` says.
     """
 
     __slots__ = ("_shard", "is_duplicate", "task")
@@ -131,6 +133,37 @@ class TaskResult(TaskRecord[R_co]):
     async def arun_now(self) -> None:
         """See `run_now`."""
         await self._shard.arun(task_control.reschedule(self._shard, self.id, ""))
+
+    def update(self, **changes: Unpack[TaskChanges]) -> None:
+        """Change a pending task. What is not given stays; this result then has the changed record.
+
+        A task that gets another queue or priority comes after those that are there; otherwise it keeps its place. Its
+        unique key and the keys of its limits follow its arguments. Options that were sent with them, and headers of
+        middleware, stay as they are.
+
+        Args:
+            args: a list or tuple that replaces all positional arguments.
+            kwargs: a dict that replaces all keyword arguments.
+            priority: -100 to 100.
+            queue_name: the queue that the task is moved to.
+            expires: as the option `expires`, from now or from when the task is due; None: it does not expire. It has
+                no effect on a task that has started before.
+
+        Raises:
+            NotPending: the task runs, has finished or was purged. Nothing was changed.
+            UniqueKeyConflict: another task has the unique key of the new arguments.
+            TypeError, ValueError: the function does not accept the arguments, or one is not JSON.
+            InvalidTask: a value is not accepted; the expiry has passed; the task's name is not registered in this
+                process; or its unique key, or the key of a limit, was made with options of `using` that are not known
+                here.
+            UnknownQueue: the site declares its queues, and this is not one of them.
+            TaskResultDoesNotExist: the result has expired.
+        """
+        self._load(self._shard.run(update(self._shard, self.task, self.id, changes)), self._failures)
+
+    async def aupdate(self, **changes: Unpack[TaskChanges]) -> None:
+        """See `update`."""
+        self._load(await self._shard.arun(update(self._shard, self.task, self.id, changes)), self._failures)
 
     def _set_accepted(self, reply: task_records.Reply, options: TaskOptions) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.

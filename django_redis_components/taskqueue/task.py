@@ -28,6 +28,7 @@ from django_redis_components.taskqueue.enqueue import (
 )
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.flows.parents import has_inputs
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, options_with
@@ -215,7 +216,7 @@ class Task(Generic[P, R, V]):
         """
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if not (by_setting and send_on_commit(prepared, self.connection, self.options.database)):
+        if not (by_setting and send_on_commit(prepared, self.connection, self.options)):
             send_many(prepared, self.connection)
         return [result for result, _ in prepared]
 
@@ -223,7 +224,7 @@ class Task(Generic[P, R, V]):
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options.database):
+        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options):
             return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
@@ -235,18 +236,19 @@ class Task(Generic[P, R, V]):
         whose commit is awaited. The tasks of a transaction are sent in one round trip per connection, or in parts
         like those of `enqueue_many`.
 
-        Raises:
-            django.db.transaction.TransactionManagementError: autocommit is off: Django does not know of the commit.
+        With autocommit off, outside of `atomic`, it raises TransactionManagementError as Django's `on_commit` does.
+        With the option `outbox` the call is stored in the database with the transaction, and sent after the commit: an
+        outage of Redis or a crash of this process delays it, and loses nothing.
         """
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if not send_on_commit([(result, message)], self.connection, self.options.database):
+        if not send_on_commit([(result, message)], self.connection, self.options):
             send_one(result, self.connection, message)
         return result
 
     async def aenqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options.database):
+        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options):
             return result
         return await asend_one(result, self.connection, message)
 
@@ -282,6 +284,10 @@ class Task(Generic[P, R, V]):
     def _body_options(self) -> Mapping[str, Any]:
         """What each message of a subclass carries beside the arguments."""
         return {}
+
+    def _gets_result(self, options: Mapping[str, Any]) -> bool:
+        """Whether the worker inserts a result before the arguments of a task, given the options sent beside them."""
+        return has_inputs(dict(options))
 
     def _check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool = False) -> None:
         """Raise TypeError, naming the parameter, if the function does not accept these arguments.
@@ -336,8 +342,8 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
         takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
         using: alias of the connection.
         options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
-            expires, result_ttl, database (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong to
-            `using()`.
+            expires, result_ttl, database, outbox (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong
+            to `using()`.
 
     Raises:
         InvalidTask: the function is not at the top level of a module, or an option is not accepted.

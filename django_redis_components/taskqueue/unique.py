@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,6 +21,12 @@ from django_redis_components.core.units import Seconds, to_ms
 DIGEST_BYTES = 16
 #: Prefixes of claims by the value of `until`; the prefix of a duration is "t".
 _LETTERS = {"finished": "f", "started": "s"}
+_ON_CONFLICT = ("return", "replace", "extend")
+#: For the words of other queues.
+_HINTS = {
+    "throttle": " To throttle calls, set until to a duration.",
+    "debounce": ' To debounce calls, use "replace" or "extend", and using(run_after=…).',
+}
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _ACCEPTED = '"finished", "started", or a duration in seconds or as a timedelta'
 
@@ -29,15 +35,25 @@ _ACCEPTED = '"finished", "started", or a duration in seconds or as a timedelta'
 class Unique:
     """While a task has a key, `enqueue` accepts no other task with it and returns the result of the first.
 
+    Without more, calls with a key are deduplicated; with a duration they are throttled: one is accepted per period,
+    whatever its outcome. With `on_conflict` and `using(run_after=…)` they are debounced: the task runs when no call
+    has come for this time.
+
     Attributes:
         until: when the key is released. "finished": when the task has finished, retries included. "started": when a
             worker leases it. A duration (seconds or a timedelta): that long after the task was accepted.
         key: a template over the call's arguments (``"order:{order_id}"``), a callable that receives them, or None:
             all arguments. Different tasks never share a key.
+        on_conflict: what a call does to the task that has the key, while that is pending. "return": nothing.
+            "replace": the task gets the arguments and the options of the call, `run_after` among them: the last call
+            wins. Requires until="started", so that a call made during the run becomes the next task. "extend": the
+            task keeps its arguments, and is due when the call would be, if that is later; a key with a duration is
+            held for that time again.
     """
 
     until: Literal["finished", "started"] | Seconds = "finished"
     key: str | Callable[..., str] | None = None
+    on_conflict: Literal["return", "replace", "extend"] = "return"
 
     def __post_init__(self) -> None:
         if isinstance(self.until, str):
@@ -49,6 +65,23 @@ class Unique:
             to_ms(self.until, "until")
         if self.key is not None and not isinstance(self.key, str) and not callable(self.key):
             raise TypeError(f"key={short_repr(self.key)}: expected a template, a callable, or None.")
+        _check_on_conflict(self.on_conflict, self.until)
+
+
+def check_delay(unique: Unique, run_after: Any) -> None:
+    """Raise ValueError if a key would expire before the task is due that calls are to extend.
+
+    Args:
+        run_after: the option.
+    """
+    if unique.on_conflict == "return" or isinstance(unique.until, str) or run_after is None:
+        return
+    if not isinstance(run_after, datetime) and to_ms(run_after, "run_after", zero=True) >= to_ms(unique.until, "until"):
+        times = f"run_after={short_repr(run_after)} with until={short_repr(unique.until)}"
+        raise ValueError(
+            f"{times} and on_conflict={unique.on_conflict!r}: the key would expire before the task is due, so that a"
+            ' call could not extend it. Set until to a longer time, or to "started".'
+        )
 
 
 def unique_of(option: Any) -> Unique | None:
@@ -75,7 +108,7 @@ def unique_of(option: Any) -> Unique | None:
 def claim_of(
     unique: Unique, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    """Return the claim of a call as a script argument: a prefix, the digest of the key, and for "t" milliseconds.
+    """Return the claim of a call as a script argument: see enqueue.lua.
 
     Args:
         name: of the task.
@@ -94,9 +127,10 @@ def claim_of(
     kind = "arguments" if unique.key is None else "key"
     text = f"{name}\0{kind}\0{value}".encode("utf-8", "surrogatepass")
     digest = base64.urlsafe_b64encode(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()).decode().rstrip("=")
+    on_conflict = "" if unique.on_conflict == "return" else f" {unique.on_conflict}"
     if isinstance(unique.until, str):
-        return _LETTERS[unique.until] + digest
-    return f"t{digest} {to_ms(unique.until, 'until')}"
+        return _LETTERS[unique.until] + digest + on_conflict
+    return f"t{digest} {to_ms(unique.until, 'until')}{on_conflict}"
 
 
 def check_key(unique: Unique, func: Callable[..., Any]) -> None:
@@ -107,6 +141,17 @@ def check_key(unique: Unique, func: Callable[..., Any]) -> None:
     """
     if unique.key is not None:
         template_of(unique.key, func, "unique key")
+
+
+def _check_on_conflict(on_conflict: Any, until: Any) -> None:
+    if not isinstance(on_conflict, str) or on_conflict not in _ON_CONFLICT:
+        hint = _HINTS.get(on_conflict, "") if isinstance(on_conflict, str) else ""
+        raise ValueError(f"on_conflict={short_repr(on_conflict)}: expected {', '.join(map(repr, _ON_CONFLICT))}.{hint}")
+    if on_conflict == "replace" and until != "started":
+        raise ValueError(
+            f'on_conflict="replace" with until={short_repr(until)}: the arguments of a call made after the start would'
+            ' be lost. Use until="started", and concurrency=Concurrency(1, key=…) if two must not run at once.'
+        )
 
 
 def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

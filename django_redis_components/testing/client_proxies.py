@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -87,24 +88,27 @@ class AsyncClientProxy:
 
 
 class ClientPatch:
-    """Replaces `connections.client` and `aclient` with proxies, and restores the previous functions."""
+    """Replaces `connections.client`, `aclient` and `page_client` with proxies, and restores the previous functions."""
 
     def __init__(self, intercept: Intercept) -> None:
         self._intercept = intercept
-        self._originals: list[tuple[Any, Any]] = []
+        self._originals: list[tuple[Any, Any, Any]] = []
 
     def install(self) -> None:
         """Install the proxies."""
-        client, aclient = connections.client, connections.aclient
-        self._originals.append((client, aclient))
+        client, aclient, page_client = connections.client, connections.aclient, connections.page_client
+        self._originals.append((client, aclient, page_client))
         patched: Any = connections  # a ClientProxy is used wherever a Client is
         patched.client = lambda alias="default": ClientProxy(self._intercept, alias, client)
         patched.aclient = lambda alias="default": AsyncClientProxy(self._intercept, alias, aclient)
+        patched.page_client = lambda alias="default", timeout_s=None: ClientProxy(
+            self._intercept, alias, partial(page_client, timeout_s=timeout_s)
+        )
 
     def restore(self) -> None:
         """Restore the functions that the last `install` replaced."""
         patched: Any = connections
-        patched.client, patched.aclient = self._originals.pop()
+        patched.client, patched.aclient, patched.page_client = self._originals.pop()
 
 
 def _reply_or_error(execute: Callable[[Any], Any], request: Call | Command) -> Any:

@@ -9,17 +9,19 @@ from typing import Any
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue.fields import Field, Key
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome, is_final
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome, State, is_final
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
     ENQUEUE,
     ENQUEUE_FLOW,
     ENQUEUE_MANY,
+    ENQUEUE_ONCE,
     ENQUEUE_PLAIN,
     REGISTER_WAITER,
     RESCHEDULE,
     SAVE_METADATA,
+    UPDATE_TASK,
 )
 from django_redis_components.taskqueue.worker import execution
 from django_redis_components.testing import request_parser
@@ -54,11 +56,13 @@ class MemoryQueue:
             ENQUEUE: self._enqueue,
             ENQUEUE_PLAIN: self._enqueue_plain,
             ENQUEUE_MANY: self._enqueue_many,
+            ENQUEUE_ONCE: self._enqueue_once,
             ENQUEUE_FLOW: self._enqueue_flow,
             REGISTER_WAITER: self._register_waiter,
             CANCEL: self._cancel,
             RESCHEDULE: self._reschedule,
             SAVE_METADATA: self._save_metadata,
+            UPDATE_TASK: self._update,
         }
 
     def answer(self, request: Call | Command) -> Any:
@@ -165,7 +169,8 @@ class MemoryQueue:
             return int(self._records[sent["id"]][Field.enqueued_at_us])
         holder = self._find_unique_holder(sent)
         if holder is not None:
-            return [holder.encode(), self.answer(Command("HGETALL", home().record(holder)))]
+            self._resolve_conflict(self._records[holder], sent)
+            return [holder.encode(), self._pairs(holder)]
         self._records[sent["id"]] = request_parser.build_record(sent)
         self.pending.append(sent["id"])
         return int(self._records[sent["id"]][Field.enqueued_at_us])
@@ -176,17 +181,36 @@ class MemoryQueue:
     def _enqueue_many(self, sent: dict[str, Any]) -> list[Any]:
         return [self._enqueue(each) for each in request_parser.parse_tasks(sent["tasks"])]
 
+    def _enqueue_once(self, sent: dict[str, Any]) -> list[Any]:
+        return [self._enqueue(each) for each in request_parser.parse_tasks_of_rows(sent["tasks"])]
+
     def _find_unique_holder(self, sent: dict[str, Any]) -> str | None:
-        """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration."""
+        """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration.
+
+        A key that is held until the start is free while the task runs.
+        """
         unique = request_parser.to_bytes(sent["unique"]).split(b" ")[0]
         for task_id, record in self._records.items():
             if (
                 unique
                 and record.get(Field.unique_claim) == unique
                 and (unique[:1] == b"t" or not is_final(record.get(Field.state)))
+                and not (unique[:1] == b"s" and record.get(Field.state) == State.running.encode())
             ):
                 return task_id
         return None
+
+    def _resolve_conflict(self, record: Record, sent: dict[str, Any]) -> None:
+        """Apply the last word of a call's unique claim to the pending task that has the key."""
+        mode = request_parser.to_bytes(sent["unique"]).split(b" ")[-1]
+        if mode not in (b"replace", b"extend") or record.get(Field.state) is not None:
+            return
+        made = request_parser.build_record(sent) | {Field.enqueued_at_us: record[Field.enqueued_at_us]}
+        if mode == b"replace":
+            record.clear()
+            record |= made
+        elif int(made.get(Field.due_at_ms, 0)) > int(record.get(Field.due_at_ms, 0)):
+            record |= {name: made[name] for name in (Field.due_at_ms, Field.expiry) if name in made}
 
     def _enqueue_flow(self, sent: dict[str, Any]) -> int:
         flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
@@ -229,6 +253,24 @@ class MemoryQueue:
             return [0]
         record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(arguments["due"]))
         return [1]
+
+    def _update(self, arguments: dict[str, Any]) -> list[Any]:
+        task_id = arguments["id"]
+        record = self._records.get(task_id)
+        if record is None:
+            return [-1]
+        if is_final(record.get(Field.state)) or record.get(Field.state) == State.running.encode():
+            return [0, self._pairs(task_id)]
+        holder = self._find_unique_holder({"unique": arguments["claim"]})
+        if holder not in (None, task_id):
+            return [-4, self._pairs(task_id), holder.encode()]
+        record |= request_parser.parse_changes(arguments, record)
+        if arguments["expires"] == "never":
+            record.pop(Field.expiry, None)
+        return [1, self._pairs(task_id)]
+
+    def _pairs(self, task_id: str) -> Any:
+        return self.answer(Command("HGETALL", home().record(task_id)))
 
     def _save_metadata(self, arguments: dict[str, Any]) -> int:
         self._records[request_parser.id_from_key(arguments["record"])][Field.metadata] = request_parser.to_bytes(

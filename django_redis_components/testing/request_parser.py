@@ -10,7 +10,13 @@ from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.messages import TaskMessage
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
+from django_redis_components.taskqueue.store.scripts import (
+    ENQUEUE,
+    ENQUEUE_FLOW,
+    ENQUEUE_MANY,
+    ENQUEUE_ONCE,
+    ENQUEUE_PLAIN,
+)
 
 
 def is_taskqueue_request(shard: Shard, request: Request) -> bool:
@@ -45,6 +51,15 @@ def parse_tasks(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
         index += 1 + count
 
 
+def parse_tasks_of_rows(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the enqueue.lua arguments of each task of an enqueue_once.lua call."""
+    index = 0
+    while index < len(parts):
+        count = parts[index + 1]
+        yield _named(ENQUEUE.args, parts[index + 2 : index + 2 + count])
+        index += 2 + count
+
+
 def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
     tasks = arguments["tasks"]
@@ -62,6 +77,8 @@ def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
         return list(parse_plain_tasks(named_arguments(call)))
     if call.script is ENQUEUE_MANY:
         return list(parse_tasks(named_arguments(call)["tasks"]))
+    if call.script is ENQUEUE_ONCE:
+        return list(parse_tasks_of_rows(named_arguments(call)["tasks"]))
     if call.script is ENQUEUE_FLOW:
         return [node for _, _, node in parse_flow_nodes(named_arguments(call)["nodes"])]
     return []
@@ -77,10 +94,26 @@ def build_record(sent: dict[str, Any]) -> dict[str, bytes]:
     if sent["due"]:
         record[Field.due_at_ms] = to_bytes(due_ms(sent["due"]))
     if sent["expires"]:
-        at, ttl_ms = sent["expires"].split(" ")
-        from_ms = max(int(record[Field.enqueued_at_us]) // 1_000, int(record.get(Field.due_at_ms, 0)))
-        record[Field.expiry] = to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+        record[Field.expiry] = parse_expiry(sent["expires"], record)
     return record
+
+
+def parse_expiry(expires: str, record: dict[str, bytes]) -> bytes:
+    """Return the field of an expiry that counts from now, or from when the task of the record is due."""
+    at, ttl_ms = expires.split(" ")
+    from_ms = max(time.time_ns() // 1_000_000, int(record.get(Field.due_at_ms, 0)))
+    return to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+
+
+def parse_changes(arguments: dict[str, Any], record: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the fields that an update_task.lua call changes in a record."""
+    fields = [to_bytes(value) for value in arguments["fields"]]
+    changed = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    named = {Field.queue: "target", Field.priority: "priority", Field.unique_claim: "claim"}
+    changed |= {field: to_bytes(arguments[name]) for field, name in named.items() if arguments[name] != ""}
+    if arguments["expires"] not in ("", "never"):
+        changed[Field.expiry] = parse_expiry(arguments["expires"], record)
+    return changed
 
 
 def due_ms(due: str) -> int:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
@@ -292,6 +293,22 @@ def test_pipes_and_devices_are_reported_without_waiting(processes: int, redis_se
     assert counted() == plain_count(good.read_text())
     with pytest.raises(CommandError, match="not a regular file, but a pipe or a device"):
         call_command("redis", "aggregation", "recount", "visits-path", str(tmp_path / "fifo.log"))
+
+
+def test_recount_names_a_file_that_no_installed_package_reads(
+    redis_server: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    packed, plain = tmp_path / "access.log.zst", write_log(tmp_path / "access.log", 5)
+    packed.write_bytes(b"\x28\xb5\x2f\xfd")
+    aggregate(plain, "--by", "path")
+
+    with pytest.raises(CommandError, match=r"access\.log\.zst: Reading zstd files needs the package backports\.zstd"):
+        call_command("redis", "aggregation", "recount", "visits-path", str(packed), str(plain))
+
+    [counted_again] = aggregate(plain, "--by", "path")[0]["files"]
+    assert counted_again["lines"] > 0
 
 
 def test_lines_without_an_address_are_refused_by_keys_that_need_one(redis_server: Store, tmp_path: Path) -> None:

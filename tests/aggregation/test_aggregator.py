@@ -68,6 +68,18 @@ def test_file_is_counted_once_and_equals_a_plain_count(store: Store, visits: Log
     assert (state.name, state.lines, state.bad) == (str(log), first.lines, first.bad)
 
 
+def test_file_whose_name_is_no_text_is_counted_and_recognized(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path
+) -> None:
+    log = write_log(Path(os.fsdecode(bytes(tmp_path) + b"/access\xff.log")), 20)
+
+    first, second = visits.add_file(log), visits.add_file(log)
+    copy = visits.add_file(shutil.copy(log, tmp_path / "copy.log"))
+
+    assert (first.lines, second.lines, copy.lines) == (plain_count(log.read_text()).total(), 0, 0)
+    assert {Path(state.name).name for state in visits.files()} == {"access\N{REPLACEMENT CHARACTER}.log", "copy.log"}
+
+
 @pytest.mark.contract
 @pytest.mark.usefixtures("small_parts")
 def test_async_methods_behave_like_the_sync_ones(store: Store, visits: LogAggregator, tmp_path: Path) -> None:

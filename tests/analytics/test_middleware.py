@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
@@ -348,6 +349,51 @@ def test_async_request_with_the_user_policy(
     run_async(visit)
 
     assert (views_of("/async/"), visitors()) == (1, int(signed_in))
+
+
+def authenticated_by_token(get_response: Callable[..., Any]) -> Callable[..., Any]:
+    """An authentication of a site, which sets the user of the request and nothing else."""
+
+    def set_user(request: Any) -> None:
+        request.user = {"anna": User(pk=7), "none": None}[request.GET["token"]]
+
+    if iscoroutinefunction(get_response):
+
+        async def amiddleware(request: Any) -> Any:
+            set_user(request)
+            return await get_response(request)
+
+        return markcoroutinefunction(amiddleware)
+
+    def middleware(request: Any) -> Any:
+        set_user(request)
+        return get_response(request)
+
+    return middleware
+
+
+authenticated_by_token.async_capable = True  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_user_that_a_middleware_of_the_site_has_set_is_a_visitor(
+    redis_server: Store, configure: Callable[..., None], settings: Any, is_async: bool
+) -> None:
+    settings.MIDDLEWARE = [f"{__name__}.authenticated_by_token", *settings.MIDDLEWARE]
+    configure(VISITOR_IDENTITY="user")
+    path = "/async/" if is_async else "/page/"
+
+    async def visit() -> None:
+        for token in ("anna", "anna", "none"):
+            await AsyncBrowser().get(f"{path}?token={token}")
+
+    if is_async:
+        run_async(visit)
+    else:
+        for token in ("anna", "anna", "none"):
+            Browser().get(f"{path}?token={token}")
+
+    assert (views_of(path), visitors()) == (3, 1)
 
 
 def test_invalid_site_fails_no_request_and_is_logged_with_traceback(

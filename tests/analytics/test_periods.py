@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_redis_components.analytics.periods import Unit, cover, days_of, following
+from django_redis_components.analytics.periods import Unit, cover, days_of, following, start_of
 
 starts = st.dates(date(2019, 1, 1), date(2032, 12, 31))
 
@@ -52,3 +52,21 @@ def test_first_and_last_day_of_a_period(day: date) -> None:
     assert days_of("month", month) == [month, following("month", month) - timedelta(days=1)]
     assert days_of("week", week) == [week, week + timedelta(days=6)]
     assert days_of("day", day) == [day, day]
+
+
+@pytest.mark.parametrize("unit", ["day", "week", "month"])
+def test_periods_at_the_ends_of_the_calendar_have_a_first_and_a_last_day(unit: Unit) -> None:
+    last, first = start_of(unit, date.max), start_of(unit, date.min)
+
+    assert days_of(unit, last) == [last, date.max]
+    assert days_of(unit, first)[0] == first == date.min
+    assert cover([date.max - timedelta(days=1), date.max]) == [("day", date(9999, 12, 30)), ("day", date.max)]
+    assert cover(range_of(date(9999, 12, 1), 31)) == [("month", date(9999, 12, 1))]
+
+
+@pytest.mark.parametrize(
+    ("unit", "start", "count"), [("month", date.max, 1), ("week", date.max, 1), ("day", date.min, -1)]
+)
+def test_period_beyond_the_calendar_is_refused(unit: Unit, start: date, count: int) -> None:
+    with pytest.raises(ValueError, match=rf"^{start}: expected a {unit} from which the calendar has 1 more\.$"):
+        following(unit, start, count)

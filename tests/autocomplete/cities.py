@@ -46,6 +46,7 @@ with isolate_apps("tests.autocomplete"):
 
         name = models.CharField(max_length=40)
         cities = models.ManyToManyField(City, through="Visit")
+        friends = models.ManyToManyField("self", blank=True)
 
         class Meta:
             app_label = "autocomplete"

@@ -13,7 +13,7 @@ from django.db.models.signals import post_delete
 from django.test.utils import isolate_apps
 
 from django_redis_components.autocomplete import ModelIndex, register, unregister
-from tests.autocomplete.cities import Cities, City, GermanCity, Resort, Visit, Visitor, tables
+from tests.autocomplete.cities import Cities, City, GermanCity, Resort, Stop, Trip, Visit, Visitor, tables
 from tests.support import Store
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -40,6 +40,18 @@ class Visitors(ModelIndex):
         return [city.code for city in obj.cities.all()]
 
 
+class Friends(ModelIndex):
+    """Visitors by their friends, who have them as friends too."""
+
+    model = Visitor
+    name = "friends"
+    text = "name"
+    relations = ("friends",)
+
+    def scope(self, obj: Any) -> Iterable[object]:
+        return [friend.pk for friend in obj.friends.all()]
+
+
 class Members(ModelIndex):
     """Users by their groups."""
 
@@ -50,6 +62,16 @@ class Members(ModelIndex):
 
     def scope(self, obj: Any) -> Iterable[object]:
         return [group.pk for group in obj.groups.all()]
+
+
+class Stops(ModelIndex):
+    """Stops by their city."""
+
+    model = Stop
+    text = "nights"
+
+    def scope(self, obj: Any) -> object:
+        return obj.city_id
 
 
 @pytest.fixture(autouse=True)
@@ -74,21 +96,6 @@ def follow() -> Iterator[Any]:
 
 def found(index: ModelIndex, scope: object = None) -> list[str]:
     return [one.text for one in index.index(scope).complete("", limit=50)]
-
-
-def test_changes_are_followed_where_autocommit_is_off(follow: Any) -> None:
-    cities = follow(Cities)
-    transaction.set_autocommit(False)
-    try:
-        bonn = City.objects.create(name="Bonn", code="bonn")
-        transaction.commit()
-        assert found(cities) == ["Bonn"]
-        bonn.delete()  # in an atomic block of Django, whose hooks are called when autocommit is on again
-        transaction.commit()
-    finally:
-        transaction.set_autocommit(True)
-
-    assert found(cities) == []
 
 
 @pytest.mark.parametrize("index", [Cities, GermanCities])
@@ -138,6 +145,26 @@ def test_model_that_is_defined_later_is_followed(follow: Any) -> None:
     assert found(cities) == ["Ulm"]
 
 
+@pytest.mark.parametrize("watched", ["city", "city_id"])
+def test_foreign_key_is_watched_by_the_name_of_its_field_and_of_its_column(
+    follow: Any, watched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stops, "watch_fields", (watched,))
+    stops = follow(Stops)
+    bonn, ulm, jena = (City.objects.create(name=name, code=name) for name in ("Bonn", "Ulm", "Jena"))
+    stop = Stop.objects.create(trip=Trip.objects.create(title="Tour", city=bonn), city=bonn)
+
+    deferred = Stop.objects.defer("nights").get(pk=stop.pk)
+    deferred.city = ulm
+    deferred.save()
+    assert (found(stops, bonn.pk), found(stops, ulm.pk)) == ([], ["1"])
+    Stop.objects.update_or_create(pk=stop.pk, defaults={"city_id": jena.pk})
+    assert (found(stops, ulm.pk), found(stops, jena.pk)) == ([], ["1"])
+    stop.city = bonn
+    stop.save(update_fields=["city"])
+    assert (found(stops, jena.pk), found(stops, bonn.pk)) == ([], ["1"])
+
+
 def test_rows_of_a_relation_with_a_model_are_followed(follow: Any) -> None:
     visitors = follow(Visitors)
     anna, bonn = Visitor.objects.create(name="Anna"), City.objects.create(name="Bonn", code="bonn")
@@ -148,6 +175,29 @@ def test_rows_of_a_relation_with_a_model_are_followed(follow: Any) -> None:
     assert found(visitors, "bonn") == []
     anna.cities.add(bonn)
     assert found(visitors, "bonn") == ["Anna"]
+
+
+def test_row_of_a_relation_that_is_given_to_another_object_is_followed(follow: Any) -> None:
+    visitors = follow(Visitors)
+    anna, bert = (Visitor.objects.create(name=name) for name in ("Anna", "Bert"))
+    visit = Visit.objects.create(visitor=anna, city=City.objects.create(name="Bonn", code="bonn"))
+
+    visit.visitor = bert
+    visit.save()
+
+    assert found(visitors, "bonn") == ["Bert"]
+
+
+def test_both_sides_of_a_symmetrical_relation_are_followed(follow: Any) -> None:
+    friends = follow(Friends)
+    anna, bert, carl = (Visitor.objects.create(name=name) for name in ("Anna", "Bert", "Carl"))
+
+    anna.friends.add(bert)
+    assert [found(friends, each.pk) for each in (anna, bert)] == [["Bert"], ["Anna"]]
+    bert.friends.set([carl])
+    assert [found(friends, each.pk) for each in (anna, bert, carl)] == [[], ["Carl"], ["Bert"]]
+    bert.friends.clear()
+    assert [found(friends, each.pk) for each in (bert, carl)] == [[], []]
 
 
 def test_deletion_of_an_object_of_a_relation_is_followed(follow: Any) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import signal
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
+from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.autocomplete import (
     AutocompleteError,
@@ -24,6 +29,7 @@ from django_redis_components.autocomplete import (
     registry,
     unregister,
 )
+from django_redis_components.autocomplete.entries import MAX_WEIGHT
 from django_redis_components.autocomplete.index import part_key
 from django_redis_components.autocomplete.model_sync import read_scopes
 from django_redis_components.core.client import connections
@@ -499,6 +505,21 @@ def test_redis_away_is_logged_and_the_change_committed(
     assert "manage.py redis autocomplete repair repairs it." in caplog.text
 
 
+def test_change_without_autocommit_is_logged_and_saved(users: Users, caplog: pytest.LogCaptureFixture) -> None:
+    transaction.set_autocommit(False)
+    try:
+        anna = named("Anna Meyer")
+        transaction.commit()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+    assert User.objects.get() == anna
+    assert f"Index auth.user misses a change of auth.User {anna.pk}: on_commit() cannot be used" in caplog.text
+    users.update(anna)
+    assert clean(users)
+
+
 def command(*arguments: str) -> dict[str, Any]:
     out = io.StringIO()
     call_command(*(arguments or ("rebuild_autocomplete",)), "--json", stdout=out)
@@ -566,6 +587,7 @@ def test_anonymous_users_may_not_query_an_index_of_a_model() -> None:
         ({"model": "auth.User"}, r"Wrong\.model is 'auth\.User': expected a model\."),
         ({"model": User, "terms": "email"}, r"Wrong\.terms='email': expected a list of names\."),
         ({"model": User, "relations": ["email"]}, r"relations: 'email' is no many-to-many field of auth\.User\."),
+        ({"model": Group, "relations": ["user"]}, r"relations: 'user' is no many-to-many field of auth\.Group\."),
         ({"model": User, "name": "a/b"}, r"slashes are not accepted"),
     ],
 )
@@ -592,6 +614,81 @@ def test_weight_and_terms_come_from_attributes() -> None:
     user.aliases = ["Nana", "", "x\ny"]  # type: ignore[attr-defined]
 
     assert Weighted().entry(user) == Entry(7, "Anna", ["Nana", "x y"], 7)
+
+
+class Sessions(ModelIndex):
+    model = Session
+    text = "session_data"
+
+
+class SessionsByData(Sessions):
+    name = "sessions-by-data"
+
+    def scope(self, obj: Any) -> object:
+        return obj.session_data
+
+
+@pytest.mark.parametrize("key", ["a{b}", "a\nb", "a" * 201])
+def test_object_whose_key_no_index_can_have_is_left_out(
+    store: Store, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    index: Any = register(Sessions)
+    Session.objects.create(session_key="good", session_data="Good", expire_date=timezone.now())
+
+    Session.objects.create(session_key=key, session_data="Odd", expire_date=timezone.now())
+
+    assert "Index sessions.session leaves out an object: primary key '" in caplog.text
+    index.update(Session.objects.all())
+    assert clean(index)
+    assert index.rebuild() == 1
+    assert found(index, "") == ["Good"]
+    Session.objects.all().delete()
+    assert found(index, "") == []
+
+
+@pytest.mark.parametrize("scope", ["a{b}", "a\nb", "a" * 190])
+def test_object_whose_scope_no_index_can_have_is_left_out(
+    store: Store, scope: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    index: Any = register(SessionsByData)
+    for key, data in (("good", "red"), ("odd", scope)):
+        Session.objects.create(session_key=key, session_data=data, expire_date=timezone.now())
+
+    assert "Index sessions-by-data leaves out a scope: index name with scope 'sessions-by-data:a" in caplog.text
+    index.update(Session.objects.all())
+    assert clean(index)
+    assert index.rebuild() == 1
+    assert found(index, "", "red") == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("value", "weight"),
+    [
+        (None, 0), ("7", 7), (7.9, 7), (-1, 0), (10**400, MAX_WEIGHT), (-(10**400), 0), (math.inf, MAX_WEIGHT),
+        (-math.inf, 0), (math.nan, 0), (Decimal("NaN"), 0), (Decimal("Infinity"), MAX_WEIGHT),
+    ],
+)  # fmt: skip
+def test_weight_is_made_to_fit(value: Any, weight: int) -> None:
+    class Weighted(Users):
+        weight = "ratio"
+
+    user = User(pk=7, first_name="Anna")
+    user.ratio = value  # type: ignore[attr-defined]
+
+    entry = Weighted().entry(user)
+
+    assert entry is not None
+    assert entry.weight == weight
+
+
+def test_term_that_is_translated_later_is_one_term() -> None:
+    class Translated(Users):
+        terms = ("kind",)
+
+    user = User(pk=7, first_name="Anna")
+    user.kind = gettext_lazy("Group")  # type: ignore[attr-defined]
+
+    assert Translated().entry(user) == Entry(7, "Anna", ["Group"])
 
 
 @pytest.fixture(autouse=True)

@@ -65,12 +65,11 @@ def settings_of_the_middleware(settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("scheme", "width", "options"),
     [
-        ("light", 1280, {}),
-        ("dark", 1280, {"extra_http_headers": {"Accept-Language": "zh-hans"}}),
+        ("light", 1280, {"extra_http_headers": {"Accept-Language": "zh-hans"}}),
         ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
         ("light", 360, {"java_script_enabled": False}),
     ],
-    ids=["light", "dark, Chinese", "dark, narrow, right to left", "without JavaScript"],
+    ids=["light, Chinese", "dark, narrow, right to left", "without JavaScript"],
 )
 def test_page_is_accessible_and_fits(
     scheme: str, width: int, options: dict[str, Any], site: str, open_page: Callable[..., Page]

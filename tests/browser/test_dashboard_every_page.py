@@ -10,13 +10,17 @@ from django.conf import settings as django_settings
 from playwright.sync_api import Page
 
 from django_redis_components.dashboard.page import Page as DashboardPage
+from tests.browser.conftest import Complaints
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.action_pages import write_entries
-from tests.dashboard.urls_of_pages import confirmations, fill, pages
+from tests.dashboard.urls_of_pages import ADMIN, confirmations, fill, pages
 from tests.support import Store
 
 #: Tests per look: each opens every n-th page.
 PARTS = 5
+
+#: Pages of errors, and their statuses.
+ERRORS = {"overview/?sort=nothing": 400, "queues/missing/": 404, "queues/%7Bmail%7D/": 404, "task/missing/": 404}
 
 #: What is wrong with the open page in a look, apart from what axe finds.
 LAYOUT = """([width, dir]) => [
@@ -33,12 +37,43 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
     return site
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(
+in_both_looks = pytest.mark.parametrize(
     ("scheme", "width", "language", "direction"),
     [("light", 1280, "en", "ltr"), ("dark", 390, "ar", "rtl")],
     ids=["light", "dark, narrow, right to left"],
 )
+
+
+@in_both_looks
+def test_pages_of_errors_are_accessible_and_fit(
+    scheme: str,
+    width: int,
+    language: str,
+    direction: str,
+    site: str,
+    open_page: Callable[..., Page],
+    complaints: Complaints,
+) -> None:
+    for status in (400, 404):
+        complaints.expect_status(status)
+    page = open_page(scheme, width, 844)
+    sign_in(page, site)
+    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
+
+    problems = {}
+
+    for path, status in ERRORS.items():
+        response = page.goto(f"{site}{ADMIN}{path}")
+        assert response is not None
+        assert response.status == status
+        if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
+            problems[path] = found
+
+    assert problems == {}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@in_both_looks
 def test_every_page_is_accessible_and_fits(
     part: int,
     scheme: str,

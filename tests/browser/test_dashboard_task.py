@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,9 @@ from playwright.sync_api import Page, expect
 from django_redis_components.taskqueue import TaskResult
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import URL, settle_tasks, write_worker
-from tests.dashboard.task_pages import url_of
+from tests.dashboard.task_pages import TASKS, url_of
 from tests.support import Store
-from tests.taskqueue.tasks import echo
+from tests.taskqueue.tasks import echo, note
 
 
 @pytest.fixture
@@ -60,3 +61,30 @@ def test_page_is_accessible_and_changed_without_javascript(
     page.get_by_role("link", name="Cancel…").press("Enter")
     page.get_by_role("button", name="Cancel the task").press("Enter")
     expect(page.locator(".drc-answer")).to_contain_text("Cancelled at")
+
+
+def test_form_of_a_pending_task_is_accessible_and_needs_no_javascript(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    result = note.using(run_after=86_400, expires=3_600).enqueue("wrong " * 40)
+    page = open_page("dark", 390, extra_http_headers={"Accept-Language": "ar"})
+    sign_in(page, site)
+    page.goto(f"{site}{TASKS}_verb/edit/{result.id}/")
+    page.locator("button[name=show_arguments]").press("Enter")
+    expect(page.locator("#id_args")).to_have_value(re.compile("wrong"))
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={url_of(result.id)}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.get_by_role("link", name="Edit…").press("Enter")
+    page.get_by_role("button", name="Show arguments").press("Enter")
+    page.get_by_label("Positional arguments").fill('["right"]')
+    page.get_by_label("Priority").fill("5")
+    page.get_by_role("button", name="Save").press("Enter")
+    expect(page.locator(".messagelist")).to_contain_text("Saved: tests.taskqueue.tasks.note")
+    result.refresh()
+    assert result.args == ["right"]

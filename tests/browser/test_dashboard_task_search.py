@@ -41,6 +41,10 @@ def test_the_search_is_accessible(
         page.goto(f"{site}{SEARCH}{query}")
         assert violations(page) == [], query
         assert page.evaluate("document.documentElement.scrollWidth") <= width, query
+    field, form = page.locator(".drc-search input").bounding_box(), page.locator(".drc-filter").bounding_box()
+    assert field is not None
+    assert form is not None
+    assert field["width"] > form["width"] / 2
 
 
 def test_a_text_is_found_from_the_overview_with_the_keyboard_and_without_javascript(

@@ -63,7 +63,7 @@ def reason_of(response: Any) -> str:
     content: str = response.content.decode()
     if response["Content-Type"] == "text/plain":
         return content
-    [reason] = re.findall(r'<bdi lang="en">(.*?)</bdi>', content, re.S)
+    [reason] = re.findall(r'<p class="drc-empty"><bdi[^>]*>(.*?)</bdi></p>', content, re.S)
     return html.unescape(reason)
 
 

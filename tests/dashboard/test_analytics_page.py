@@ -256,7 +256,10 @@ def test_read_only_user_is_sufficient(redis_server: Store, viewer: Client, setti
 
 def test_events_show_the_users_of_the_current_periods(redis_server: Store, viewer: Client) -> None:
     assert 'No events. Mark one: Events("signup").mark(user_id)' in text(viewer)
-    for number in range(17):
+    for number in range(11):
+        Events(f"event {number:02}").mark(7)
+    assert "1 more event is not listed." in text(viewer)
+    for number in range(11, 17):
         Events(f"event {number:02}").mark(7)
     Events("event 00").mark(8)
     Events("event 00").mark(9, at=timezone.localdate() - timedelta(days=400))

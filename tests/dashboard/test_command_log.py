@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.actions.commands import LoggedCommand, read_commands
 from django_redis_components.management.commands.redis import Command
-from tests.dashboard.support import client_of, write_queue
+from django_redis_components.ratelimits import RateLimit
+from tests.dashboard.support import client_of, hit_recorded, write_queue
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
 
@@ -96,6 +99,23 @@ def test_filters_by_arguments_and_errors_are_listed_without_their_text(
     [entry] = logged()
     assert entry.command == f"redis tasks retry {written} --queue mail"
     assert "example.com" not in entry.outcome
+
+
+@pytest.mark.parametrize("words", [("reset", "--yes"), ("block", "--yes"), ("unblock",)])
+def test_key_of_a_limit_is_listed_as_its_hash(
+    words: tuple[str, ...], redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hit_recorded(RateLimit("login", "2/h"), "ada@example.com")
+    verb, *options = words
+
+    with contextlib.suppress(CommandError):  # the key is not blocked
+        run_from_command_line(monkeypatch, "manage.py", "redis", "limits", verb, "login", "ada@example.com", *options)
+
+    [entry] = logged()
+    key = f"hash:{digest('ada@example.com')}"
+    assert entry.command == " ".join(["redis", "limits", verb, "login", key, *options])
+    assert f"ey '{key}' of limit 'login'" in entry.outcome
+    assert "ada" not in entry.outcome
 
 
 def test_log_is_bounded(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

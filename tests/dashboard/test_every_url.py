@@ -16,6 +16,7 @@ from django_redis_components.dashboard.admin import ADMINS
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
 from tests.dashboard.support import browser, dump
 from tests.dashboard.urls_of_pages import PAGES, VERBS, Route, confirmations, everything, fill, pages, routes
+from tests.deploy.redis_users import redis_users
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -155,8 +156,8 @@ def test_every_url_is_read_by_a_user_that_may_not_write(
 ) -> None:
     known = fill(redis_server)
     name = f"reader-{redis_server.prefix}"
-    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha_ro", "+eval_ro"]
-    redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
+    rights = redis_users()["dashboard"].rights_with(redis_server.prefix)
+    redis_server.raw.execute_command("ACL", "SETUSER", name, ">secret", *rights)
     url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
     before = dump(redis_server)

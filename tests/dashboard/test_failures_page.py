@@ -93,7 +93,7 @@ def test_errors_of_all_queues_are_shown_with_a_real_sample(redis_server: Store, 
     assert re.search(
         r"In the last hour: 5 Failures per minute, last hour Since \d\d:\d\d. Show data Minute Failures \d", page
     )
-    assert "A queue keeps its 100 newest errors, each for 7 d 0 h." in page
+    assert "A queue keeps its 100 newest errors, each for 7 d." in page
     assert f'href="{url_of("mail")}?state=failed&amp;error={group}"' in html
     assert [svg["aria-labelledby"] for svg in Page(html).all("svg") if svg["class"] == "drc-chart"] == [
         "drc-error-title drc-error-desc"
@@ -107,7 +107,7 @@ def test_errors_of_all_queues_are_shown_with_a_real_sample(redis_server: Store, 
     assert f"Sample · newest task {newest}" not in of_default
     assert "This error is not kept any more, or not in this queue." in shown(operator, queue="mail", group="0" * 16)
     assert "0 errors · 0 failed tasks" in shown(operator, queue="other")
-    assert "No failures. Errors are kept for 7 d 0 h" in shown(operator, queue="other")
+    assert "No failures. Errors are kept for 7 d after" in shown(operator, queue="other")
 
     data = operator.get(FAILURES, {"format": "json"}).json()
     assert [(each["count"], each["queues"]) for each in data["errors"]] == [

@@ -63,6 +63,11 @@ def test_numbers_have_the_marks_of_the_language() -> None:
         assert formats.number(1_234_567) == "1.234.567"
 
 
+def test_rate_above_zero_is_not_shown_as_zero() -> None:
+    with translation.override("en"):
+        assert [formats.rate(each) for each in (0.0, 0.03, 0.05, 0.3, 84.2)] == ["0", "< 0.1", "0.1", "0.3", "84"]
+
+
 def test_times_are_in_the_active_zone() -> None:
     with translation.override("en"), timezone.override("Asia/Shanghai"):
         shown = formats.timestamp(AT, AT)

@@ -183,6 +183,32 @@ def test_time_that_no_poller_has_added_is_stated(redis_server: Store, viewer: Cl
     assert len(figures(viewer, range="24h")["history"]["missing"]) == 2
 
 
+def write_two_hours(store: Store, *, last: int, last_failed: int, before: int, before_failed: int) -> None:
+    """Write the two last hours of the history by ten minutes, of which a poller has added all minutes that ended."""
+    for ago in range(1, 13):
+        finished, failed = (last, last_failed) if ago <= 6 else (before, before_failed)
+        write_bucket(store, 10, ago, finished=finished, failed=failed)
+    store.raw.set(f"{home().base}:rollup", now_ms(store) // 60_000 - 1)
+
+
+def test_cards_compare_the_last_hour_with_the_one_before(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+    write_two_hours(redis_server, last=150, last_failed=15, before=100, before_failed=5)
+
+    html = viewer.get(URL).content.decode()
+
+    assert '<bdi class="drc-change-up">+50 %</bdi> <bdi>against the hour before</bdi>' in html
+    assert '<bdi class="drc-change-down">+5.0 points</bdi> <bdi>against the hour before</bdi>' in html
+
+
+def test_cards_compare_nothing_if_the_history_is_late(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+    write_two_hours(redis_server, last=150, last_failed=15, before=100, before_failed=5)
+    redis_server.raw.set(f"{home().base}:rollup", now_ms(redis_server) // 60_000 - 15)
+
+    assert "against the hour before" not in viewer.get(URL).content.decode()
+
+
 def test_unreadable_history_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
     redis_server.raw.rpush(f"{home().base}:rollup", "not a number")
 

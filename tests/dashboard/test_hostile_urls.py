@@ -98,7 +98,8 @@ def test_hostile_parameters_of_each_url(route: str, redis_server: Store, root: C
     forms = [dict.fromkeys(PARAMETERS, value) for value in VALUES]
     forms += [example | {name: VALUES[number % len(VALUES)]} for number, name in enumerate(PARAMETERS, len(route))]
 
-    for number, form in enumerate(forms):
+    # Every second form at a route, the others at the next one: the pages read their parameters in the same functions.
+    for number, form in enumerate(forms[sorted(EXAMPLES).index(route) % 2 :: 2]):
         query = {"format": ("html", "json", "fragment")[number % 3]} | form
         if problem := problem_of(root.get(address, query)):
             wrong.append((str(form)[:200], problem))

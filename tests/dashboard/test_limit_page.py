@@ -122,6 +122,18 @@ def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store
     assert dump(store) == before
 
 
+def test_one_hit_is_named_in_the_singular(redis_server: Store, settings, monkeypatch) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings)
+    limit = RateLimit("login", "2/h")
+    limit.hit("ada")
+    hit_counts.COUNTER.flush()
+
+    html = browser("view_ratelimit").get(LIMITS, {"limit": limit.policy.id}).content.decode()
+
+    assert "1 hit in the last hour: 0 denied, 0 decided without Redis." in html
+
+
 def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, settings, monkeypatch) -> None:
     viewer = browser("view_ratelimit", "view_ratelimit_keys")
     send_counts_by_hand(monkeypatch)

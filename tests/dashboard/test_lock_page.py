@@ -257,10 +257,14 @@ def test_key_of_wrong_type_shows_an_error_beside_the_others(redis_server: Store,
     redis_server.raw.zadd(f"{redis_server.prefix}:locks:{{odd}}:rw:readers", {"strange": 9e15})
     redis_server.raw.set(f"{redis_server.prefix}:locks:{{for ever}}", "me")
     Lock("good").acquire()
+    wait_in_line(redis_server, "good")
+    redis_server.raw.zadd(f"{redis_server.prefix}:locks:{{good}}:queue", {"waiter": "inf"})
 
     html = viewer.get(LOCKS).content.decode()
+    one = viewer.get(LOCKS, {"name": "good"})
 
     text = text_of(html)
+    assert "waiter 1 lock &lt; 1 s" in text_of(one.content.decode())
     assert "WRONGTYPE" in text
     assert "good lock" in text
     assert "for ever lock 0 – never me –" in text
@@ -406,7 +410,7 @@ def test_invalid_release_form_returns_400(wrong: dict[str, str], redis_server: S
 
     response = operator.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token, **wrong})
 
-    assert reason_of(response) == "Required: using, kind, name, token, and group for kind=group."
+    assert reason_of(response) == "Required: using, kind, name, token, group (kind=group)."
     assert held.owned()
 
 

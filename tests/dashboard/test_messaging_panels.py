@@ -12,9 +12,9 @@ from django_redis_components.dashboard.panels.messaging import (
     MAX_BROADCASTS,
     MAX_CHATS,
     MAX_MAILBOXES,
-    MAX_NEWEST_BYTES,
     MIN_NEWEST,
 )
+from django_redis_components.dashboard.problems.watched.messages import MAX_NEWEST_BYTES
 from django_redis_components.messaging import Broadcast, Chat, Mailbox, Retention, forget_user, keyspace
 from tests.dashboard.support import browser, text_of
 from tests.support import Store
@@ -80,7 +80,9 @@ def test_only_the_newest_chats_and_the_last_members_are_read(redis_server: Store
     rows = rows_of(viewer, "chats", "id")
 
     assert len(rows) == MAX_CHATS
-    assert "There are no chats." not in text_of(viewer.get(MESSAGING).content.decode())
+    page = text_of(viewer.get(MESSAGING).content.decode())
+    assert f"{MAX_CHATS} of {MAX_CHATS + 1} chats, the newest." in page
+    assert "There are no chats." not in page
 
 
 @pytest.mark.contract

@@ -128,6 +128,14 @@ def test_lost_worker_leads_to_its_row(root: Client, redis_server: Store) -> None
     assert anchor_of(root, row_of(root, "is lost").links["Show workers"]) == "worker-gone:b"
 
 
+def test_lost_worker_of_a_later_page_leads_to_its_row(root: Client, redis_server: Store) -> None:
+    for number in range(60):
+        write_worker(redis_server, f"app:{number:02}.a")
+    write_worker(redis_server, "gone:1.b", seen_s=50)
+
+    assert anchor_of(root, row_of(root, "is lost").links["Show workers"]) == "worker-gone:1.b"
+
+
 def test_rest_of_a_kind_has_no_links_to_an_object(root: Client, redis_server: Store) -> None:
     runs: list[Any] = [[f"task-{number}", "x", "default", 3_700.0, None, "here:a"] for number in range(7)]
     write_watched(redis_server, tasks=runs)

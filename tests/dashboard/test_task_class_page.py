@@ -184,7 +184,7 @@ def test_slowest_runs_of_all_queues_are_listed(redis_server: Store, viewer: Clie
     assert [(each["id"], each["duration_s"]) for each in found["tasks"]] == [expected[1], expected[2], expected[0]]
     assert (found["scanned"], found["matched"]) == (6, 3)
     shown = text(response)
-    assert "Of the newest 3 runs that succeeded (6 succeeded tasks scanned)." in shown
+    assert "Of the newest 3 runs that succeeded (succeeded tasks scanned: 6)." in shown
     assert re.search(r"Slowest runs .* slow 2\.0 s .* bulk 70 ms .* mail 40 ms", shown)
     assert f'href="{task_url(expected[1][0])}?queue=slow"' in response.content.decode()
     assert "s3cr3t" not in response.content.decode()

@@ -185,6 +185,19 @@ def test_retries_and_lost_leases_are_problems(redis_server: Store, viewer: Clien
     assert found[0]["text"] == "Queue mail: 31 retries in the last hour, 30 finished tasks."
 
 
+def test_one_lost_lease_is_named_in_the_singular(redis_server: Store, viewer: Client, settings) -> None:
+    thresholds = settings.REDIS_COMPONENTS["DASHBOARD"] | {"LOST_LEASES": 1}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": thresholds}
+    write_queue(redis_server, "mail")
+    write_minute(redis_server, "mail", succeeded=1, retried=31, recovered=1)
+    write_poller(redis_server)
+
+    assert [each["text"] for each in problems(viewer)] == [
+        "Queue mail: 31 retries in the last hour, 1 finished task.",
+        "Queue mail: 1 lease lost in the last hour.",
+    ]
+
+
 def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client, settings) -> None:
     base, now = home().base, now_ms(redis_server)
     write_queue(redis_server, "mail", ready=100, age_s=100)
@@ -254,7 +267,7 @@ def test_healthy_server_has_no_problems() -> None:
     assert found_in() == []
     assert found_in(aof_enabled="0", rdb_changes_since_last_save="0") == []
     values = [fact.value for fact in server_facts(HEALTHY, NOW)]
-    assert values[2:] == ["append-only file", "primary, replicas: 1", "62 of 10,000", "Redis 7.2.5", "1 d 0 h"]
+    assert values[2:] == ["append-only file", "primary, replicas: 1", "62 of 10,000", "Redis 7.2.5", "1 d"]
 
 
 def test_start_without_data_is_told_from_a_restart() -> None:

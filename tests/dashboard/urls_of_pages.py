@@ -70,6 +70,7 @@ VERBS: dict[str, tuple[str, str]] = {
     f"task/_verb/retry/{_ID}": ("retry_task", ""),
     f"task/_verb/run_now/{_ID}": ("run_task", ""),
     f"task/_verb/reschedule/{_ID}": ("reschedule_task", ""),
+    f"task/_verb/edit/{_ID}": ("change_task", ""),
     f"task/_verb/cancel/{_ID}": ("cancel_task", ""),
     f"task/_verb/delete/{_ID}": ("delete_task", ""),
     f"task/_verb/arguments/{_ID}": ("view_task_arguments", ""),

@@ -144,6 +144,15 @@ def test_line_that_is_not_valid_is_named_and_nothing_changes(
     assert places.lookup("8.8.8.8") == CITY_US
 
 
+def test_file_whose_name_is_no_text_is_loaded(places: IpLookup, tmp_path: Path) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/ranges\xff.csv")
+    Path(path).write_text(DBIP_CITY)
+
+    load(path)
+
+    assert (places.lookup("8.8.8.8"), places.info().source) == (CITY_US, r"ranges\udcff.csv")
+
+
 def test_damaged_gzip_is_an_error(places: IpLookup, tmp_path: Path) -> None:
     data = bytearray(gzip.compress(DBIP_CITY.encode() * 50))
     data[20:40] = b"\xff" * 20

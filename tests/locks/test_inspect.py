@@ -26,6 +26,15 @@ def test_inspect_of_a_free_lock_is_empty(store: Store) -> None:
     assert store.keys() == []
 
 
+@pytest.mark.parametrize("ticket", ["inf", "-inf", "-5", "9e300"])
+def test_inspect_reads_a_ticket_that_is_no_time(redis_server: Store, ticket: str) -> None:
+    Lock("stock").acquire()
+    queued("waiter")
+    redis_server.raw.zadd(f"{redis_server.prefix}:locks:{{stock}}:queue", {"waiter": ticket})
+
+    assert Lock("stock").inspect().waiters == ("waiter",)
+
+
 def test_inspect_reports_holder_grant_time_and_expiry(store: Store) -> None:
     held = Lock("stock", timeout=9)
     held.acquire()

@@ -205,6 +205,27 @@ def test_invalid_arguments_are_named(words: tuple[str, ...], problem: str) -> No
     assert problem in refusal("redis", "analytics", *words)
 
 
+@pytest.mark.parametrize("verb", [("report",), ("export", "days")])
+def test_range_before_the_calendar_is_an_invalid_argument(redis_server: Store, verb: tuple[str, ...]) -> None:
+    text = "30 days until 0001-01-05: expected a first day from 0001-01-01 on."
+
+    assert refusal("redis", "analytics", *verb, "--end", "0001-01-05", code=2) == text
+
+
+def test_range_at_the_end_of_the_calendar_is_shown(redis_server: Store) -> None:
+    assert "9999-12-31" in run_command("redis", "analytics", "report", "--end", "9999-12-31")
+
+
+def test_forget_with_an_invalid_argument_deletes_nothing(redis_server: Store) -> None:
+    SignIns("default").sign_in(7)
+    Events("paid").mark(7)
+
+    assert "braces" in refusal("redis", "analytics", "forget", "7", "--yes", "--ranking", "a{b")
+    assert "expected an integer" in refusal("redis", "analytics", "forget", "9" * 5_000, "--yes", code=2)
+
+    assert (SignIns("default").count(7), Events("paid").did(7)) == (1, True)
+
+
 def test_outage_exits_with_3() -> None:
     assert refusal("redis", "analytics", "report", code=3).startswith("Redis is unavailable: ")
 

@@ -68,6 +68,18 @@ def test_file_that_cannot_be_published_is_named_and_the_others_follow(redis_serv
     assert FileChannel("logs", ["one"]).info().file_count == 2
 
 
+def test_path_that_is_too_long_is_named(redis_server: Store) -> None:
+    assert "File name too long" in refusal("distribute_files", "publish", "logs", "x" * 300, "--consumers", "a")
+
+
+def test_empty_path_is_not_the_current_directory(
+    redis_server: Store, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source)
+
+    assert "1 files were not published" in refusal("distribute_files", "publish", "logs", "", "--consumers", "a")
+
+
 def test_full_channel_ends_the_command(redis_server: Store, source: Path) -> None:
     arguments = ("--consumers", "one", "--limit", "2", "--timeout", "0")
     run_command("distribute_files", "publish", "logs", str(source / "b.log"), *arguments)
@@ -139,6 +151,8 @@ def test_options_of_the_channel_reach_it(redis_server: Store, tmp_path: Path) ->
         (("publish", "logs", "x", "--consumers", "a", "--lost", "a"), "unrecognized arguments: --lost"),
         (("receive", "logs", "."), "the following arguments are required: --consumer"),
         (("receive", "logs", "missing", "--consumer", "a"), "'missing': expected a directory that exists."),
+        (("receive", "logs", "", "--consumer", "a"), "'': expected a directory that exists."),
+        (("receive", "logs", "x" * 300, "--consumer", "a"), "': expected a directory that exists."),
     ],
 )
 def test_missing_and_other_arguments_are_refused(arguments: tuple[str, ...], text: str) -> None:

@@ -22,6 +22,7 @@ from django_redis_components.management.redis.doctor.permissions import COMMANDS
 from django_redis_components.management.redis.doctor.server import server_findings
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import semaphore
+from tests.architecture.commands import called_commands, sent_commands
 from tests.architecture.sources import PACKAGE_DIR, modules
 from tests.conftest import components_settings
 from tests.dashboard.support import write_poller, write_queue, write_worker
@@ -158,8 +159,7 @@ def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user:
 def test_permissions_are_asked_for_every_command_of_the_components() -> None:
     lua = "".join(path.read_text() for path in PACKAGE_DIR.rglob("*.lua"))
     python = "".join(module.text for module in modules() if ".management." not in module.name)
-    sent = set(re.findall(r'redis\.p?call\("([A-Z]+)"', lua))
-    sent |= set(re.findall(r'\b(?:Command|Read|send|request)\(\(?\s*"([A-Z]+)"', python))
+    sent = called_commands(lua) | sent_commands(python)
 
     asked = {command.split()[0] for command in (*COMMANDS, *TRANSACTION_COMMANDS)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +13,8 @@ from django_redis_components.taskqueue import get_queue
 from tests.dashboard.support import fail_with, group_of
 from tests.support import Store
 from tests.taskqueue.store.support import counts, data, fail_many, ids, lines, park_many, redis_command, refused
-from tests.taskqueue.support import new_fetcher
-from tests.taskqueue.tasks import echo, note
+from tests.taskqueue.support import new_fetcher, taskqueue_settings
+from tests.taskqueue.tasks import add, echo, note
 
 
 def test_find_searches_all_queues_and_states(redis_server: Store) -> None:
@@ -185,3 +185,57 @@ def test_help_states_units_and_defaults(capsys: Any) -> None:
     assert "a duration before now (90s, 15m, 1h, 2d), or a time such as '2026-11-23 11:20' (default: any)" in text
     assert "16 hexadecimal digits (default: any)" in text
     assert "Exit codes: 0 done; 1 not or only partly done" in text
+
+
+def test_pending_task_is_updated(redis_server: Store) -> None:
+    result = add.using(expires=60).enqueue(1, 2)
+
+    printed = lines(
+        *("tasks", "update", result.id, "--args", "[5]", "--kwargs", '{"b": 6}', "--priority", "-3"),
+        *("--to", "mail", "--expires-at", "2099-01-01 00:00"),
+    )
+
+    result.refresh()
+    assert printed == [f"Task {result.id} was updated: args, kwargs, priority, queue_name, expires."]
+    assert (result.args, result.kwargs, result.queue_name) == ([5], {"b": 6}, "mail")
+    assert result.expires_at is not None
+    assert result.expires_at.year in (2098, 2099)
+    assert data("tasks", "update", result.id, "--no-expiry") == {"id": result.id, "updated": True}
+    result.refresh()
+    assert result.expires_at is None
+    data("tasks", "update", result.id, "--expires-in", "1h")
+    result.refresh()
+    assert result.expires_at is not None
+
+
+def test_update_decodes_arguments_by_the_codec_of_the_site(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, JSON_CODEC="django_redis_components.taskqueue.json_codec.ExtendedJSON")
+    result = note.enqueue(date(2026, 11, 22))
+
+    lines("tasks", "update", result.id, "--args", '[{"__type__": "date", "value": "2027-01-01"}]')
+
+    result.refresh()
+    assert result.args == [date(2027, 1, 1)]
+
+
+def test_update_that_is_refused_says_why(redis_server: Store) -> None:
+    result = add.enqueue(1, 2)
+
+    assert "missing a required argument: 'b'" in refused("tasks", "update", result.id, "--args", "[1]")
+    new_fetcher().fetch("0", 1)
+    assert "cannot be changed: it is running" in refused("tasks", "update", result.id, "--args", "[1, 5]")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "Pass at least one of --args, --kwargs, --priority, --to, --expires-in, --expires-at, --no-expiry"),
+        (("--args", "{}"), r"expected a list as JSON"),
+        (("--kwargs", "{'a'}"), r"expected an object as JSON: Expecting"),
+        (("--priority", "101"), "expected an integer from -100 to 100"),
+        (("--expires-in", "1h", "--no-expiry"), "not allowed with argument"),
+    ],
+)
+def test_wrong_arguments_of_update_are_named(words: tuple[str, ...], text: str) -> None:
+    with pytest.raises(CommandError, match=text):
+        redis_command("tasks", "update", "some-id", *words)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from django_redis_components.messaging import Chat, views
 from django_redis_components.messaging.subscriber import stop_all
 from tests.conftest import components_settings
-from tests.messaging.requests import request
+from tests.messaging.requests import FakeUser, request
 from tests.messaging.waiters import subscriptions
 from tests.support import Store, eventually, run_async
 
@@ -152,6 +152,26 @@ def test_only_members_who_are_signed_in_may_use_a_chat(client: Client, chat: Cha
     }
     assert {(each.status_code, each.json()["error"]) for each in anonymous} == {(401, "Sign in to read messages.")}
     assert chat.unread("other") == 1
+
+
+class UserOfTextKey(FakeUser):
+    """A user whose primary key no member of a chat can have."""
+
+    pk = "a{b}"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("view", [views.aunread, views.achat_messages, views.chat_events])
+def test_user_whose_key_no_member_can_have_is_refused(redis_server: Store, rf: RequestFactory, view: Any) -> None:
+    sync = rf.get("/")
+    sync.user = UserOfTextKey()
+    args = () if view is views.aunread else ("room",)
+
+    async def answers() -> list[Any]:
+        return [await view(request(user=UserOfTextKey()), *args), views.unread(sync)]
+
+    for response in run_async(answers):
+        assert response.status_code == 400
+        assert "braces are not accepted" in json.loads(response.content)["error"]
 
 
 @pytest.mark.parametrize(

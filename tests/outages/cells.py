@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from django.contrib.auth.models import User
@@ -31,7 +31,7 @@ from django_redis_components.ratelimits import RateLimit
 from django_redis_components.search import ModelSearch, SearchIndex
 from django_redis_components.search import register as register_search
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import task
+from django_redis_components.taskqueue import outbox, task
 from django_redis_components.transactions import Pipe, atomic_update
 
 Act = Callable[[], object]
@@ -212,6 +212,31 @@ def semaphore() -> Act:
 
 def enqueue() -> Act:
     return lambda: nothing.enqueue().id
+
+
+class Rows:
+    """The storage of an outbox, in this process."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    def add(self, rows: Sequence[outbox.OutboxRow], using: str, database: str) -> None:
+        self.tokens += [row.token for row in rows]
+
+
+def stored_task() -> Act:
+    storage = Rows()
+
+    def act() -> int:
+        outbox.install(storage)
+        try:
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                nothing.using(outbox=True).enqueue_on_commit()
+        finally:
+            outbox.install(None)
+        return len(storage.tokens)
+
+    return act
 
 
 def transaction() -> Act:

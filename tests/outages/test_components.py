@@ -58,6 +58,7 @@ ROWS: dict[str, tuple[Callable[..., cells.Act], object, object, object]] = {
     "Locks": (cells.lock, RAISES, RAISES, RAISES),
     "Semaphores": (cells.semaphore, RAISES, RAISES, RAISES),
     "`enqueue`": (cells.enqueue, RAISES, RAISES, RAISES),
+    "`enqueue_on_commit` with the outbox": (cells.stored_task, 1, 1, 1),
     "Transactions": (cells.transaction, RAISES, RAISES, RAISES),
     "Bloom filters": (cells.bloom, [RAISES, RAISES], [True, RAISES], [True, RAISES]),
     "File channels": (cells.publish, RAISES, RAISES, RAISES),

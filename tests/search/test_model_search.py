@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import signal
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
@@ -362,6 +364,75 @@ def test_dates_numbers_and_missing_values_are_sorted() -> None:
         "nothing": 0,
         "seen": user.seen.timestamp(),  # type: ignore[attr-defined]
     }
+
+
+class Sessions(ModelSearch):
+    model = Session
+    fields = {"session_data": 1}
+
+
+@pytest.mark.parametrize("key", ["a{b}", "a\nb", "a" * 201])
+def test_object_whose_key_no_index_can_have_is_left_out(
+    users: Users, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions: Any = register(Sessions)
+    Session.objects.create(session_key="good", session_data="data", expire_date=datetime.now(UTC))
+
+    Session.objects.create(session_key=key, session_data="data", expire_date=datetime.now(UTC))
+
+    assert "Search sessions.session leaves out an object: primary key '" in caplog.text
+    sessions.update(Session.objects.all())
+    assert not sessions.find_drift()
+    assert sessions.rebuild() == 1
+    assert sessions.search("data").ids == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (math.inf, 1e300), (-math.inf, -1e300), (math.nan, 0.0), (10**400, 1e300), (Decimal("NaN"), 0.0), (True, 1.0),
+        (datetime.max, 253_402_300_799.999999), (datetime.min, -62_135_596_800.0),  # noqa: DTZ901 - without USE_TZ
+        (datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))), 253_402_343_999.999999),
+    ],
+)  # fmt: skip
+def test_odd_number_or_time_does_not_end_a_rebuild(users: Users, value: Any, stored: float) -> None:
+    class Sorted(Users):
+        sort_values = ("odd",)
+
+    named("Anna Meyer")
+    User.odd = value  # type: ignore[attr-defined]
+    try:
+        document = Sorted().document(User.objects.get())
+        assert Sorted().rebuild() == 1
+    finally:
+        del User.odd  # type: ignore[attr-defined]
+
+    assert document is not None
+    assert document.sort_values == {"odd": pytest.approx(stored)}
+
+
+@pytest.mark.parametrize("place", [(10.0, 85.1), (181.0, 50.0), (math.nan, 50.0), (10.0, math.inf)])
+def test_place_that_redis_cannot_store_does_not_end_a_rebuild(
+    users: Users, place: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(User, "place", place)
+    placed = Placed()
+
+    named("Anna Meyer")
+
+    assert placed.rebuild() == 1
+    assert placed.search("anna").paginator.count == 1
+    assert placed.search("anna", near=(10.0, 50.0), within=20_000).paginator.count == 0
+
+
+def test_too_many_values_of_facets_do_not_end_a_rebuild(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(User, "group_names", lambda self: [str(number) for number in range(100)])
+
+    named("Anna Meyer")
+
+    assert users.rebuild() == 1
+    found = users.search("anna", facets=["group_names", "is_staff"], filters={"group_names": "62"})
+    assert (found.paginator.count, found.facets["is_staff"]) == (1, {"False": 1})
 
 
 @pytest.mark.parametrize(

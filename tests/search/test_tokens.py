@@ -136,6 +136,15 @@ def test_hangul_is_found_while_it_is_typed(store: Store, text: str, steps: list[
     assert [step for step in steps if index.search(step, prefix=True).ids != ["1"]] == []
 
 
+def test_syllable_with_a_mark_is_searched_while_it_is_typed(redis_server: Store) -> None:
+    index = SearchIndex("items", language=None)
+    index.add(1, "한국\u302e어")
+
+    for typed in ("한", "한국\u302e", "한국\u302e어"):
+        assert index.search(typed, prefix=True).ids == ["1"]
+    assert index.search("한국\u0301", prefix=True).ids == []
+
+
 @pytest.mark.contract
 def test_hangul_is_found_while_it_is_typed_beside_synonyms(store: Store) -> None:
     index = SearchIndex("items", language=None, synonyms={"서울하나": ["seoul"], "서울한": ["hana"]})

@@ -23,9 +23,14 @@ LIMIT_S = 30.0
 
 
 class Postgres:
-    """A server on loopback without passwords; database and user are `postgres`."""
+    """A server on loopback without passwords; database and user are `postgres`.
 
-    def __init__(self) -> None:
+    Args:
+        fsync: whether a commit waits for the disk, for measurements.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._fsync = "on" if fsync else "off"
         self._programs = _programs()
         self._directory = Path(tempfile.mkdtemp(prefix="drc-postgres-"))  # pytest's own are closed to other accounts
         self._data = self._directory / "data"
@@ -43,7 +48,7 @@ class Postgres:
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1"]
         with (self._data / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, "-k", "", "-c", "fsync=off"], stdout=log, stderr=log, user=self._account, cwd="/"
+                [*command, "-k", "", "-c", f"fsync={self._fsync}"], stdout=log, stderr=log, user=self._account, cwd="/"
             )
         stop_with_parent(self._process.pid)
         deadline = time.monotonic() + LIMIT_S

@@ -57,7 +57,7 @@ CARRIED = {
 }
 
 
-TOO_LONG = r"an integer of 16610 bits: Exceeds the limit \(4300 digits\)"
+TOO_LONG = r"an integer of 16610 bits, has too many digits: send it as a string\.$"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ TOO_LONG = r"an integer of 16610 bits: Exceeds the limit \(4300 digits\)"
 def test_integer_that_python_does_not_convert_raises_with_its_path(
     redis_server: Store, call: Callable[[], Any], path: str
 ) -> None:
-    with pytest.raises((ValueError, InvalidTask), match=f"^{path} is {TOO_LONG}"):
+    with pytest.raises((ValueError, InvalidTask), match=f"^{path}, {TOO_LONG}"):
         call()
 
 

@@ -14,7 +14,9 @@ from django.utils import timezone
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import (
+    NotPending,
     TaskResultDoesNotExist,
+    UniqueKeyConflict,
     chain,
     get_flow,
     get_queue,
@@ -238,6 +240,24 @@ def test_collected_task_can_be_cancelled_and_rescheduled() -> None:
             with pytest.raises(TaskResultDoesNotExist):
                 getattr(unsent, method)()
     assert recorded == ["later"]
+
+
+def test_collected_task_can_be_changed_until_it_has_run() -> None:
+    recorded.clear()
+    with captured() as sent:
+        first = note.using(unique=True, expires=60).enqueue(1)
+        second = note.using(unique=True).enqueue(2)
+        first.update(args=["new"], priority=5, queue_name="mail", expires=None)
+        assert (first.args, first.queue_name, first.expires_at) == (["new"], "mail", None)
+        first.update(expires=30)
+        assert first.expires_at is not None
+        with pytest.raises(UniqueKeyConflict, match=first.id):
+            second.update(args=["new"])
+        sent.run()
+        with pytest.raises(NotPending, match="it is successful"):
+            first.update(args=[3])
+
+    assert recorded == ["new", 2]
 
 
 def test_get_raises_at_once_for_a_task_that_is_not_running() -> None:

@@ -149,9 +149,10 @@ def _is_serializable(value: Any) -> bool:
 
 
 def _json(value: Any) -> Any:
+    """Return an option as JSON. Defaults are left out: an earlier version may not have the attribute."""
     if isinstance(value, Concurrency | Rate | Unique):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: each for name, each in fields.items() if each is not None}
+        fields = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {field.name: each for field, each in fields.items() if each != field.default}
     return value.isoformat() if isinstance(value, datetime) else value
 
 

@@ -257,9 +257,13 @@ def _parse_holders(values: list[Any]) -> Iterator[LeaseState]:
 
 
 def _parse_waiters(at_ms: int, values: list[bytes]) -> Iterator[WaiterState]:
-    """Yield waiters. A ticket is the time at which the waiter was queued, in microseconds."""
+    """Yield waiters. A ticket is the time at which the waiter was queued, in microseconds.
+
+    Another client may have written one that is no time, such as infinity.
+    """
     for token, ticket in zip(values[::2], values[1::2], strict=True):
-        yield WaiterState(_decoded(token), from_ms(max(0, at_ms - int(float(ticket)) // 1_000)))
+        queued_ms = min(max(float(ticket), 0.0) / 1_000, at_ms)
+        yield WaiterState(_decoded(token), (at_ms - queued_ms) / 1_000)
 
 
 def _decoded(token: bytes) -> str:

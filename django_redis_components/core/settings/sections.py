@@ -124,6 +124,10 @@ class TaskQueueSettings:
     queues: tuple[str, ...] | None = _option(None, optional(strings), tuple, strict=optional(names))
     #: Whether `enqueue` waits for the commit of the surrounding transaction.
     enqueue_on_commit: bool = _option(False, boolean)
+    #: Whether tasks that wait for a commit are stored in the database until they are sent: no outage of Redis and no
+    #: crash of the process loses them. The app `contrib.outbox` must be installed. A task's option `outbox` takes
+    #: precedence.
+    outbox: bool = _option(False, boolean)
     #: Seconds for which failed tasks are kept for inspection and retry.
     failed_ttl_s: float = _duration(7 * 86_400.0)
     #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are always kept.
@@ -329,8 +333,9 @@ class NotificationsSettings:
     slack: tuple[str, ...] = _secrets(http_urls)
     #: E-mail addresses; the mails are sent with Django's settings, from ``DEFAULT_FROM_EMAIL``.
     emails: tuple[str, ...] = _option((), emails, tuple)
-    #: The least severity that is announced. A warning is announced after a minute, a critical problem at once.
-    severity: str = _option("critical", one_of("critical", "warning"))
+    #: The least severity that is announced. A warning is announced after a minute, a critical problem at once. Hung
+    #: tasks, growing queues, lock waiters and floods are warnings: with "critical" nobody is told of them.
+    severity: str = _option("warning", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
     link: str | None = _option(None, optional(http_url))
     #: Seconds that a delivery may take, at most 60; then it is repeated.

@@ -26,6 +26,7 @@ from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.pages import PAGES
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
+from django_redis_components.dashboard.parameters import not_of_a_link, not_one_of, too_long
 from django_redis_components.dashboard.queues.task_query import check_span, parse_time
 from django_redis_components.taskqueue.store.control import TRASH_TTL_MS, existing_trash
 
@@ -131,16 +132,16 @@ def parse(request: PageRequest) -> ActionQuery:
     form = request.http.GET
     model, name, before = (form.get(field, "") for field in ("model", "object", "before"))
     if model and model not in MODELS:
-        raise ValueError(f"model={model[:40]!r}: expected one of {', '.join(sorted(MODELS))}.")
+        raise not_one_of("model", model, sorted(MODELS))
     if len(name) > MAX_NAME:
-        raise ValueError(f"object: expected at most {MAX_NAME} characters.")
+        raise too_long("object", MAX_NAME)
     if before and not (before.isascii() and before.isdigit() and len(before) < 20 and int(before) <= MAX_ID):
-        raise ValueError(f"before={before[:40]!r}: expected the id of an entry.")
+        raise not_of_a_link("before")
     user, verb = form.get("user", "").strip(), form.get("verb", "")
     if len(user) > MAX_USER:
-        raise ValueError(f"user: expected at most {MAX_USER} characters.")
+        raise too_long("user", MAX_USER)
     if verb and verb not in VERBS:
-        raise ValueError(f"verb={verb[:40]!r}: expected one of {', '.join(VERBS)}.")
+        raise not_one_of("verb", verb, VERBS)
     begin, end = form.get("begin", ""), form.get("end", "")
     query = ActionQuery(model, name, user, verb, begin, end, int(before) if before else MAX_ID)
     check_span(query)

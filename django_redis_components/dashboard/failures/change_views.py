@@ -20,6 +20,7 @@ from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGr
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import missing
 from django_redis_components.dashboard.queues import changes, task_verbs
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.confirmations import (
@@ -51,9 +52,9 @@ def change_error(request: PageRequest, verb: Verb) -> HttpResponse:
     try:
         query = query_of(ticket.selection or request.http.GET.dict() | request.http.POST.dict())
     except ValueError as exc:
-        return responses.bad_request(request, str(exc))
+        return responses.bad_request(request, exc)
     if not query.group:
-        return responses.bad_request(request, "Required: group.")
+        return responses.bad_request(request, missing("group"))
     return verbs.confirm(request, _confirmation(request, verb, query), ticket.problem)
 
 

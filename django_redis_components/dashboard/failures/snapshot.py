@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
+from django.utils.translation import gettext as _
+
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.queues.task_query import check_span, parse_time
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
@@ -136,7 +139,7 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     if query.queue:
         keys.validate_name(query.queue, "queue name")
     if query.group and not fingerprint.PATTERN.fullmatch(query.group):
-        raise ValueError("group: expected the 16 hexadecimal digits of a fingerprint.")
+        raise InvalidParameter(_("group: expected the 16 hexadecimal digits of a fingerprint."))
     check_span(query)
     return query
 

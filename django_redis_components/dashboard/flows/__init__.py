@@ -53,7 +53,9 @@ class FlowPage(Page):
     def parse_id(self, object_id: str) -> str:
         """Return the id of a flow."""
         if not 0 < len(object_id) <= MAX_ID:
-            raise ValueError(f"flow id: expected at most {MAX_ID} characters.")
+            from django_redis_components.dashboard.parameters import too_long
+
+            raise too_long("flow id", MAX_ID)
         return object_id
 
     def heading(self, request: PageRequest) -> Any:

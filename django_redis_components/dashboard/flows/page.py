@@ -94,7 +94,10 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
 
 def _finding(flow: FlowOverview) -> str:
     done = flow.states.get("successful", 0)
-    parts = [_("%(done)s of %(count)s tasks are successful") % {"done": number(done), "count": number(flow.tasks)}]
+    text = ngettext(
+        "%(done)s of %(count)s task is successful", "%(done)s of %(count)s tasks are successful", flow.tasks
+    )
+    parts = [text % {"done": number(done), "count": number(flow.tasks)}]
     parts += [
         f"{number(flow.states[state])} {state_label(state)}"
         for state in sorted(flow.states, key=rank)

@@ -17,7 +17,7 @@ from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.facts import is_watched
+from django_redis_components.dashboard.problems.facts import is_watched, last_round_at
 from django_redis_components.dashboard.problems.incidents import Acknowledgment, ChannelFailure, Incident, IncidentState
 from django_redis_components.dashboard.problems.notifications import channel_names
 from django_redis_components.dashboard.problems.storage import read_resolved, read_state
@@ -44,13 +44,16 @@ class Channel:
 class Incidents:
     """The open incidents, critical ones first, the resolved ones, the latest first, and the channels.
 
-    `is_watched`: see `ProblemFacts`.
+    Attributes:
+        is_watched: see `ProblemFacts`.
+        checked_at: when the watching process has looked last, in seconds since the epoch; None if it is not known.
     """
 
     open: list[Incident]
     resolved: list[Incident]
     channels: list[Channel]
     is_watched: bool
+    checked_at: float | None
 
 
 def read(request: PageRequest) -> Snapshot[Incidents]:
@@ -61,15 +64,17 @@ def read(request: PageRequest) -> Snapshot[Incidents]:
 def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return the context of the templates."""
     at = read.at
+    checked = _checked(read.value.checked_at, at)
+    empty = _("No problem was found at the last check.") if checked else _("No check has been made.")
+    open_table = _table(at, _open_columns(request, at), empty)
     return {
-        "open": _table(at, _open_columns(request, at), _("There are no problems now.")).context(read.value.open)[
-            "table"
-        ],
+        "open": open_table.context(read.value.open)["table"],
         "resolved": _table(at, _resolved_columns(at), _("No problem has been resolved yet.")).context(
             read.value.resolved
         )["table"],
         "channels": _channel_table(at).context(read.value.channels)["table"],
         "is_watched": read.value.is_watched,
+        "checked": checked,
         "is_watch_on": conf.settings().dashboard.watch,
     }
 
@@ -80,6 +85,7 @@ def incident_data(read: Snapshot[Incidents]) -> dict[str, Any]:
         "open": [_data(each) for each in read.value.open],
         "resolved": [_data(each) for each in read.value.resolved],
         "channels": [_channel_data(each) for each in read.value.channels],
+        "checked_at": None if read.value.checked_at is None else moment(read.value.checked_at),
     }
 
 
@@ -101,7 +107,19 @@ def moment(at: float) -> datetime:
 def _read(using: str) -> Flow[Incidents]:
     state, resolved, facts = yield from gather_values([read_state(using), read_resolved(using), _read_facts(using)])
     open_incidents = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.started_at))
-    return Incidents(open_incidents, resolved, [_channel(name, state) for name in channel_names()], is_watched(facts))
+    channels = [_channel(name, state) for name in channel_names()]
+    return Incidents(open_incidents, resolved, channels, is_watched(facts), last_round_at(facts))
+
+
+def _checked(checked_at: float | None, at: datetime) -> str:
+    """Return when the watching process has looked last: what the overview finds meanwhile is not listed yet."""
+    if checked_at is None:
+        return ""
+    text = _(
+        "Last check: %(time)s, %(age)s ago. The overview checks at each refresh, and may list a new problem earlier."
+    )
+    age = formats.age(at.timestamp() - checked_at)
+    return text % {"time": formats.timestamp(moment(checked_at), at).text, "age": age}
 
 
 def _read_facts(using: str) -> Flow[bytes | None]:

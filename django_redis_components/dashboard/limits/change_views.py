@@ -14,6 +14,7 @@ from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.limits.page import MAX_KEY
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.ratelimits import RateLimit
@@ -35,7 +36,8 @@ def _of_a_key(view: KeyView) -> View:
     def respond(request: PageRequest) -> HttpResponse:
         key = request.form.get("key", "")
         if not 0 < len(key) <= MAX_KEY:
-            return responses.bad_request(request, f"Required: limit, and key of at most {MAX_KEY} characters.")
+            text = _("Required: limit, and key of at most %(most)s characters.") % {"most": MAX_KEY}
+            return responses.bad_request(request, InvalidParameter(text))
         limit = snapshot.read_limits().get(request.form.get("limit", ""))
         if limit is None:
             raise Http404(_("This site has used no such limit."))

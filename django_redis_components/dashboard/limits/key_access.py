@@ -12,7 +12,7 @@ from django_redis_components.ratelimits.limiter import HashedKey, key_of_text
 
 VIEW_KEYS = "django_redis_components.view_ratelimit_keys"
 #: The key in an entry of the admin's log about a rate limit, as `repr` writes it.
-_LOGGED = re.compile(r"""(?<=\bkey )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_LOGGED = re.compile(r"""(?<=\b[Kk]ey )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
 def may_view_keys(http: HttpRequest) -> bool:
@@ -25,9 +25,14 @@ def without_keys(entry: str) -> str:
     return _LOGGED.sub(lambda found: repr(_hashed(found[0])), entry)
 
 
+def hashed(text: str) -> str:
+    """Return ``hash:`` and the hash of the key that an operator has named."""
+    key = key_of_text(text)
+    return str(key if isinstance(key, HashedKey) else HashedKey(keys.digest(key)))
+
+
 def _hashed(logged: str) -> str:
     try:
-        key = key_of_text(ast.literal_eval(logged))
+        return hashed(ast.literal_eval(logged))
     except (SyntaxError, ValueError):  # another program wrote the entry
         return "…"
-    return str(key if isinstance(key, HashedKey) else HashedKey(keys.digest(key)))

@@ -24,6 +24,7 @@ from django_redis_components.dashboard.limits import snapshot
 from django_redis_components.dashboard.limits.key_access import may_view_keys
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
@@ -42,7 +43,7 @@ def parse(request: PageRequest) -> tuple[str, str]:
     """Return the id of a limit, and a key."""
     limit_id, key = request.http.GET.get("limit", ""), request.http.GET.get("key", "")
     if len(key) > MAX_KEY:
-        raise ValueError(f"key: expected at most {MAX_KEY} characters.")
+        raise too_long("key", MAX_KEY)
     return limit_id, key
 
 
@@ -201,8 +202,13 @@ def _chart(counts: LimitCounts, deploys: Sequence[Deploy]) -> ChartPanel | None:
         at = datetime.fromtimestamp(minute * 60, UTC)
         clock = formats.clock_short(at)
         points.append(Point(at.isoformat(timespec="minutes"), clock, clock, sum(numbers), numbers[1]))
-    finding = _("%(hits)s hits in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.") % {
-        "hits": number(allowed + denied + unchecked),
+    hits = allowed + denied + unchecked
+    finding = ngettext(
+        "%(hits)s hit in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.",
+        "%(hits)s hits in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.",
+        hits,
+    ) % {
+        "hits": number(hits),
         "denied": number(denied),
         "unchecked": number(unchecked),
     }

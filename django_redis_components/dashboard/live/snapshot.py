@@ -16,6 +16,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import not_of_a_link, not_one_of
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.fields import Key
 
@@ -86,11 +87,11 @@ def parse(request: PageRequest) -> LiveQuery:
     form = request.http.GET
     query = LiveQuery(form.get("kind", ""), form.get("queue", ""), form.get("after", ""))
     if query.kind and query.kind not in KINDS:
-        raise ValueError(f"kind: expected one of {', '.join(KINDS)}.")
+        raise not_one_of("kind", query.kind, KINDS)
     if query.queue:
         keys.validate_name(query.queue, "queue name")
     if query.after and not _ID.fullmatch(query.after):
-        raise ValueError("after: expected the id of an event, such as 1764000000000-0.")
+        raise not_of_a_link("after")
     return query
 
 

@@ -15,6 +15,7 @@ from django_redis_components.dashboard.locks.resources import Resource, resource
 from django_redis_components.dashboard.locks.snapshot import ResourceState, read_one
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import missing
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 
@@ -27,7 +28,7 @@ def release_lock(request: PageRequest) -> HttpResponse:
     form = request.form
     resource, token, using = resource_from_form(form.dict()), form.get("token", ""), using_of(form)
     if resource is None or using is None or not 0 < len(token) <= MAX_TOKEN:
-        return responses.bad_request(request, "Required: using, kind, name, token, and group for kind=group.")
+        return responses.bad_request(request, missing("using, kind, name, token, group (kind=group)"))
     if request.is_post:
         change = _change(request, resource, token, using, request.author)
         return verbs.execute(request, change)

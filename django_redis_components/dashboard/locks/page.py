@@ -28,6 +28,7 @@ from django_redis_components.dashboard.locks.snapshot import (
     ResourceState,
 )
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
@@ -72,7 +73,7 @@ def parse(request: PageRequest) -> LockQuery:
     form = request.http.GET
     using, skip = using_of(form), form.get("skip", "")
     if using is None:
-        raise ValueError("using: unknown connection alias.")
+        raise InvalidParameter(_("using: unknown connection alias."))
     return LockQuery(
         using=using,
         name=form.get("name", "").strip(),
@@ -241,7 +242,8 @@ def _scanned_text(snapshot: LockSnapshot) -> str:
     if found is None:
         return ""
     if not found.cursors and not snapshot.query.cursors:
-        return _("Scanned all %(total)s keys.") % {"total": number(found.total)}
+        text = ngettext("Scanned %(total)s key.", "Scanned all %(total)s keys.", found.total)
+        return text % {"total": number(found.total)}
     counts = {"scanned": number(found.scanned), "total": number(found.total)}
     if found.cursors:
         return _("Scanned about %(scanned)s of %(total)s keys.") % counts

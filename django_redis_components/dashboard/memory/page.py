@@ -9,7 +9,7 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -134,14 +134,16 @@ def _note(use: MemoryUse, found: dict[str, Any] | None, now: datetime) -> str:
         return _("Nothing is measured: no worker or poller watches this connection.")
     if use.measured and use.measured["whole"]:
         at = formats.timestamp(datetime.fromtimestamp(found["at"], UTC), now).text
-        return _("Measured key by key; the last pass over all %(count)s keys ended %(time)s.") % {
-            "count": number(found["keys"]),
-            "time": at,
-        }
-    return _("Measured so far: %(count)s of %(total)s keys.") % {
-        "count": number(found["keys"]),
-        "total": number(use.keys),
-    }
+        text = ngettext(
+            "Measured key by key; the last pass over %(count)s key ended %(time)s.",
+            "Measured key by key; the last pass over all %(count)s keys ended %(time)s.",
+            found["keys"],
+        )
+        return text % {"count": number(found["keys"]), "time": at}
+    text = ngettext(
+        "Measured so far: %(count)s of %(total)s key.", "Measured so far: %(count)s of %(total)s keys.", use.keys
+    )
+    return text % {"count": number(found["keys"]), "total": number(use.keys)}
 
 
 def _columns(label: Any) -> list[Column[Group]]:

@@ -17,6 +17,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.panels.comparison import Comparison, change
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.queues.throughput import (
     SPARK_HEIGHT,
@@ -33,23 +34,46 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     """Return the key figures of the parts that could be read."""
     if snapshot.queues is not None:
-        yield from _queue_cards(snapshot.queues, snapshot.history, links)
+        yield from _queue_cards(snapshot.queues, snapshot, links)
     if snapshot.visitors:  # where nothing counts visitors, the logins of operators are no figure of the site either
         yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=links.page("analytics"))
         if snapshot.sign_ins is not None:
             yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
 
 
-def _queue_cards(overview: TaskQueueOverview, history: History | None, links: Links) -> Iterable[Tile]:
+def _queue_cards(overview: TaskQueueOverview, snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     metrics = [*overview.metrics.values()]
     intervals = _sum_intervals(metrics)
     of_queues = _measured_note(overview)
-    yield _with_note(_throughput_card(metrics, intervals), of_queues)
-    yield _with_note(_failures_card(metrics, intervals, links.page("failure")), of_queues)
-    yield _with_note(_wait_card(metrics, history), of_queues)
+    finished, failures = _comparisons(snapshot.last_hours)
+    throughput = dataclasses.replace(_throughput_card(metrics, intervals), comparison=finished)
+    failure_rate = dataclasses.replace(_failures_card(metrics, intervals, links.page("failure")), comparison=failures)
+    yield _with_note(throughput, of_queues)
+    yield _with_note(failure_rate, of_queues)
+    yield _with_note(_wait_card(metrics, snapshot.history), of_queues)
     yield _ready_card(overview)
     yield _threads_card(overview)
     yield _memory_card(overview)
+
+
+def _comparisons(hours: tuple[Counts, Counts] | None) -> tuple[Comparison | None, Comparison | None]:
+    """Return how the finished tasks of the last hour, and their failure rate, differ from the hour before."""
+    if hours is None or not (hours[0].finished and hours[1].finished):
+        return None, None
+    last, before = hours
+    finished = _comparison(last.finished - before.finished, change(last.finished, before.finished), is_good=True)
+    points = 100 * (last.failed / last.finished - before.failed / before.finished)
+    if not last.failed and not before.failed:
+        return finished, None
+    sign = "+" if points > 0 else "−" if points < 0 else "±"
+    text = _("%(points)s points") % {"points": f"{sign}{formats.decimal(abs(points))}"}
+    return finished, _comparison(points, text, is_good=False)
+
+
+def _comparison(difference: float, text: str, *, is_good: bool) -> Comparison:
+    """Return a comparison; `is_good` states whether more is better."""
+    kind = "same" if not difference else "up" if (difference > 0) is is_good else "down"
+    return Comparison(text, _("against the hour before"), kind)
 
 
 def _with_note(card: Tile, note: str) -> Tile:

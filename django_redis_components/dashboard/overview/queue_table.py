@@ -10,12 +10,14 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, pgettext, pgettext_lazy
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell, pause_note
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.parameters import InvalidParameter, not_one_of
 from django_redis_components.dashboard.queues.throughput import (
     drain_time,
     is_growing,
@@ -66,12 +68,12 @@ class QueueQuery:
         """
         sort = query.get("sort", "")
         if sort and sort not in _TABLE.sorts:
-            raise ValueError(f"sort={sort[:40]!r}: expected one of {', '.join(_TABLE.sorts)}.")
+            raise not_one_of("sort", sort, _TABLE.sorts)
         text, page = query.get("queue", "")[:MAX_TEXT].strip(), query.get("page") or "1"
         if not is_paged:
             return cls(sort, text, query.get("queues") == "all")
         if not _PAGE_NUMBER.fullmatch(page):
-            raise ValueError(f"page={page[:40]!r}: expected a number from 1 to 999.")
+            raise InvalidParameter(_("page=%(value)s: expected a number from 1 to 999.") % {"value": short_repr(page)})
         return cls(sort, text, page=int(page))
 
 
@@ -208,7 +210,8 @@ def _note(count: int, matching: int, listed: int) -> str:
     if listed < matching:
         return _("%(shown)s of %(count)s queues") % {"shown": number(listed), "count": number(matching)}
     if matching < count:
-        return _("%(found)s of %(count)s queues match") % {"found": number(matching), "count": number(count)}
+        text = ngettext("%(found)s of %(count)s queue matches", "%(found)s of %(count)s queues match", count)
+        return text % {"found": number(matching), "count": number(count)}
     return ""
 
 

@@ -14,6 +14,7 @@ from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.traffic import error_text, named_errors
 from django_redis_components.dashboard.problems.watched import locks
+from django_redis_components.dashboard.workers.page import PAGE_SIZE
 from django_redis_components.taskqueue import ErrorGroup
 
 #: The page that shows more of a problem: its link's label and its slug, by code.
@@ -112,7 +113,10 @@ def _changes(problem: Problem, facts: ProblemFacts, links: Links) -> Iterator[Re
 
 
 def _query(problem: Problem, facts: ProblemFacts) -> dict[str, str]:
-    """Return the parameters that name a lock with its holder, or a limit with a key; empty if they are not known."""
+    """Return the parameters that name a lock with its holder, a limit with a key, or where a worker's page begins.
+
+    They are empty if they are not known.
+    """
     if problem.code == "lock_waiters":
         for held in facts.watched.get("locks", {}).get("held", []):
             if locks.subject_of(held) == problem.subject:
@@ -122,6 +126,8 @@ def _query(problem: Problem, facts: ProblemFacts) -> dict[str, str]:
         for name, _hits, _denied, key, _times, limit_id in facts.watched.get("limits", []):
             if name == problem.subject:
                 return {"limit": limit_id, "key": key}
+    if _ROWS.get(problem.code) == "worker" and facts.queues and facts.queues.worker_count > PAGE_SIZE:
+        return {"after": problem.subject[:-1]}  # sorts before the worker, and after nearly all other ids before it
     return {}
 
 

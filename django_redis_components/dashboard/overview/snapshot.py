@@ -17,6 +17,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
@@ -32,7 +33,8 @@ from django_redis_components.dashboard.problems.facts import ProblemFacts, endpo
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
-from django_redis_components.taskqueue.stats.history import History, read_history
+from django_redis_components.taskqueue.stats.history import History, read_history, read_last_hours
+from django_redis_components.taskqueue.stats.metrics import Counts
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 #: Range of the history that is shown without a choice.
@@ -50,6 +52,7 @@ class OverviewSnapshot:
         history: of all queues, in the range of the request.
         errors: by part, beside those of the facts: "history", "visitors", "sign_ins", "deploys".
         deploys: of the site's code, oldest first.
+        last_hours: what finished in the last hour and in the one before, both to ten minutes; None if it is not known.
     """
 
     facts: ProblemFacts
@@ -60,6 +63,7 @@ class OverviewSnapshot:
     errors: dict[str, Exception]
     cost: Cost
     deploys: list[Deploy] | None = None
+    last_hours: tuple[Counts, Counts] | None = None
 
     @property
     def at(self) -> datetime:
@@ -111,22 +115,30 @@ def read_overview_snapshot(
     parts = {
         **of_facts,
         **PARTS,
-        "history": PagePart(_dashboard_alias, lambda: read_history(queue_shard(), range_name)),
+        "history": PagePart(_dashboard_alias, lambda: _history(range_name)),
     }
     all_outcomes = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"), query)], cost)
     outcomes = dict(zip(parts, all_outcomes, strict=False))
     if all(outcome.error for outcome in outcomes.values()):
         raise SnapshotFailed(outcomes["queues"].error or RedisError(), str(endpoint_of()))
+    history, last_hours = outcomes["history"].value or (None, None)
     return OverviewSnapshot(
         facts=facts_of({name: outcomes[name] for name in of_facts}, started),
-        history=outcomes["history"].value,
+        history=history,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
         panels=panel_results(panels, all_outcomes[len(parts) :]),
         errors={name: error for name in (*PARTS, "history") if (error := outcomes[name].error) is not None},
         cost=cost,
         deploys=outcomes["deploys"].value,
+        last_hours=last_hours,
     )
+
+
+def _history(range_name: str) -> Flow[tuple[History, tuple[Counts, Counts] | None]]:
+    shard = queue_shard()
+    history, last_hours = yield from gather_values([read_history(shard, range_name), read_last_hours(shard)])
+    return history, last_hours
 
 
 def _visitors() -> Flow[Estimate]:

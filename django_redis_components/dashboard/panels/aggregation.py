@@ -7,8 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from django_redis_components.aggregation import FileState, LogAggregator
 from django_redis_components.aggregation.aggregator import files_flow, series_flow, top_flow
@@ -137,4 +136,7 @@ def _texts(counts: LogCounts) -> dict[str, Any]:
 def _ranges(info: RangesInfo | None) -> str:
     if info is None or not info.ranges:
         return ""
-    return _("%(count)s ranges of addresses from %(source)s") % {"count": number(info.ranges), "source": info.source}
+    text = ngettext(
+        "%(count)s range of addresses from %(source)s", "%(count)s ranges of addresses from %(source)s", info.ranges
+    )
+    return text % {"count": number(info.ranges), "source": info.source}

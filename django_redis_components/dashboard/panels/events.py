@@ -12,7 +12,6 @@ from django_redis_components.analytics.periods import Unit, label
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
 from django_redis_components.dashboard.table import Column, Table
@@ -74,7 +73,7 @@ class EventsPanel(AnalyticsPanel):
 
     def context(self, value: EventCounts) -> dict[str, Any]:
         """Return the rows of the table."""
-        return {**_TABLE.context(value.rows), "others": number(value.others) if value.others else ""}
+        return {**_TABLE.context(value.rows), "others": value.others}
 
     def data(self, value: EventCounts) -> list[EventUsers]:
         """Return the events."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
@@ -15,20 +15,21 @@ from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.panel import NamingPanel, Panel
-from django_redis_components.dashboard.problems.watched.messages import FLOOD_PER_MINUTE
+from django_redis_components.dashboard.problems.watched.messages import FLOOD_PER_MINUTE, top_sender
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
-from django_redis_components.messaging.scripts import SUMMARY, TOP_SENDER
+from django_redis_components.messaging.scripts import SUMMARY
 
 #: Names that are read, the latest: 3 commands for each chat, 4 for each mailbox, 1 for each broadcast.
 MAX_CHATS, MAX_MAILBOXES, MAX_BROADCASTS = 12, 8, 12
 #: Members of each chat that are listed, those who have read least.
 MAX_BEHIND = 5
-#: Newest messages of each chat and mailbox whose senders are counted, the fewest that show a flood, and the bytes after
-#: which no more are read: a chunk of ten may exceed them.
-MAX_NEWEST, MIN_NEWEST, MAX_NEWEST_BYTES = 100, 10, 262_144
+#: Fewest of the newest messages of a chat or mailbox that show a flood.
+MIN_NEWEST = 10
 #: Entries whose size is measured to estimate that of a log.
 SAMPLES = 5
+
+Row = TypeVar("Row")
 
 _TABLE = "django_redis_components/dashboard/panels/table.html"
 
@@ -100,6 +101,18 @@ class BroadcastRow:
     subscribers: int
 
 
+class Listed(list[Row]):
+    """The rows that are shown. `total` is the number of names in the index, 1,000 at most."""
+
+    total = 0
+
+    def note(self, text: str) -> str:
+        """Return a note with the numbers of the rows and of all; "" if no more is left."""
+        if self.total <= len(self):
+            return ""
+        return text % {"shown": number(len(self)), "total": number(self.total)}
+
+
 class ChatsPanel(NamingPanel):
     """The newest chats."""
 
@@ -109,24 +122,24 @@ class ChatsPanel(NamingPanel):
     order = 10
     template_name = _TABLE
 
-    def read(self) -> Flow[list[ChatRow]]:
+    def read(self) -> Flow[Listed[ChatRow]]:
         """Read the newest chats in two round trips."""
         rows = yield from _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
         return rows
 
-    def ids(self, value: list[ChatRow]) -> dict[Kind, list[str]]:
+    def ids(self, value: Listed[ChatRow]) -> dict[Kind, list[str]]:
         """Return the chats, the senders of floods, and the members who have read least."""
         return {
             "chat": [row.id for row in value],
             "user": [*_senders(value), *(member for row in value for member in row.lag)],
         }
 
-    def named_context(self, value: list[ChatRow], names: Names) -> dict[str, Any]:
+    def named_context(self, value: Listed[ChatRow], names: Names) -> dict[str, Any]:
         """Return the table."""
-        note = _("At most the %(count)s newest chats, each with the members who have read least.")
+        note = value.note(_("%(shown)s of %(total)s chats, the newest."))
         table = Table(
             [*_chat_columns(names), *_flood_column(value, names)],
-            note=note % {"count": MAX_CHATS},
+            note=" ".join(filter(None, [note, _("Members who have read least are listed.")])),
             empty=_("There are no chats."),
         )
         return table.context(value)
@@ -141,18 +154,18 @@ class MailboxesPanel(NamingPanel):
     order = 15
     template_name = _TABLE
 
-    def read(self) -> Flow[list[MailboxRow]]:
+    def read(self) -> Flow[Listed[MailboxRow]]:
         """Read the newest mailboxes in two round trips."""
         rows = yield from _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
         return rows
 
-    def ids(self, value: list[MailboxRow]) -> dict[Kind, list[str]]:
+    def ids(self, value: Listed[MailboxRow]) -> dict[Kind, list[str]]:
         """Return the owners, and the senders of floods."""
         return {"user": [*_senders(value), *(row.owner for row in value)]}
 
-    def named_context(self, value: list[MailboxRow], names: Names) -> dict[str, Any]:
+    def named_context(self, value: Listed[MailboxRow], names: Names) -> dict[str, Any]:
         """Return the table."""
-        note = _("At most the %(count)s newest mailboxes.") % {"count": MAX_MAILBOXES}
+        note = value.note(_("%(shown)s of %(total)s mailboxes, the newest."))
         columns = [*_mailbox_columns(names), *_flood_column(value, names)]
         return Table(columns, note=note, empty=_("There are no mailboxes.")).context(value)
 
@@ -166,39 +179,41 @@ class BroadcastsPanel(Panel):
     order = 20
     template_name = _TABLE
 
-    def read(self) -> Flow[list[BroadcastRow]]:
+    def read(self) -> Flow[Listed[BroadcastRow]]:
         """Read the subscribers in two round trips."""
         rows = yield from _read_each("broadcasts", MAX_BROADCASTS, _broadcast_requests, _broadcast_row)
         return rows
 
-    def context(self, value: list[BroadcastRow]) -> dict[str, Any]:
+    def context(self, value: Listed[BroadcastRow]) -> dict[str, Any]:
         """Return the table."""
-        note = _("At most the %(count)s channels with the latest subscriptions. A process subscribes once.")
+        note = value.note(_("%(shown)s of %(total)s channels, those with the latest subscriptions."))
+        note = " ".join(filter(None, [note, _("A process subscribes once.")]))
         empty = _("No process has subscribed to a broadcast.")
-        return Table(_BROADCASTS, note=note % {"count": MAX_BROADCASTS}, empty=empty).context(value)
+        return Table(_BROADCASTS, note=note, empty=empty).context(value)
 
 
 def _read_each(
     kind: str,
     limit: int,
     requests_of: Callable[[str], Sequence[Call | Command]],
-    row_of: Callable[[str, Sequence[Any]], Any],
-) -> Flow[list[Any]]:
+    row_of: Callable[[str, Sequence[Any]], Row | None],
+) -> Flow[Listed[Row]]:
     """Read the latest names of an index, then each of them in one batch. Those that do not exist have no row."""
-    found = yield Read("ZREVRANGE", keyspace.index_key(kind), 0, limit - 1)
+    key = keyspace.index_key(kind)
+    found, total = yield Batch([Read("ZREVRANGE", key, 0, limit - 1), Read("ZCARD", key)])
     names = [name.decode() for name in found]
-    if not names:
-        return []
-    replies = yield Batch([request for name in names for request in requests_of(name)])
-    size = len(replies) // len(names)
+    replies = (yield Batch([request for name in names for request in requests_of(name)])) if names else []
+    size = len(replies) // max(len(names), 1)
     rows = [row_of(name, replies[at * size : (at + 1) * size]) for at, name in enumerate(names)]
-    return [row for row in rows if row is not None]
+    listed_rows = Listed(row for row in rows if row is not None)
+    listed_rows.total = total - rows.count(None)
+    return listed_rows
 
 
 def _chat_requests(chat_id: str) -> list[Call | Command]:
     summary = SUMMARY(chat=keyspace.chat_key(chat_id), limit=MAX_BEHIND)
     log = keyspace.chat_key(chat_id, "log")
-    return [summary, _memory(log), _top_sender(log)]
+    return [summary, _memory(log), top_sender(log)]
 
 
 def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
@@ -223,7 +238,7 @@ def _lag(row: ChatRow, names: Names) -> str:
 def _mailbox_requests(owner: str) -> list[Call | Command]:
     log = keyspace.mailbox_key(owner, "log")
     meta = Read("HMGET", keyspace.mailbox_key(owner, "meta"), "seq", "dropped")
-    return [meta, Read("XLEN", log), _memory(log), _top_sender(log)]
+    return [meta, Read("XLEN", log), _memory(log), top_sender(log)]
 
 
 def _mailbox_row(owner: str, replies: Sequence[Any]) -> MailboxRow | None:
@@ -243,10 +258,6 @@ def _broadcast_row(channel: str, replies: Sequence[Any]) -> BroadcastRow:
 
 def _memory(key: str) -> Command:
     return Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key)
-
-
-def _top_sender(log: str) -> Call:
-    return TOP_SENDER(log=log, limit=MAX_NEWEST, max_bytes=MAX_NEWEST_BYTES)
 
 
 def _flood(reply: Any) -> Flood | None:

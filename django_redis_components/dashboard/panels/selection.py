@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import cast, get_args
 
 from django.utils.http import urlencode
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.dates import site_date, span
@@ -17,6 +17,7 @@ from django_redis_components.analytics.range_counts import DayRange
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.parameters import InvalidParameter, not_one_of
 
 #: The periods that the page links to; "custom" has a first and a last day.
 PERIODS = {
@@ -125,8 +126,9 @@ def parse_selection(query: Mapping[str, str]) -> Selection:
     days = _custom_days(given["start"], given["end"]) if period == "custom" else _days_of(period)
     dimension, _, source = given["source"].partition(":")
     if given["source"] and not (dimension in get_args(Dimension) and source):
-        expected = f"one of {', '.join(get_args(Dimension))}, a colon and a value"
-        raise ValueError(f"source={short_repr(given['source'])}: expected {expected}.")
+        text = gettext("source=%(value)s: expected one of %(accepted)s, a colon and a value.")
+        facts = {"value": short_repr(given["source"]), "accepted": ", ".join(get_args(Dimension))}
+        raise InvalidParameter(text % facts)
     return Selection(
         period,
         days,
@@ -156,7 +158,7 @@ def first_day() -> date:
 
 def _check(value: str, name: str, accepted: list[str]) -> None:
     if value not in accepted:
-        raise ValueError(f"{name}={short_repr(value)}: expected one of {', '.join(accepted)}.")
+        raise not_one_of(name, value, accepted)
 
 
 def _days_of(period: str) -> DayRange:
@@ -176,9 +178,12 @@ def _custom_days(start: str, end: str) -> DayRange:
     found = sorted((_day(start, "start") if start else last, last))
     first, last = (min(day, today) for day in found)
     if (last - first).days >= MAX_DAYS:
-        raise ValueError(f"{first} to {last} are {(last - first).days + 1} days: expected at most {MAX_DAYS}.")
+        text = gettext("%(first)s to %(last)s are %(days)s days: expected at most %(most)s.")
+        facts = {"first": first, "last": last, "days": (last - first).days + 1, "most": MAX_DAYS}
+        raise InvalidParameter(text % facts)
     if first < first_day():
-        raise ValueError(f"start={str(first)!r}: expected a day from {first_day()} on: earlier counts are not kept.")
+        text = gettext("start=%(day)s: expected a day from %(first)s on: earlier counts are not kept.")
+        raise InvalidParameter(text % {"day": repr(str(first)), "first": first_day()})
     return first, last
 
 
@@ -186,7 +191,8 @@ def _day(text: str, name: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{name}={short_repr(text)}: expected a day as YYYY-MM-DD.") from None
+        facts = {"name": name, "value": short_repr(text)}
+        raise InvalidParameter(gettext("%(name)s=%(value)s: expected a day as YYYY-MM-DD.") % facts) from None
 
 
 def _days_before(days: DayRange, compare: str) -> DayRange | None:

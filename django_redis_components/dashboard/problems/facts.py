@@ -22,7 +22,7 @@ from django_redis_components.dashboard.gather import GatherResult
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.incidents import Acknowledgment, Incident, IncidentState
+from django_redis_components.dashboard.problems.incidents import MAX_TIME, Acknowledgment, Incident, IncidentState
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import parse_state
 from django_redis_components.taskqueue.schedules import status
@@ -148,9 +148,18 @@ def is_watched(stored: bytes | None) -> bool:
 
 def recent_of(stored: bytes | None, within_s: float = STALE_S) -> dict[str, Any]:
     """Return what checks have found, without what is too old. What another program has written counts as nothing."""
+    return {name: data for name, (made_at, data) in _entries(stored).items() if abs(time.time() - made_at) < within_s}
+
+
+def last_round_at(stored: bytes | None) -> float | None:
+    """Return when the last round was, in seconds since the epoch; None if there was none."""
+    times = (made_at for made_at, _data in _entries(stored).values())
+    return max((made_at for made_at in times if 0 <= made_at < MAX_TIME), default=None)
+
+
+def _entries(stored: bytes | None) -> dict[str, tuple[float, Any]]:
     try:
-        entries = json.loads(stored or b"{}").items()
-        return {name: data for name, (made_at, data) in entries if abs(time.time() - made_at) < within_s}
+        return {name: (float(made_at), data) for name, (made_at, data) in json.loads(stored or b"{}").items()}
     except (AttributeError, TypeError, ValueError, RecursionError):
         return {}
 

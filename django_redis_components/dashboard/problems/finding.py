@@ -25,6 +25,7 @@ from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
+from django_redis_components.dashboard.problems.watched.traffic import with_watched_traffic
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -59,6 +60,7 @@ _OF_QUEUES = (
 
 def find_problems(facts: ProblemFacts) -> list[Problem]:
     """Return the problems, critical ones first, those of the server before others, in the active language."""
+    facts = with_watched_traffic(facts)
     found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
     found.extend(_found_in_queues(_OF_SERVER, facts))
     found.extend(_found_watched(facts, of_server=True))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
@@ -69,10 +70,11 @@ def _snapshots(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator
     changes, saved_at = integer(info, "rdb_changes_since_last_save"), integer(info, "rdb_last_save_time")
     age_s = overview.at.timestamp() - saved_at
     if info.get("aof_enabled") == "0" and changes and age_s > conf.settings().dashboard.snapshot_age_s:
-        text = _("Redis has not saved %(count)s changes of the last %(age)s to disk.") % {
-            "count": number(changes),
-            "age": formats.age(age_s),
-        }
+        text = ngettext(
+            "Redis has not saved %(count)s change of the last %(age)s to disk.",
+            "Redis has not saved %(count)s changes of the last %(age)s to disk.",
+            changes,
+        ) % {"count": number(changes), "age": formats.age(age_s)}
         advice = _("A restart loses them. Turn the append-only file on, in the server’s configuration file as well:")
         yield Problem("no_persistence", text, advice, "redis-cli CONFIG SET appendonly yes", "critical")
 

@@ -155,11 +155,11 @@ def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:
     for queue, metrics in _measured(overview):
         finished, retried = metrics.totals.finished, metrics.totals.retried
         if retried >= MIN_TASKS and retried > finished * limit:
-            text = _("Queue %(queue)s: %(retried)s retries in the last hour, %(finished)s finished tasks.") % {
-                "queue": queue.name,
-                "retried": number(retried),
-                "finished": number(finished),
-            }
+            text = ngettext(
+                "Queue %(queue)s: %(retried)s retries in the last hour, %(finished)s finished task.",
+                "Queue %(queue)s: %(retried)s retries in the last hour, %(finished)s finished tasks.",
+                finished,
+            ) % {"queue": queue.name, "retried": number(retried), "finished": number(finished)}
             advice = _("Most runs fail. Pause the queue until the cause is corrected:")
             command = queue_command("pause", queue.name, using=overview.using)
             yield Problem("retry_storm", text, advice, command, "warning", queue.name, "retrying")
@@ -168,11 +168,13 @@ def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:
 def lost_leases(overview: TaskQueueOverview) -> Iterator[Problem]:
     """Yield queues that lost at least `LOST_LEASES` leases."""
     for queue, metrics in _measured(overview):
-        if metrics.totals.recovered >= conf.settings().dashboard.lost_leases:
-            text = _("Queue %(queue)s: %(count)s leases lost in the last hour.") % {
-                "queue": queue.name,
-                "count": number(metrics.totals.recovered),
-            }
+        lost = metrics.totals.recovered
+        if lost >= conf.settings().dashboard.lost_leases:
+            text = ngettext(
+                "Queue %(queue)s: %(count)s lease lost in the last hour.",
+                "Queue %(queue)s: %(count)s leases lost in the last hour.",
+                lost,
+            ) % {"queue": queue.name, "count": number(lost)}
             advice = _("Workers were killed or stalled. Check their logs for out-of-memory kills and blocked threads.")
             yield Problem("leases_lost", text, advice, queue=queue.name)
 
@@ -205,3 +207,7 @@ def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueInfo, Metrics]
     for queue in overview.queues:
         if queue.name in overview.metrics:
             yield queue, overview.metrics[queue.name]
+
+
+#: The checks of this module.
+CHECKS = (failing_queues, retry_storms, growing_queues, lost_leases)

@@ -69,7 +69,11 @@ def lost_threads(overview: TaskQueueOverview) -> Iterator[Problem]:
     """Yield workers of which threads have died."""
     for worker in overview.workers:
         if worker.is_alive and worker.lost_threads:
-            text = _("Worker %(worker)s has %(alive)s of %(threads)s threads.") % {
+            text = ngettext(
+                "Worker %(worker)s has %(alive)s of %(threads)s thread.",
+                "Worker %(worker)s has %(alive)s of %(threads)s threads.",
+                worker.threads,
+            ) % {
                 "worker": worker_name(worker),
                 "alive": number(max(0, worker.threads - worker.lost_threads)),
                 "threads": number(worker.threads),

@@ -16,6 +16,7 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.forms import PauseForm
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import missing
 from django_redis_components.dashboard.queues import changes, task_change_views
 from django_redis_components.dashboard.queues.confirmations import (
     clock_of,
@@ -111,7 +112,7 @@ def restore(request: PageRequest) -> HttpResponse:
     form = request.form
     trash, back = form.get("trash", ""), request.links.queue(queue)
     if not 0 < len(trash) <= 100:
-        return responses.bad_request(request, "Required: trash.")
+        return responses.bad_request(request, missing("trash"))
     if request.is_post:
         action = f"Restore trash {trash!r} of queue {queue!r}"
         change = Change(changes.RESTORE, queue, action, partial(_restore, queue, trash), back)

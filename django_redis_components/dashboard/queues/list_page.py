@@ -50,6 +50,8 @@ def context(request: PageRequest, snapshot: Snapshot[TaskQueueOverview]) -> dict
 
 def _notes(overview: TaskQueueOverview) -> list[str]:
     """Return what the figures are of."""
+    if not overview.queues:
+        return []
     notes = [_("Out/min and Wait p95: last hour. In/min: latest arrivals.")]
     measured, known = len(overview.metrics), len(overview.queues)
     if measured < known:

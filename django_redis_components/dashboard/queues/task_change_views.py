@@ -15,6 +15,7 @@ from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.forms import ChangeForm, MoveForm, RescheduleTasksForm
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.confirmations import (
@@ -42,9 +43,10 @@ def change_tasks(request: PageRequest, task_verb: TaskVerb) -> HttpResponse:
     try:
         query, ids = _selected(request.form, ticket.selection)
     except ValueError as exc:
-        return responses.bad_request(request, str(exc))
+        return responses.bad_request(request, exc)
     if query.state not in task_verb.states:
-        return responses.bad_request(request, f"state={query.state!r}: its tasks cannot be changed so.")
+        text = _("state=%(state)s: its tasks cannot be changed so.") % {"state": query.state}
+        return responses.bad_request(request, InvalidParameter(text))
     if ids is not None and not ids:
         messages.warning(request.http, _("Select at least one task."))
         return HttpResponseRedirect(f"{request.links.queue(queue)}?{query.encoded()}")
@@ -80,7 +82,8 @@ def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | N
     field = "only" if form.get("only") else "listed" if form.get("page") else "id"
     ids = list(dict.fromkeys(form.getlist(field)))
     if len(ids) > changes.MAX_TICKED or any(not 0 < len(each) <= 200 for each in ids):
-        raise ValueError(f"{field}: expected at most {changes.MAX_TICKED} ids of at most 200 characters.")
+        text = _("%(name)s: expected at most %(most)s ids of at most 200 characters.")
+        raise InvalidParameter(text % {"name": field, "most": changes.MAX_TICKED})
     return query, ids
 
 

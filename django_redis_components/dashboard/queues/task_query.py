@@ -12,13 +12,16 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
 
 from django_redis_components.core import serialization
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.text import has_part
 from django_redis_components.core.units import aware, parse_duration
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import masked_arguments
 from django_redis_components.dashboard.error_text import is_masked, masked_error
+from django_redis_components.dashboard.parameters import InvalidParameter, not_of_a_link, not_one_of, too_long
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.scan import STATES, Filters, ScannedTask
 
@@ -105,7 +108,7 @@ def parse_time(value: str) -> int | None:
     except ValueError:  # such as 25:00
         at = None
     if at is None or not 1970 <= at.year < 9_999:  # near the ends of the calendar a time has no UTC
-        raise ValueError(f"{value[:40]!r}: expected a time such as 2026-11-23 11:20.")
+        raise InvalidParameter(_("%(value)s: expected a time such as 2026-11-23 11:20.") % {"value": short_repr(value)})
     if timezone.is_naive(at):
         at = timezone.make_aware(at) if settings.USE_TZ else aware(at)
     return int(at.timestamp() * 1_000)
@@ -164,15 +167,15 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     """
     query = TaskQuery(**_parameters(form))
     if query.state not in STATES:
-        raise ValueError(f"state={query.state[:40]!r}: expected one of {', '.join(STATES)}.")
+        raise not_one_of("state", query.state, STATES)
     for name in ("name", "error", "text"):
         if len(getattr(query, name)) > MAX_FILTER:
-            raise ValueError(f"{name}: expected at most {MAX_FILTER} characters.")
+            raise too_long(name, MAX_FILTER)
     check_span(query)
     if query.direction not in ("after", "before"):
-        raise ValueError(f"direction={query.direction[:40]!r}: expected after or before.")
+        raise not_one_of("direction", query.direction, ("after", "before"))
     if query.cursor and not CURSOR.fullmatch(query.cursor):
-        raise ValueError("cursor: expected one from a link of this page.")
+        raise not_of_a_link("cursor")
     return query
 
 

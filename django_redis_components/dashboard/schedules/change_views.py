@@ -34,7 +34,7 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     try:
         keys.validate_name(name, "name")
     except ValueError as exc:
-        return responses.bad_request(request, str(exc))
+        return responses.bad_request(request, exc)
     back = request.links.here
     if request.is_post:
         execute = partial(_EXECUTE[command], name, request.author)

@@ -47,7 +47,7 @@ def edit(request: PageRequest) -> HttpResponse:
     except ScheduleDoesNotExist:
         raise Http404(_("No schedule of this name was added at run time.")) from None
     except ValueError as exc:
-        return responses.bad_request(request, str(exc))
+        return responses.bad_request(request, exc)
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(using)))
         return responses.outage_response(request, outage)
@@ -69,7 +69,7 @@ def edit(request: PageRequest) -> HttpResponse:
     title = _("Edit the schedule %(name)s") % {"name": name} if name else _("Add a schedule")
     context = {"title": title, "form": form, "back": back, "is_subpage": True}
     context["has_hidden_arguments"] = may_view and ARGUMENTS.isdisjoint(form.fields)
-    response = responses.page_response(request, "schedules/edit.html", context)
+    response = responses.page_response(request, "edit.html", context)
     if form.is_bound:
         response.status_code = 409
     return response

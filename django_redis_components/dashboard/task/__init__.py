@@ -22,6 +22,7 @@ class TaskPage(Page):
         ("delete_task", "Can delete tasks"),
         ("run_task", "Can run scheduled tasks now"),
         ("reschedule_task", "Can reschedule tasks"),
+        ("change_task", "Can change pending tasks"),
         ("cancel_task", "Can cancel tasks"),
         ("view_task_arguments", "Can view masked arguments of tasks"),
         ("view_task_stack", "Can view the stack of running tasks"),

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 
-from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats, responses, verbs
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.audit import AuditEntry
-from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.forms import RescheduleForm
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.changes import client, undo_until
+from django_redis_components.dashboard.queues.changes import undo_until
 from django_redis_components.dashboard.queues.confirmations import undo_links
-from django_redis_components.dashboard.task import changes, page, stack_view
-from django_redis_components.dashboard.task.reasons import answer
+from django_redis_components.dashboard.task import changes, edit_view, page, stack_view
+from django_redis_components.dashboard.task.loaded import facts_of, impossible_text, loaded
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
-from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import when
-from django_redis_components.taskqueue.stats.explain import Explanation, explain
+from django_redis_components.taskqueue.stats.explain import Explanation
 from django_redis_components.taskqueue.store import control
 
-#: A view of a task that was read.
-TaskView = Callable[[PageRequest, Explanation], HttpResponse]
 
-
-def _loaded(view: TaskView) -> Callable[..., HttpResponse]:
-    """Return a view that gets the task that its URL names; 404 if there is none."""
-
-    @functools.wraps(view)
-    def wrapper(request: PageRequest) -> HttpResponse:
-        try:
-            task = run(client(), explain(queue_shard(), request.object_id))
-        except TaskResultDoesNotExist as exc:
-            raise Http404(_("No task has this ID")) from exc
-        return view(request, task)
-
-    return wrapper
-
-
-@_loaded
+@loaded
 def retry(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or retry (POST)."""
     checks = [
@@ -59,7 +38,7 @@ def retry(request: PageRequest, task: Explanation) -> HttpResponse:
     return _direct(request, task, changes.RETRY, (title, button), checks, partial(_retry, task))
 
 
-@_loaded
+@loaded
 def run_now(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or make the task due now (POST)."""
     checks = [Check(_("It is due at once. Pauses and limits still apply."))]
@@ -68,7 +47,7 @@ def run_now(request: PageRequest, task: Explanation) -> HttpResponse:
     return _direct(request, task, changes.RUN_NOW, (title, button), checks, execute)
 
 
-@_loaded
+@loaded
 def reschedule(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for the new due time (GET), or reschedule (POST)."""
     current = formats.local(task.due_at).strftime("%Y-%m-%dT%H:%M") if task.due_at else ""
@@ -82,16 +61,16 @@ def reschedule(request: PageRequest, task: Explanation) -> HttpResponse:
         title=_("Reschedule task %(id)s") % {"id": task.record.id},
         button=_("Reschedule"),
         back=request.links.task(task.record.id),
-        facts=_facts(task),
+        facts=facts_of(task),
         checks=[Check(_("A time that has passed makes it due at once."))],
         form=form,
-        impossible=_impossible(changes.RESCHEDULE, task),
+        impossible=impossible_text(changes.RESCHEDULE, task),
         is_danger=False,
     )
     return verbs.confirm(request, confirmation, form.problem)
 
 
-@_loaded
+@loaded
 def cancel(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation of a cancellation, or cancel."""
     ticket = verbs.ticket_of(request.http, changes.CANCEL)
@@ -110,15 +89,15 @@ def cancel(request: PageRequest, task: Explanation) -> HttpResponse:
         title=_("Cancel task %(id)s") % {"id": task.record.id},
         button=_("Stop the task") if is_running else _("Cancel the task"),
         back=request.links.task(task.record.id),
-        facts=_facts(task),
+        facts=facts_of(task),
         checks=checks,
         fields={"ticket": verbs.sign(request.http, changes.CANCEL, selection)},
-        impossible=_impossible(changes.CANCEL, task),
+        impossible=impossible_text(changes.CANCEL, task),
     )
     return verbs.confirm(request, confirmation, ticket.problem)
 
 
-@_loaded
+@loaded
 def delete(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation of a deletion, or delete."""
     ticket = verbs.ticket_of(request.http, changes.DELETE)
@@ -138,18 +117,18 @@ def delete(request: PageRequest, task: Explanation) -> HttpResponse:
         title=_("Delete task %(id)s") % {"id": task.record.id},
         button=_("Delete the task"),
         back=request.links.task(task.record.id),
-        facts=_facts(task),
+        facts=facts_of(task),
         checks=[
             Check(_("Can be undone for 24 hours, until %(time)s.") % {"time": undo_until(task.at)}),
             Check(_("Its unique key is free: the same task can be enqueued again."), "caution"),
         ],
         fields={"ticket": verbs.sign(request.http, changes.DELETE, selection)},
-        impossible=_impossible(changes.DELETE, task),
+        impossible=impossible_text(changes.DELETE, task),
     )
     return verbs.confirm(request, confirmation, ticket.problem)
 
 
-@_loaded
+@loaded
 def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or log and show the masked arguments (POST)."""
     title = _("Arguments of task %(id)s") % {"id": task.record.id}
@@ -159,7 +138,7 @@ def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
             title=title,
             button=_("Show masked values"),
             back=back,
-            facts=_facts(task),
+            facts=facts_of(task),
             checks=[Check(_("It is recorded in the admin’s log that you have seen them."), "caution")],
             is_danger=False,
         )
@@ -172,17 +151,17 @@ def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     return responses.page_response(request, "task/arguments.html", context)
 
 
-@_loaded
+@loaded
 def show_stack(request: PageRequest, task: Explanation) -> HttpResponse:
     """Ask for confirmation (GET), or ask the worker for the stack (POST)."""
-    impossible = _impossible(changes.SHOW_STACK, task)
+    impossible = impossible_text(changes.SHOW_STACK, task)
     if request.is_post and not impossible:
         return stack_view.show(request, task)
     confirmation = Confirmation(
         title=_("Stack of task %(id)s") % {"id": task.record.id},
         button=_("Show the stack"),
         back=request.links.task(task.record.id),
-        facts=_facts(task),
+        facts=facts_of(task),
         checks=[
             Check(_("The worker is asked what the task does now. The task goes on.")),
             Check(_("It is recorded in the admin’s log that you have seen it."), "caution"),
@@ -218,9 +197,9 @@ def _direct(
         title=words[0],
         button=words[1],
         back=request.links.task(task.record.id),
-        facts=_facts(task),
+        facts=facts_of(task),
         checks=checks,
-        impossible=_impossible(verb, task),
+        impossible=impossible_text(verb, task),
         is_danger=False,
     )
     return verbs.confirm(request, confirmation)
@@ -269,31 +248,12 @@ def _delete(request: PageRequest, task: Explanation, selection: Any) -> ChangeOu
     return ChangeOutcome(f"deleted, trash {trash}", _("Deleted: %(name)s") % {"name": task.record.name}, links=undo)
 
 
-def _impossible(verb: Verb, task: Explanation) -> str:
-    """Return why a change does not apply to the task, or ""."""
-    if changes.applies(verb, task):
-        return ""
-    state = page.state_label(task.state)
-    return _("This does not apply to the task in its state: %(state)s. %(answer)s") % {
-        "state": state,
-        "answer": answer(task),
-    }
-
-
-def _facts(task: Explanation) -> list[tuple[str, str]]:
-    return [
-        (_("Task"), task.record.name),
-        (_("ID"), task.record.id),
-        (_("Queue"), task.queue),
-        (_("State"), page.state_label(task.state)),
-    ]
-
-
 #: The view of each verb.
 VIEWS = (
     (changes.RETRY, retry),
     (changes.RUN_NOW, run_now),
     (changes.RESCHEDULE, reschedule),
+    (changes.EDIT, edit_view.edit),
     (changes.CANCEL, cancel),
     (changes.DELETE, delete),
     (changes.SHOW_ARGUMENTS, show_arguments),

@@ -9,14 +9,17 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.changes import client
 from django_redis_components.dashboard.verb import Verb
+from django_redis_components.taskqueue import registry, task_update
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.stats.explain import Explanation
 from django_redis_components.taskqueue.store import control, task_control
+from django_redis_components.taskqueue.task_update import TaskChanges
 
 #: Verbs of one task. The entries in the admin's log link to the task.
 RETRY = Verb("retry", "retry_task", MODELS["task"])
 RUN_NOW = Verb("run_now", "run_task", MODELS["task"])
 RESCHEDULE = Verb("reschedule", "reschedule_task", MODELS["task"])
+EDIT = Verb("edit", "change_task", MODELS["task"])
 CANCEL = Verb("cancel", "cancel_task", MODELS["task"])
 DELETE = Verb("delete", "delete_task", MODELS["task"])
 SHOW_ARGUMENTS = Verb("arguments", "view_task_arguments", MODELS["task"])
@@ -40,6 +43,11 @@ def reschedule(task_id: str, due: str) -> bool:
     except (NotScheduled, TaskResultDoesNotExist):
         return False
     return True
+
+
+def update(task: Explanation, options: TaskChanges) -> None:
+    """Change a pending task. Raises what `TaskResult.update` does."""
+    run(client(), task_update.update(queue_shard(), registry.find(task.record.name), task.record.id, options))
 
 
 def cancel(task_id: str, *, is_running: bool) -> int:
@@ -69,6 +77,7 @@ _APPLIES: dict[Verb, Callable[[Explanation], bool]] = {
     RETRY: lambda task: task.place == "failed",
     RUN_NOW: _is_scheduled,
     RESCHEDULE: _is_scheduled,
+    EDIT: lambda task: not task.is_finished and task.state != "running",
     CANCEL: lambda task: not task.is_finished,
     DELETE: lambda task: task.place in ("failed", "unregistered"),
     SHOW_ARGUMENTS: lambda task: True,

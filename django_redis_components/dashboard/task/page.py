@@ -302,7 +302,8 @@ def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> dict[str, An
     if not flow_id or not tasks:
         return None
     finished = max(0, tasks - task.fact("flow_unfinished"))
-    text = _("%(done)s of %(total)s tasks finished.") % {"done": number(finished), "total": number(tasks)}
+    text = ngettext("%(done)s of %(total)s task finished.", "%(done)s of %(total)s tasks finished.", tasks)
+    text %= {"done": number(finished), "total": number(tasks)}
     others = {"parents": _links(task.parents, url_of), "followers": _links(task.followers, url_of)}
     return {"id": flow_id, "url": flow_url(flow_id), "text": text, **others}
 

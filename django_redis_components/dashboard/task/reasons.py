@@ -233,12 +233,14 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
         conditions.append(_("The queue %(queue)s is active.") % {"queue": task.queue})
     live = task.live_workers
     if not codes & {"no_worker", "quiet", "busy"}:
-        facts = {
-            "workers": number(len(live)),
-            "busy": number(sum(worker.busy for worker in live)),
-            "threads": number(sum(worker.threads for worker in live)),
-        }
-        conditions.append(_("Workers of the queue: %(workers)s, %(busy)s of %(threads)s threads busy.") % facts)
+        threads = sum(worker.threads for worker in live)
+        text = ngettext(
+            "Workers of the queue: %(workers)s, %(busy)s of %(threads)s thread busy.",
+            "Workers of the queue: %(workers)s, %(busy)s of %(threads)s threads busy.",
+            threads,
+        )
+        busy = number(sum(worker.busy for worker in live))
+        conditions.append(text % {"workers": number(len(live)), "busy": busy, "threads": number(threads)})
     if "unregistered" not in codes and registry.find(task.record.name) is not None:
         conditions.append(_("The name of the task is registered in this process."))
     key = limit_key(task, Field.concurrency)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
@@ -105,8 +105,12 @@ def timeline(task: Explanation, links: Links) -> Timeline | None:
         rows.append(dataclasses.replace(row, worker_url=urls.get(run.worker_id, ""), version=version))
         before = run.finished_at
     clocks = [formats.timestamp(each, task.at).text for each in (first, last)]
-    note = _("%(count)s earlier runs are not shown.") % {"count": number(hidden)} if hidden else ""
-    return Timeline(rows, first=clocks[0], last=clocks[1], hidden=note)
+    return Timeline(rows, first=clocks[0], last=clocks[1], hidden=_hidden_note(hidden) if hidden else "")
+
+
+def _hidden_note(count: int) -> str:
+    text = ngettext("%(count)s earlier run is not shown.", "%(count)s earlier runs are not shown.", count)
+    return text % {"count": number(count)}
 
 
 def _worker_url(supervisor: str, links: Links) -> str:

@@ -29,7 +29,9 @@ class TaskClassPage(Page):
     def parse_id(self, object_id: str) -> str:
         """Return the name of a task."""
         if not 0 < len(object_id) <= MAX_TASK_NAME:
-            raise ValueError(f"task name: expected at most {MAX_TASK_NAME} characters.")
+            from django_redis_components.dashboard.parameters import too_long
+
+            raise too_long("task name", MAX_TASK_NAME)
         return object_id
 
     def heading(self, request: PageRequest) -> Any:

@@ -114,11 +114,13 @@ def _failed_rows(failed: Iterable[FailedTasks], snapshot: TaskClassSnapshot, lin
 
 def _slowest_note(snapshot: TaskClassSnapshot) -> str:
     """Return of how many runs the slowest are shown."""
-    counts = {
-        "count": number(sum(part.matched for part in snapshot.slowest)),
-        "scanned": number(sum(part.scanned for part in snapshot.slowest)),
-    }
-    return _("Of the newest %(count)s runs that succeeded (%(scanned)s succeeded tasks scanned).") % counts
+    count, scanned = (sum(getattr(part, name) for part in snapshot.slowest) for name in ("matched", "scanned"))
+    text = ngettext(
+        "Of the newest %(count)s run that succeeded (succeeded tasks scanned: %(scanned)s).",
+        "Of the newest %(count)s runs that succeeded (succeeded tasks scanned: %(scanned)s).",
+        count,
+    )
+    return text % {"count": number(count), "scanned": number(scanned)}
 
 
 def _failed_lists(failed: Iterable[FailedTasks], name: str, links: Links) -> Iterator[tuple[str, str, str]]:

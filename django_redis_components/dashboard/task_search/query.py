@@ -15,6 +15,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.text import has_part
 from django_redis_components.dashboard.error_text import is_masked
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import not_of_a_link, not_one_of
 from django_redis_components.dashboard.queues.task_query import (
     CURSOR,
     MAX_FILTER,
@@ -142,12 +143,12 @@ def parse(request: PageRequest) -> SearchQuery:
     if not state:
         return query
     if state not in STATES:
-        raise ValueError(f"in_state={state[:40]!r}: expected one of {', '.join(STATES)}.")
+        raise not_one_of("in_state", state, STATES)
     keys.validate_name(queue, "queue name")
     if cursor and not CURSOR.fullmatch(cursor):
-        raise ValueError("cursor: expected one from a link of this page.")
+        raise not_of_a_link("cursor")
     if not (searched.isascii() and searched.isdigit() and len(searched) <= 13 and int(searched) <= MAX_SEARCHED):
-        raise ValueError(f"searched={searched[:40]!r}: expected a number of tasks.")
+        raise not_of_a_link("searched")
     return dataclasses.replace(query, after=(state, queue, cursor), searched=int(searched))
 
 

@@ -23,6 +23,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.dashboard.workers.rows import MAX_TARGETS
@@ -49,8 +50,11 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     ticket = verbs.ticket_of(request.http, verb)
     targets = ticket.selection.get("ids") or _ids(request)
     if not 0 < len(targets) <= MAX_TARGETS or not all(0 < len(target) <= MAX_ID for target in targets):
-        text = f"Required: id, at most {MAX_ID} characters; at most {MAX_TARGETS} times."
-        return responses.bad_request(request, text)
+        text = _("Required: id, at most %(most)s characters; at most %(times)s times.") % {
+            "most": MAX_ID,
+            "times": MAX_TARGETS,
+        }
+        return responses.bad_request(request, InvalidParameter(text))
     if ticket.is_confirmed:
         noun = "worker" if len(targets) == 1 else "workers"
         action = f"{command.capitalize()} {noun} {', '.join(map(repr, targets))}"

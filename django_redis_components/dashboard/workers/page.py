@@ -14,23 +14,27 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers.rows import RowBuilder
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
 from django_redis_components.taskqueue.store.workers import MAX_ID
+
+#: Workers of a page: one with eight running tasks takes 12 kB of HTML.
+PAGE_SIZE = 50
 
 
 def parse(request: PageRequest) -> str:
     """Return the id of the worker after which the page starts, or ""."""
     after = request.http.GET.get("after", "")
     if len(after) > MAX_ID:
-        raise ValueError(f"after: expected at most {MAX_ID} characters.")
+        raise too_long("after", MAX_ID)
     return after
 
 
 def read(request: PageRequest) -> Snapshot[WorkerPage]:
     """Read the workers in one round trip; in two if any worker is lost."""
-    return read_snapshot(read_workers(queue_shard(), request.query))
+    return read_snapshot(read_workers(queue_shard(), request.query, limit=PAGE_SIZE))
 
 
 def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:

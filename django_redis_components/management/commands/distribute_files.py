@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from argparse import ArgumentTypeError
 from functools import partial
 from pathlib import Path
@@ -172,6 +173,6 @@ def _result(done: Distribution, verb: str) -> CommandResult:
 
 def _directory(text: str) -> Path:
     path = Path(text)
-    if not path.is_dir():
+    if not os.path.isdir(text):  # noqa: PTH112 - of Path it raises if the name is too long
         raise ArgumentTypeError(f"{text!r}: expected a directory that exists.")
     return path

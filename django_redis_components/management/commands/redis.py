@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from django.core.management.base import CommandParser
@@ -59,19 +59,23 @@ class Command(OperatorCommand):
         return result
 
     def _log(self, options: dict[str, Any], outcome: str) -> None:
+        """Log a command. The key of a rate limit may be an address or the id of a user: its hash is written."""
         from django_redis_components.dashboard.actions.commands import log_command  # imports components
+        from django_redis_components.dashboard.limits.key_access import hashed, without_keys
 
-        author = f"{system_user() or 'unknown'} on {socket.gethostname()}"
+        author, key = f"{system_user() or 'unknown'} on {socket.gethostname()}", options.get("key")
+        hidden = {} if key is None else {key: hashed(key)}
         try:
-            log_command(author, self._line(options), outcome, options["using"] or "default")
+            line = self._line(options, hidden)
+            log_command(author, line, without_keys(outcome) if hidden else outcome, options["using"] or "default")
         except (RedisError, RedisComponentsError) as exc:
             self.stderr.write(f"The command is not in the dashboard's log: {exc}", self.style.WARNING)
 
-    def _line(self, options: dict[str, Any]) -> str:
-        """Return the command. That of an erasure does not name whose data is erased."""
+    def _line(self, options: dict[str, Any], hidden: Mapping[str, str]) -> str:
+        """Return the command, with other words for hidden ones. That of an erasure does not name whose data it is."""
         group = options["perform"].__self__.__module__.removesuffix(".group").rpartition(".")[2]
         if getattr(self, "_called_from_command_line", False) and options["verb"] not in ERASING:
-            return " ".join(_logged_words(sys.argv[1:]))
+            return " ".join(_logged_words([hidden.get(word, word) for word in sys.argv[1:]]))
         return f"redis {group} {options['verb']}"
 
 

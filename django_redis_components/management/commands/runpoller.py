@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
@@ -36,8 +38,17 @@ class Command(PlainOutputCommand):
         from django_redis_components.taskqueue.startup import run_poller
 
         try:
-            with watching(options["using"]):
+            with watching(options["using"]), _relaying(options["using"]):
                 code = run_poller(logs.configure(self, options), using=options["using"])
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)
+
+
+def _relaying(using: str) -> AbstractContextManager[None]:
+    """Return what relays the rows of the outbox, if the site has one."""
+    if not apps.is_installed("django_redis_components.contrib.outbox"):
+        return nullcontext()
+    from django_redis_components.contrib.outbox.relay import relaying
+
+    return relaying(using)

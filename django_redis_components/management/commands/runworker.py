@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
@@ -92,6 +93,10 @@ class Command(PlainOutputCommand):
             async_concurrency=options["async_concurrency"],
         )
         pipeline.install(WatchMiddleware())
+        if apps.is_installed("django_redis_components.contrib.outbox") and not options["no_poller"]:
+            from django_redis_components.contrib.outbox.relay import RelayMiddleware
+
+            pipeline.install(RelayMiddleware())
         try:
             code = run_worker(
                 worker_options,

@@ -38,8 +38,8 @@ class Group(groups.CommandGroup):
         for path in paths:
             try:
                 aggregator.recount_file(path)
-            except OSError as exc:
-                problems.append(f"{path}: {exc.strerror}.")
+            except (OSError, ImportError) as exc:  # ImportError: it is compressed, and the package for that is missing
+                problems.append(f"{path}: {(getattr(exc, 'strerror', None) or str(exc)).rstrip('.')}.")
         count = len(paths) - len(problems)
         text = f"{count:,} files are counted from their start by the next run."
         return CommandResult({"to_recount": count}, text, problem=" ".join(problems))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
+
+from django.db import transaction
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue.enqueue import prepare
+from django_redis_components.taskqueue import outbox
+from django_redis_components.taskqueue.enqueue import call_on_commit, prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
@@ -33,11 +38,13 @@ class PreparedFlow:
 
     Attributes:
         database: alias of the database whose commit is awaited, if a task sets it.
+        uses_outbox: whether it must be stored in the outbox.
     """
 
     result: FlowResult
     calls: list[Call]
     database: str | None
+    uses_outbox: bool
 
     @property
     def results(self) -> list[TaskResult]:
@@ -45,8 +52,13 @@ class PreparedFlow:
         return [*self.result.results, *([self.result.on_error_result] if self.result.on_error_result else [])]
 
 
-def prepare_flow(graph: FlowGraph, on_error: Any) -> PreparedFlow:
-    """Create the results and the calls of a flow."""
+def prepare_flow(graph: FlowGraph, on_error: Any, *, on_commit: bool = False) -> PreparedFlow:
+    """Create the results and the calls of a flow.
+
+    Args:
+        on_commit: whether it is enqueued on commit.
+    """
+    uses_outbox = on_commit and graph.uses_outbox
     flow_id, shard = task_records.new_id(), home(graph.using)
     nodes = list(graph.nodes)
     if on_error is not None:
@@ -69,7 +81,8 @@ def prepare_flow(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     flow = FlowResult(flow_id, shard, results[: len(links)], links, graph.ends)
     flow.on_error_result = results[-1] if on_error is not None else None
     ttls = [node.call.task.options.result_ttl for node in nodes]
-    return PreparedFlow(flow, _calls(shard, flow, parts, ttls), graph.database)
+    calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
+    return PreparedFlow(flow, calls, graph.database, uses_outbox)
 
 
 def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
@@ -83,7 +96,7 @@ def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, Task
     return prepared
 
 
-def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> list[Call]:
+def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any], row: str) -> list[Call]:
     ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
     chunks = list(_chunks(parts))
     return [
@@ -96,6 +109,7 @@ def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: l
             failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
             on_error=len(flow.results) if flow.on_error_result else "",
             result_of=serialization.encode(flow.ends),
+            row=row,
             nodes=[part for node in chunk for part in node],
         )
         for chunk in chunks
@@ -131,6 +145,24 @@ def send(prepared: PreparedFlow) -> None:
     """Enqueue a flow and send the signals of its tasks."""
     prepared.result._shard.run(enqueue_flow(prepared))
     pipeline.notify_enqueued(prepared.results)
+
+
+def send_on_commit(prepared: PreparedFlow) -> bool:
+    """Enqueue a flow when the surrounding transaction commits; see `taskqueue.enqueue.send_on_commit`."""
+    if not prepared.uses_outbox:
+        return call_on_commit(partial(send, prepared), prepared.database)
+    flow = prepared.result
+    rows = [outbox.row_of_flow(flow.id, prepared.calls)]
+    alias = store_in_outbox(rows, flow._shard.alias, prepared.database)
+    if alias is not None:
+        transaction.on_commit(partial(_send_stored, prepared, time.monotonic()), using=alias)
+    return True
+
+
+def _send_stored(prepared: PreparedFlow, stored_at: float) -> None:
+    outbox.try_to_send(enqueue_flow(prepared), prepared.result._shard.alias, stored_at)
+    if prepared.results[-1].enqueued_at is not None:  # else Redis is away, and the relay sends it
+        pipeline.notify_enqueued(prepared.results)
 
 
 async def asend(prepared: PreparedFlow) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.parents import Shape, flatten
 
@@ -71,6 +72,11 @@ class FlowGraph:
                 " a flow is enqueued on the commit of one."
             )
         return databases[0] if databases else None
+
+    @property
+    def uses_outbox(self) -> bool:
+        """Whether the flow is stored in the outbox when it is enqueued on commit: a task of it is."""
+        return any(outbox.is_used(node.call.task.options) for node in self.nodes)
 
     def check(self, *calls: Any) -> None:
         """Raise InvalidTask for a call with another connection, or one that cannot be in a flow."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue.enqueue import call_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare_flow, send
+from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare_flow, send, send_on_commit
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 
@@ -87,23 +85,23 @@ class Sendable(Step):
 
         With several databases, the option `database` of a task selects the transaction.
         """
-        prepared = self._prepared(on_error)
-        if not call_on_commit(partial(send, prepared), prepared.database):
+        prepared = self._prepared(on_error, on_commit=True)
+        if not send_on_commit(prepared):
             send(prepared)
         return prepared.result
 
     async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
         """See `enqueue_on_commit`."""
-        prepared = self._prepared(on_error)
-        if not await sync_to_async(call_on_commit)(partial(send, prepared), prepared.database):
+        prepared = self._prepared(on_error, on_commit=True)
+        if not await sync_to_async(send_on_commit)(prepared):
             await asend(prepared)
         return prepared.result
 
-    def _prepared(self, on_error: Signature | None) -> PreparedFlow:
+    def _prepared(self, on_error: Signature | None, *, on_commit: bool = False) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
             raise InvalidTask(f"on_error={short_repr(on_error)}: expected a call of a task, such as task.s().")
         try:
-            return prepare_flow(FlowGraph(self), on_error)
+            return prepare_flow(FlowGraph(self), on_error, on_commit=on_commit)
         except RecursionError:
             raise InvalidTask("The steps of the flow are nested too deeply.") from None
 

@@ -105,6 +105,21 @@ def read_history(shard: Shard, name: str) -> Flow[History]:
     return _history(name, found, reply)
 
 
+def read_last_hours(shard: Shard) -> Flow[tuple[Counts, Counts] | None]:
+    """Return the counts of the last six full intervals of ten minutes, and of the six before.
+
+    None if no poller has added the former to the history.
+    """
+    now_us, rolled, _, rows = yield READ_HISTORY(base=shard.base, minutes=10, count=13, budget=1)
+    if rolled < now_us // 600_000_000 * 10 - 1:
+        return None
+    last, before = CounterSet(), CounterSet()
+    for ago, data in zip(rows[::2], rows[1::2], strict=True):
+        if ago:  # 0 has not ended
+            (last if ago <= 6 else before).add(data)
+    return last.counts(), before.counts()
+
+
 def _history(name: str, span: Range, reply: Any) -> History:
     now_us, rolled, first, rows = reply
     newest = now_us // 60_000_000 // span.minutes

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import operator
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -195,6 +195,17 @@ def read_overview(
         live_count=live_count,
         using=shard.alias,
     )
+
+
+def read_traffic(
+    shard: Shard, queues: Sequence[str]
+) -> Flow[tuple[dict[str, metrics.Metrics], dict[str, float | None]]]:
+    """Read the metrics of the last hour, and the arrivals per minute, of at most 50 queues."""
+    recent, (now_us, rows, *_) = yield Batch(
+        [metrics.recent_request(shard, queues, OVERVIEW_MINUTES), _stats_request(shard, "", queues)]
+    )
+    arrivals = {info.name: info.arrival_rate for info in (_depth(row, now_us) for row in rows)}
+    return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
 
 
 def _selected(workers: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ ENQUEUE = _script(
 )
 ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"))
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
+ENQUEUE_ONCE = _script("enqueue/enqueue_once", args=("tasks*",))
 FETCH = _script(
     "fetch/fetch",
     args=(
@@ -29,7 +30,7 @@ FETCH = _script(
 )
 ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
-    args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
+    args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "row", "nodes*"),
 )
 READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
@@ -80,6 +81,9 @@ PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms", "finished_limit", "finished_ttl_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
+UPDATE_TASK = _script(
+    "admin/update_task", args=("id", "op", "version", "claim", "target", "priority", "expires", "fields*")
+)
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
 CANCEL_TASKS = _script(

@@ -63,12 +63,23 @@ def send_with_id(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     Raises:
         TaskIdConflict: the id belongs to another call.
     """
-    key = shard.record(message.id)
-    reply, pairs = yield Batch([call_for(shard, message), Read("HGETALL", key)])
+    reply, pairs = yield Batch([call_for(shard, message), Read("HGETALL", shard.record(message.id))])
+    return reply_with_id(message, reply, pairs)
+
+
+def reply_with_id(message: TaskMessage, reply: Reply, pairs: list[Any]) -> Reply:
+    """Return the reply to a task whose id the caller chose.
+
+    Args:
+        reply: of the script that has accepted it, or not.
+        pairs: the record of the id after that.
+
+    Raises:
+        TaskIdConflict: see `send_with_id`.
+    """
     fields = fields_of(pairs)
     if not isinstance(reply, int) or not fields or fields.get(Field.nonce) == message.nonce.encode():
-        accepted: Reply = reply
-        return accepted
+        return reply
     if fields.get(Field.task_name) != message.name.encode() or not is_same_call(fields[Field.body], message.body):
         raise TaskIdConflict(message.id, fields[Field.task_name].decode())
     return [message.id.encode(), pairs]

@@ -96,6 +96,17 @@ def test_unique_task_is_enqueued_once_with_one_signal(store: Store, received: Re
     assert made.using(unique=False).enqueue(1).id != first.id
 
 
+def test_options_that_earlier_versions_do_not_have_are_sent_only_when_set(redis_server: Store) -> None:
+    made = task(unique=Unique(until="started", key="{order_id}"))(deliver)
+    first = made.enqueue(1)
+    body = redis_server.raw.hget(base_key(redis_server, "t", first.id), "b")
+    assert b'{"until":"started","key":"{order_id}"}' in body
+
+    last = made.using(unique=Unique(until="started", key="{order_id}", on_conflict="replace")).enqueue(1, express=True)
+
+    assert (last.id, last.kwargs) == (first.id, {"express": True})
+
+
 def test_expired_task_does_not_run(store: Store) -> None:
     result = note.using(expires=3_600).enqueue("late")
     record = base_key(store, "t", result.id)
@@ -131,6 +142,8 @@ def test_options_of_the_backend_apply_to_each_task_separately(redis_server: Stor
         {"rate": Rate("10/m", key=by_order)},
         {"unique": True},
         {"unique": Unique(until=timedelta(hours=1), key="{order_id}")},
+        {"unique": Unique()},
+        {"unique": Unique(until="started", key="{order_id}", on_conflict="replace")},
         {"expires": timedelta(hours=1)},
         {"expires": datetime(2100, 1, 1, tzinfo=UTC)},
     ],

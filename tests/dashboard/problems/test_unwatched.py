@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -33,6 +34,7 @@ def pages_with_line(client: Client) -> list[str]:
 
 def test_connection_that_was_never_watched_is_named(redis_server: Store, root: Client) -> None:
     assert pages_with_line(root) == [URL, PAGE]
+    assert "No check has been made." in text_of(root.get(PAGE).content.decode())
 
 
 def test_watched_connection_is_not_named(redis_server: Store, root: Client) -> None:
@@ -49,11 +51,24 @@ def test_last_round_decides(before_s: float, pages: list[str], redis_server: Sto
     assert pages_with_line(root) == pages
 
 
+def test_page_of_incidents_says_when_the_last_round_was(redis_server: Store, root: Client) -> None:
+    redis_server.raw.set(keyspace.key("facts"), json.dumps({"locks": [time.time() - 7, {"at": "", "held": []}]}))
+
+    page = text_of(root.get(PAGE).content.decode())
+    data = root.get(PAGE, {"format": "json"}).json()
+
+    assert re.search(r"Last check: \d\d:\d\d:\d\d, [789] s ago\. The overview checks at each refresh", page)
+    assert "No problem was found at the last check." in page
+    assert data["checked_at"] is not None
+    assert data["cost"]["round_trips"] == 1
+
+
 @pytest.mark.parametrize("stored", ["", "[]", "{}", '{"locks": 3}', '{"locks": ["x", 1]}', '{"locks": [1e999, 1]}'])
 def test_facts_of_another_program_are_no_round(stored: str, redis_server: Store, root: Client) -> None:
     redis_server.raw.set(keyspace.key("facts"), stored)
 
     assert pages_with_line(root) == [URL, PAGE]
+    assert root.get(PAGE, {"format": "json"}).status_code == 200
 
 
 def test_watch_that_is_off_is_named_on_the_page_of_incidents(redis_server: Store, root: Client, settings: Any) -> None:

@@ -12,19 +12,21 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.watched import files, locks, messages, searches
+from django_redis_components.dashboard.problems.watched import files, locks, messages, searches, traffic
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.files import FileChannel
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
+from django_redis_components.messaging import keyspace as messaging_keyspace
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.search import SearchIndex
+from django_redis_components.taskqueue.shards import home
 from tests.dashboard.problems.support import without_persistence, write_watched
-from tests.dashboard.support import URL, client_of, write_queue, write_worker
+from tests.dashboard.support import URL, client_of, write_minute, write_queue, write_worker
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
-from tests.taskqueue.support import work_off
+from tests.taskqueue.support import taskqueue_settings, work_off
 from tests.taskqueue.tasks import add
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
@@ -44,6 +46,60 @@ def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
     watcher.stop()
     found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
     return [each for each in found if each["code"] != "poller_missing"]
+
+
+def test_failing_and_growing_queues_beyond_the_fifty_that_a_page_measures_are_reported(
+    redis_server: Store, viewer: Client, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=300)
+    for number in range(55):
+        write_queue(redis_server, f"busy-{number:02}", ready=3, failed=9, running=9, retrying=9)
+    for name in ("mail-1", "mail-2"):
+        write_queue(redis_server, name, failed=1)
+        write_minute(redis_server, name, succeeded=20, failed=20)
+    write_queue(redis_server, "slow", ready=2, age_s=90)
+    now = int(time.time() * 1_000)
+    redis_server.raw.hset(f"{home().base}:t:slow-1", "e", str((now - 1_000) * 1_000))
+    write_minute(redis_server, "slow", succeeded=1)
+    write_worker(redis_server, "here:a", queues=["slow", *(f"busy-{number:02}" for number in range(55))])
+
+    page = viewer.get(URL, {"format": "json"}).json()
+    assert [each["code"] for each in page["problems"]] == ["poller_missing"], "a page measures 50 queues"
+    cost = page["cost"]["round_trips"]
+    found = watched(viewer)
+
+    assert [(each["code"], each["queue"]) for each in found] == [
+        ("failures", "mail-1"),
+        ("failures", "mail-2"),
+        ("growing", "slow"),
+    ]
+    assert found[0]["text"] == "Queue mail-1: 50.00 % of tasks failed in the last hour (20 of 40)."
+    assert viewer.get(URL, {"format": "json"}).json()["cost"]["round_trips"] == cost
+
+
+def test_number_of_further_queues_with_problems_is_reported(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "MAX_STORED", 3)
+    for number in range(60):
+        write_queue(redis_server, f"mail-{number:02}", failed=1)
+        write_minute(redis_server, f"mail-{number:02}", succeeded=20, failed=20)
+
+    found = watched(viewer)
+
+    assert [each["code"] for each in found] == ["failures"] * 6 + ["cut_off"]
+    assert [each["text"] for each in found[5:]] == [
+        "48 more of this kind.",
+        "7 more queues have failures, retries, lost leases or a growing backlog.",
+    ]
+
+
+def test_odd_traffic_in_the_stored_facts_is_a_problem_of_its_check(redis_server: Store, viewer: Client) -> None:
+    write_watched(redis_server, traffic={"queues": [["mail", "soon", None, 3]], "more": 0})
+
+    found = viewer.get(URL, {"format": "json"}).json()["problems"]
+
+    assert [each["code"] for each in found] == ["check_failed"]
 
 
 def test_task_that_runs_far_longer_than_usual_may_hang(redis_server: Store, viewer: Client) -> None:
@@ -140,7 +196,36 @@ def test_flooded_chat_and_mailbox_that_drops(viewer: Client, monkeypatch: pytest
     found = {each["code"]: each for each in watched(viewer)}
 
     assert found["chat_flood"]["text"].startswith(f"Chat {chat.id} receives ")
+    assert found["chat_flood"]["advice"].startswith("ada has sent 31 of its 31 newest messages. ")
     assert found["mailbox_full"]["text"] == "The mailbox of kim drops messages: 2 are not acknowledged."
+
+
+def test_old_chats_and_mailboxes_are_watched_like_the_newest(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, box = Chat.create("ada", ["kim"]), Mailbox("kim", max_messages=2)
+    chat.send("ada", "hello")
+    box.send(1)
+    for number in range(60):
+        Chat.create("ada", [], number, chat_id=f"later-{number}")
+        Mailbox(f"later-{number}").send(1)
+    assert watched(viewer) == []
+    monkeypatch.setattr(messages, "FLOOD_PER_MINUTE", 20)
+
+    for number in range(30):
+        chat.send("ada", number)
+        box.send(number)
+
+    assert {each["code"] for each in watched(viewer)} == {"chat_flood", "mailbox_full"}
+
+
+def test_chat_without_messages_for_minutes_is_not_counted(viewer: Client, redis_server: Store) -> None:
+    chat = Chat.create("ada", ["kim"])
+    chat.send("ada", "hello")
+    redis_server.raw.hset(messaging_keyspace.chat_key(chat.id, "meta"), "last_at", int(time.time() - 180) * 1_000)
+
+    watched(viewer)
+
+    [_, stored] = json.loads(redis_server.raw.get(keyspace.key("facts")))["messages"]
+    assert stored["sent"] == {}
 
 
 def test_file_channel_whose_producers_wait(viewer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +244,7 @@ def test_file_channel_whose_producers_wait(viewer: Client, tmp_path: Path, monke
 
     assert found["id"] == "files_behind:exports"
     assert found["text"].startswith("File channel exports is full (50\xa0bytes): 1 producer has waited")
-    assert found["advice"] == "Consumer index has 1 files to read. Check it, or raise the limit."
+    assert found["advice"] == "Consumer index has 1 file to read. Check it, or raise the limit."
 
 
 def test_index_in_which_many_searches_find_nothing(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:

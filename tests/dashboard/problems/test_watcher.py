@@ -131,6 +131,22 @@ def test_one_process_watches_and_another_takes_its_place(redis_server: Store) ->
     assert second.is_active
 
 
+def test_lasting_warning_is_announced_by_default(
+    redis_server: Store, settings: Any, mailoutbox: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_persistence(monkeypatch)
+    monkeypatch.setattr("django_redis_components.dashboard.problems.incidents.WARN_AFTER_S", 0.0)
+    notify(settings, EMAILS=["ops@example.com"])
+    write_queue(redis_server, "mail", ready=1, age_s=400)
+    write_poller(redis_server)
+    serve(redis_server)
+
+    ProblemWatcher("default").round()
+
+    [sent] = mailoutbox
+    assert sent.subject.startswith("Problem: Queue mail is behind: its oldest task has waited for 6 min ")
+
+
 @pytest.mark.usefixtures("unserved")
 def test_incident_is_remembered_from_its_beginning_to_its_end(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch

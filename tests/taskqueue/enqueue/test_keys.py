@@ -11,7 +11,7 @@ import pytest
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import Schedules, TaskResult, chain, get_queue, registry
+from django_redis_components.taskqueue import Schedules, TaskResult, Unique, chain, get_queue, registry
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
@@ -82,7 +82,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "paused_schedules": (r"paused_schedules", None),
     "added_schedules": (r"added_schedules", None),
     "schedules_version": (r"schedules_version", None),
-    "reply:<op>": (r"reply:\w+", 60),
+    "reply:<op>, reply:<id>": (r"reply:[\w-]+", 60),
     "unfinished_flows": (r"unfinished_flows", None),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
@@ -135,6 +135,8 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         fall_due(store, note.using(queue_name=queue, run_after=60).enqueue("due"), queue=queue)
         note.using(queue_name=queue, priority=5, unique=True).enqueue("urgent")
         note.using(queue_name=queue).enqueue("not at all").cancel()
+        replaced = note.using(queue_name=queue, unique=Unique(until="started", on_conflict="replace"), run_after=60)
+        replaced.enqueue_many([((queue,), {})] * 2)
     run(connections.client(), command_worker(home(), "runs:mail", "quiet", "ada", new_op()))
     store.raw.set(stack_key(home(), "op"), "", ex=60)
     note.using(queue_name="old").enqueue("never")

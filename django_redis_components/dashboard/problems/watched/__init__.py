@@ -15,6 +15,7 @@ from django_redis_components.dashboard.problems.watched import (
     persistence,
     searches,
     tasks,
+    traffic,
 )
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
 
@@ -22,6 +23,7 @@ CHECKS: tuple[WatchedCheck, ...] = (
     data_loss.CHECK,
     persistence.CHECK,
     tasks.CHECK,
+    traffic.CHECK,
     locks.CHECK,
     files.CHECK,
     messages.CHECK,

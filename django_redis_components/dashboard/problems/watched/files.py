@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.observability.catalog import names_flow, objects
@@ -63,10 +62,11 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
                 "count": number(each["waiting"]),
                 "age": formats.age(waited_s),
             }
-            advice = _("Consumer %(consumer)s has %(count)s files to read. Check it, or raise the limit.") % {
-                "consumer": each["consumer"],
-                "count": number(each["pending"]),
-            }
+            advice = ngettext(
+                "Consumer %(consumer)s has %(count)s file to read. Check it, or raise the limit.",
+                "Consumer %(consumer)s has %(count)s files to read. Check it, or raise the limit.",
+                each["pending"],
+            ) % {"consumer": each["consumer"], "count": number(each["pending"])}
             yield Problem("files_behind", text, advice, subject=each["name"])
 
 

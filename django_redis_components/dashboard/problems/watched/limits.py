@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow
@@ -55,10 +56,11 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
             "hits": number(hits),
             "minutes": MINUTES,
         }
-        top = _("The key with most denials, %(key)s, was denied %(count)s times this hour.") % {
-            "key": key,
-            "count": number(times),
-        }
+        top = ngettext(
+            "The key with most denials, %(key)s, was denied %(count)s time this hour.",
+            "The key with most denials, %(key)s, was denied %(count)s times this hour.",
+            times,
+        ) % {"key": key, "count": number(times)}
         advice = " ".join(filter(None, [top if key else "", _("Block the sender, or raise the limit. Show the keys:")]))
         command = command_line("redis", "limits", "list", using=facts.using)
         yield Problem("limit_denies", text, advice, command, subject=name)

@@ -14,7 +14,7 @@ from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
 from django_redis_components.core.settings import conf
-from django_redis_components.management.arguments import day, whole_number
+from django_redis_components.management.arguments import day, name, whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.analytics.site import COLUMNS, Site, last_days
@@ -26,6 +26,10 @@ VERBS = {
     "rollup": "store retention and cohorts, so that pages need not compute them; run it once a day",
     "forget": "delete sign-ins, events and scores of a user (asks for confirmation)",
 }
+
+
+#: Most digits of an id that is a number.
+MAX_DIGITS = 20
 
 
 class Group(groups.CommandGroup):
@@ -59,6 +63,7 @@ class Group(groups.CommandGroup):
         made["forget"].add_argument(
             "--ranking",
             action="append",
+            type=name,
             default=[],
             metavar="NAME",
             help="also delete the user's scores there, in all windows; repeatable",
@@ -118,7 +123,10 @@ def _add_range(parser: argparse.ArgumentParser, days: int) -> None:
 
 
 def _range(options: dict[str, Any]) -> tuple[date, date]:
-    return last_days(options["days"], options["end"] or site_date())
+    try:
+        return last_days(options["days"], options["end"] or site_date())
+    except ValueError as exc:
+        raise CommandError(str(exc), returncode=ExitCode.INVALID_ARGUMENTS) from None
 
 
 def _user_id(options: dict[str, Any]) -> UserId:
@@ -126,9 +134,9 @@ def _user_id(options: dict[str, Any]) -> UserId:
     text: str = options["user_id"]
     if options["mapped"]:
         return text
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > MAX_DIGITS:
         raise CommandError(
-            f"ID {text!r}: expected an integer. Ids of other kinds need --mapped.",
+            f"ID {text[:40]!r}: expected an integer. Ids of other kinds need --mapped.",
             returncode=ExitCode.INVALID_ARGUMENTS,
         )
     return int(text)

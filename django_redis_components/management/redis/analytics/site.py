@@ -154,5 +154,12 @@ class Site:
 
 
 def last_days(days: int, end: date) -> tuple[date, date]:
-    """Return the first and the last day of this many days."""
-    return end - timedelta(days=days - 1), end
+    """Return the first and the last day of this many days.
+
+    Raises:
+        ValueError: the first one is before the calendar.
+    """
+    try:
+        return end - timedelta(days=days - 1), end
+    except OverflowError:
+        raise ValueError(f"{days} days until {end}: expected a first day from {date.min} on.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import datetime
@@ -15,7 +16,7 @@ from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import count_of_tasks
 from django_redis_components.management.redis.tasks import bulk, operations
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
-from django_redis_components.taskqueue.options import check_moment, when
+from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import LISTED
@@ -29,6 +30,7 @@ VERBS = {
     "retry": "retry failed tasks: these, or those that match",
     "run-now": "make scheduled tasks, or ones that wait for their next attempt, due at once",
     "reschedule": "change when ready and scheduled tasks are due: of these, or of those that match",
+    "update": "change a pending task: its arguments, priority, queue or expiry",
     "move": "move pending tasks to another queue: these, or those that match",
     "cancel": "cancel pending tasks, or stop running ones (asks for confirmation if no ids are given)",
     "delete": "delete failed or unregistered tasks permanently (asks for confirmation if no ids are given)",
@@ -61,6 +63,7 @@ class Group(groups.CommandGroup):
         due.add_argument(
             "--at", type=_due_time, metavar="TIME", help="a time such as '2026-11-23 11:20', in the site's time zone"
         )
+        _add_changes(made["update"])
         made["move"].add_argument("--to", type=queue, required=True, metavar="QUEUE", help="name of the other queue")
         made["cancel"].add_argument(
             "--force-after",
@@ -113,6 +116,19 @@ class Group(groups.CommandGroup):
     def perform_reschedule(self, options: dict[str, Any]) -> CommandResult:
         """See `bulk.reschedule`."""
         return self._change(options, bulk.reschedule(when(options["at"] or options["delay"], "at")))
+
+    def perform_update(self, options: dict[str, Any]) -> CommandResult:
+        """See `operations.update_task`."""
+        changes = {name: options[f"new_{name}"] for name in ("args", "kwargs", "priority", "queue_name", "expires")}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if options["no_expiry"]:
+            changes["expires"] = None
+        if not changes:
+            raise CommandError(
+                "Pass at least one of --args, --kwargs, --priority, --to, --expires-in, --expires-at, --no-expiry.",
+                returncode=ExitCode.INVALID_ARGUMENTS,
+            )
+        return operations.update_task(options["id"], changes, using=options["using"])
 
     def perform_move(self, options: dict[str, Any]) -> CommandResult:
         """See `bulk.move`."""
@@ -199,6 +215,41 @@ def _add_selection(parser: CommandParser, states: tuple[str, ...]) -> None:
         metavar="STATE",
         help=f"state of those that match: {', '.join(states)} (default: {states[0]})",
     )
+
+
+def _add_changes(parser: CommandParser) -> None:
+    """Add the options of `update`. Django takes "args" of the parsed options for itself."""
+    parser.add_argument("id", metavar="ID", help="id of the task")
+    option, expiry = parser.add_argument, parser.add_mutually_exclusive_group()
+    example = "all positional arguments, such as '[7, \"a\"]'"
+    option("--args", type=_json(list, "a list"), dest="new_args", metavar="JSON", help=example)
+    example = "all named arguments, such as '{\"order_id\": 7}'"
+    option("--kwargs", type=_json(dict, "an object"), dest="new_kwargs", metavar="JSON", help=example)
+    bounds = -MAX_PRIORITY, MAX_PRIORITY
+    priority = f"{bounds[0]} to {bounds[1]}; higher first"
+    option("--priority", type=whole_number(*bounds), dest="new_priority", metavar="N", help=priority)
+    option("--to", type=queue, dest="new_queue_name", metavar="QUEUE", help="name of the other queue")
+    expires: dict[str, Any] = {"dest": "new_expires", "metavar": "DURATION"}
+    text = "from now, or from when it is due: 90s, 15m, 1h, 2d"
+    expiry.add_argument("--expires-in", type=duration, help=text, **expires)
+    text = "a time such as '2026-11-23 11:20', in the site's time zone"
+    expiry.add_argument("--expires-at", type=_due_time, help=text, **expires | {"metavar": "TIME"})
+    expiry.add_argument("--no-expiry", action="store_true", help="the task does not expire")
+
+
+def _json(kind: type[Any], what: str) -> Callable[[str], Any]:
+    """Return a parser of JSON of this kind."""
+
+    def parse(text: str) -> Any:
+        try:
+            found = json.loads(text)
+        except ValueError as exc:
+            raise ArgumentTypeError(f"{text!r}: expected {what} as JSON: {exc}.") from None
+        if not isinstance(found, kind):
+            raise ArgumentTypeError(f"{text!r}: expected {what} as JSON.")
+        return found
+
+    return parse
 
 
 def _add_filters(parser: CommandParser) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django_redis_components.core.command_line import command_line
+from django_redis_components.core.serialization import encode
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
 from django_redis_components.management.redis.tasks import task_text
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
+from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.result import TaskResult, get_result
 from django_redis_components.taskqueue.shards import Shard, home
@@ -91,3 +95,19 @@ def run_task_now(task_id: str, *, using: str) -> CommandResult:
     shard = home(using)
     shard.run(task_control.reschedule(shard, task_id, ""))
     return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
+
+
+def update_task(task_id: str, changes: dict[str, Any], *, using: str) -> CommandResult:
+    """Change a pending task.
+
+    Args:
+        changes: see `TaskResult.update`; the arguments as plain JSON values.
+    """
+    registry.autodiscover()
+    changes |= {name: unpack(encode(changes[name])) for name in ("args", "kwargs") if name in changes}
+    result = get_result(task_id, using=using)
+    try:
+        result.update(**changes)
+    except TypeError as exc:  # the function does not accept the arguments
+        return CommandResult({"id": task_id, "updated": False}, problem=str(exc))
+    return CommandResult({"id": task_id, "updated": True}, f"Task {task_id} was updated: {', '.join(changes)}.")

@@ -20,45 +20,12 @@ local op = ARGV[4]
 -- @include flush
 -- @include idempotency
 -- @include pending
+-- @include place_pending
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
 if earlier_reply then
   return earlier_reply
-end
-
-local function place_scheduled(task)
-  local due_ms = math.ceil(task.score) -- the record may have a later time, where a limit has a start earlier
-  schedule(ctx, target, task.id, due_ms)
-  if task.state == S.retrying then
-    redis.call("ZADD", queue_key(ctx, target, P.retrying), due_ms, task.id)
-  end
-end
-
-local function place_ready(task)
-  if task.part == P.requeued or task.part == P.unregistered then
-    requeue(ctx, task.id, target, P.requeued, "RPUSH")
-  elseif task.priority then
-    redis.call("HSET", task_key(ctx, task.id), F.state, S.ready)
-    push_priority(ctx, target, task.id, task.priority)
-  else
-    requeue(ctx, task.id, target, P.ready, "RPUSH")
-  end
-  -- It has waited for a rate, and may start there at another time.
-  if (task.due_ms or 0) > ctx.now_ms then
-    redis.call("HDEL", task_key(ctx, task.id), F.due_at_ms)
-  end
-end
-
-local function place(task)
-  redis.call("HSET", task_key(ctx, task.id), F.queue, target, F.placed_at_us, ctx.now_us)
-  if task.part == P.waiting then
-    redis.call("ZADD", queue_key(ctx, target, P.waiting), task.score, task.id)
-  elseif task.part == P.scheduled then
-    place_scheduled(task)
-  else
-    place_ready(task)
-  end
 end
 
 local function accepts_any()
@@ -67,7 +34,7 @@ end
 
 local tasks = queue ~= target and take_pending(ctx, queue, { unpack(ARGV, 5) }, until_us, accepts_any) or {}
 for _, task in ipairs(tasks) do
-  place(task)
+  place_pending(ctx, task, target)
 end
 if #tasks > 0 then
   index_queue(ctx, target)

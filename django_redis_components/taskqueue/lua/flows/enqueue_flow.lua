@@ -8,9 +8,11 @@
 -- ARGV[5] failed_ttl_ms  how long it is kept otherwise
 -- ARGV[6] on_error  number of the task that runs when another fails; empty: none
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
--- ARGV[8..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
+-- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
+-- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
---         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings
+--         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
+--         base:outbox zset
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns 0: earlier parts have expired, and no task was started
 -- Cost: O(tasks) times O(log n)
@@ -22,12 +24,14 @@ local ttl_ms = ARGV[4]
 local failed_ttl_ms = ARGV[5]
 local on_error = ARGV[6]
 local result_of = ARGV[7]
+local row = ARGV[8]
 -- @include limit_key
 -- @lazy flow: node, hold, start
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
 local accepted_before = redis.call("HGET", key, FLOW.enqueued_at_us)
+  or row ~= "" and redis.call("ZSCORE", base_key(ctx, K.outbox), row)
 if accepted_before then
   return tonumber(accepted_before)
 end
@@ -53,7 +57,7 @@ local function accept_node(number, followers, open_parents, args, first_arg, las
   end
 end
 
-local index = 8
+local index = 9
 while index <= #ARGV do
   local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
   accept_node(number, followers, tonumber(open_parents), ARGV, index + 4, index + 3 + count)
@@ -75,6 +79,9 @@ redis.call("HSET", key, FLOW.enqueued_at_us, ctx.now_us, FLOW.tasks, tasks, FLOW
   FLOW.ttl_ms, ttl_ms, FLOW.failed_ttl_ms, failed_ttl_ms, FLOW.result_of, result_of)
 redis.call("PERSIST", key)
 redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
+if row ~= "" then
+  redis.call("ZADD", base_key(ctx, K.outbox), ctx.now_us, row)
+end
 if on_error ~= "" then
   redis.call("HSET", key, FLOW.on_error, on_error)
 end

@@ -4,8 +4,8 @@
 -- @lazy task_options: store_claim_and_expiry, store_limits
 
 -- Accept the task that args[first] to args[last] describe, as enqueue.lua takes it; nothing changes if it was accepted
--- before. Return the time of acceptance, at_us for a new task, or {id, record} of another task that has the unique key;
--- then the queue, if the caller is to push the task onto its ready list.
+-- before. Return the time of acceptance, at_us for a new task, or {id, record} of another task that has the unique key,
+-- changed as the claim says; then the queue, if the caller is to push the task onto its ready list.
 -- The order of tasks that wait for a limit follows from at_us, so those of one call are a microsecond apart.
 local function accept_task(ctx, at_us, args, first, last)
   local id, queue, due, priority, claim, expires = unpack(args, first, first + 5)
@@ -16,7 +16,7 @@ local function accept_task(ctx, at_us, args, first, last)
   end
   local due_ms = due ~= "" and parse_due(due, at_us) or 0
   if claim ~= "" or expires ~= "" then
-    local other = task_options().store_claim_and_expiry(ctx, id, claim, expires, at_us, due_ms)
+    local other = task_options().store_claim_and_expiry(ctx, at_us, due_ms, args, first, last)
     if other then
       return { other, redis.call("HGETALL", task_key(ctx, other)) }
     end

@@ -34,14 +34,19 @@ local function blocks(ctx, id, manner)
   return not has_expired(ctx, expiry, worker_ids) and not was_purged(ctx, id, queue, state, placed_us or enqueued_us)
 end
 
+-- Return the id of another task that has the key and prevents the claim, if there is one.
+local function other_holder(ctx, id, unique_claim)
+  local other = redis.call("GET", unique_key(ctx, unique_claim))
+  return other and other ~= id and blocks(ctx, other, string.sub(unique_claim, 1, 1)) and other or nil
+end
+
 -- Acquire the key. Return the id of the task that has it, if another does.
 local function acquire_key(ctx, id, unique_claim, ttl_ms)
-  local key = unique_key(ctx, unique_claim)
-  local other = redis.call("GET", key)
-  if other and other ~= id and blocks(ctx, other, string.sub(unique_claim, 1, 1)) then
-    return other
+  local other = other_holder(ctx, id, unique_claim)
+  if not other then
+    redis.call("SET", unique_key(ctx, unique_claim), id, unpack(ttl_ms and { "PX", ttl_ms } or {}))
   end
-  redis.call("SET", key, id, unpack(ttl_ms and { "PX", ttl_ms } or {}))
+  return other
 end
 
 -- Acquire the key again for a task that returns to its queue. A key that was held for a time has expired with it.

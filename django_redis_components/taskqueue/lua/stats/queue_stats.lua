@@ -72,11 +72,23 @@ local function current_pause(queue)
   return pause and not has_pause_ended(ctx, pause) and pause or ""
 end
 
+-- Return how many tasks are requeued, prioritized, limited, running, unregistered and waiting. Most queues have none of
+-- them, which one command tells.
+local function rare_counts(prefix)
+  local requeued, priority, limited = prefix .. P.requeued, prefix .. P.priority, prefix .. P.limited
+  local running, unregistered, waiting = prefix .. P.running, prefix .. P.unregistered, prefix .. P.waiting
+  if redis.call("EXISTS", requeued, priority, limited, running, unregistered, waiting) == 0 then
+    return 0, 0, 0, 0, 0, 0
+  end
+  return redis.call("LLEN", requeued), redis.call("ZCARD", priority), redis.call("ZCARD", limited),
+    redis.call("ZCARD", running), redis.call("ZCARD", unregistered), redis.call("ZCARD", waiting)
+end
+
 -- What is empty is not looked into: most queues have tasks in a few states only.
 local function row(queue)
   local prefix = queue_key(ctx, queue, "")
-  local listed, requeued = redis.call("LLEN", prefix .. P.ready), redis.call("LLEN", prefix .. P.requeued)
-  local prioritized, limited = redis.call("ZCARD", prefix .. P.priority), redis.call("ZCARD", prefix .. P.limited)
+  local listed = redis.call("LLEN", prefix .. P.ready)
+  local requeued, prioritized, limited, running, unregistered, waiting = rare_counts(prefix)
   local scheduled, due, retrying, first_ms = scheduled_counts(prefix)
   local pending = listed + requeued + prioritized
   local tombstones = pending > 0 and tonumber(redis.call("GET", prefix .. P.tombstones) or 0) or 0
@@ -92,14 +104,14 @@ local function row(queue)
     queue,
     pending + due + for_concurrency - tombstones,
     scheduled - due + limited - for_concurrency,
-    redis.call("ZCARD", prefix .. P.running),
+    running,
     redis.call("ZCARD", prefix .. P.failed),
-    redis.call("ZCARD", prefix .. P.unregistered),
+    unregistered,
     oldest_us < math.huge and oldest_us or 0,
     first_ms,
     current_pause(queue),
     limited,
-    redis.call("ZCARD", prefix .. P.waiting),
+    waiting,
     latest,
     latest_us,
     newest_us,

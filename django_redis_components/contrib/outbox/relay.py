@@ -1,0 +1,325 @@
+"""The relay: sends the rows that were not sent after their commit, and deletes those that were.
+
+It is a thread of each worker process and poller of a connection; the one that has the lease, a lock, is active. It
+passes through the rows of each database in order of their primary keys, `BATCH` at a time, locked with ``SKIP LOCKED``
+where the database has it. Nothing depends on the lease but the work: two active relays send each task once.
+
+A token is removed from Redis only when no database has its row any more, and `KEEP_S` after its task was accepted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from django.db import Error as DatabaseError
+from django.db import connections as databases
+from django.db import transaction
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from django_redis_components.contrib.outbox import storage
+from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.protocol import Call, Command, Read
+from django_redis_components.locks import Lock, LockNotOwned
+from django_redis_components.taskqueue import failpoints
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
+from django_redis_components.taskqueue.outage_log import OutageLog, describe_error, is_error_reply
+from django_redis_components.taskqueue.outbox import FORMAT, KEEP_S, OutboxRow, calls_of
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.messages import CHUNK_BYTES
+
+#: Rows that are locked, sent and deleted together, and tokens that are removed together.
+BATCH = 500
+#: Lease of the active relay, in seconds. If its process dies, another one is active after this time.
+LEASE_S = 6.0
+#: Seconds after which the active relay renews its lease, also within a pass.
+RENEW_S = 1.5
+#: Seconds between two passes after one that found rows, and otherwise.
+BUSY_S, IDLE_S = 1.0, 2.0
+#: Seconds between two tries to become active: while another one is, and after the lease was lost.
+STANDBY_S, LOST_S = 3.0, 0.2
+#: Seconds between two tries while Redis or all databases are away.
+RETRY_S = 1.0
+#: Seconds between two removals of tokens, and between two checks whether a database has the table now.
+PRUNE_S, TABLE_S = 60.0, 60.0
+#: Seconds that a process which stops waits for the pass that runs.
+STOP_S = 5.0
+#: Characters of an error that are logged.
+MAX_ERROR = 500
+
+logger = guarded_logger("django_redis_components.contrib.outbox")
+
+T = TypeVar("T")
+
+
+class Relay:
+    """The relay of a connection in this process.
+
+    Attributes:
+        is_active: whether it had the lease when it last reached Redis.
+    """
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._shard = home(using)
+        self._key = self._shard.key(Key.outbox)
+        self._lease = Lock(f"outbox:{using}", timeout=LEASE_S, blocking=False, using=using)
+        self.is_active = False
+        self._renewed_at = 0.0
+        self._prune_at = time.monotonic() + PRUNE_S
+        #: Whether a database has the table, and when one without it is asked again.
+        self._tables: dict[str, bool] = {}
+        self._look_at: dict[str, float] = {}
+        self._redis = OutageLog(logger.warning, logger.info, "Outbox relay: ")
+        self._rejected = OutageLog(logger.error, lambda _: None)
+        self._outages: dict[str, OutageLog] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outbox-relay", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; it releases the lease, so that another relay is active at once."""
+        self._stopped.set()
+        self._thread.join(STOP_S)
+
+    def step(self) -> float:
+        """Make a pass if this relay is the active one; return the seconds until the next step."""
+        try:
+            if not self._take_lease():
+                return STANDBY_S
+            found = self._pass()
+        except LockNotOwned:  # Redis was away for longer than the lease, or this process was stopped
+            self.is_active = False
+            return LOST_S
+        except (RedisError, RedisComponentsError) as exc:
+            self._redis.failed(f"Outbox relay: {describe_error(exc)}; retrying.")
+            return RETRY_S
+        self._redis.succeeded()
+        return BUSY_S if found else IDLE_S
+
+    def _run(self) -> None:
+        pause_s = random.uniform(0.0, 0.5)
+        while not self._stopped.wait(pause_s):
+            try:
+                pause_s = self.step()
+            except BaseException:  # without the thread nothing is relayed any more
+                logger.exception("The relay of the outbox failed.")
+                pause_s = RETRY_S
+            finally:
+                _close_databases()
+            pause_s *= random.uniform(0.8, 1.0)
+        self.release()
+
+    def _take_lease(self) -> bool:
+        """Become the active relay, or renew the lease; return False if another one is active.
+
+        Raises:
+            LockNotOwned: the lease was lost.
+        """
+        if self.is_active:
+            self._keep_lease()
+            return True
+        started = time.monotonic()
+        self.is_active = self._lease.acquire()
+        self._renewed_at = started
+        return self.is_active
+
+    def _keep_lease(self) -> None:
+        """Renew the lease if it is not new any more.
+
+        Raises:
+            LockNotOwned: it was lost.
+        """
+        started = time.monotonic()
+        if started - self._renewed_at >= RENEW_S:
+            self._lease.reacquire()
+            self._renewed_at = started
+
+    def release(self) -> None:
+        """Release the lease, if this relay has it."""
+        if self.is_active:
+            with contextlib.suppress(RedisError, RedisComponentsError):
+                self._lease.release()
+            self.is_active = False
+
+    def _pass(self) -> bool:
+        """Pass through the rows of all databases; return whether there were any."""
+        counts = {alias: self._attempt(alias, partial(self._relay_rows, alias)) for alias in storage.databases()}
+        is_complete = all(count is not None and count < BATCH for count in counts.values())
+        if is_complete and time.monotonic() >= self._prune_at:
+            self._remove_tokens([alias for alias in counts if self._tables[alias]])
+            self._prune_at = time.monotonic() + PRUNE_S
+        return any(counts.values())
+
+    def _relay_rows(self, alias: str) -> int:
+        """Send and delete the rows of a database; return their number."""
+        count = after = 0
+        has_more = self._has_table(alias)
+        while has_more and not self._stopped.is_set():
+            self._keep_lease()
+            seen, after = self._relay_batch(alias, after)
+            count += seen
+            has_more = seen == BATCH
+        return count
+
+    def _has_table(self, alias: str) -> bool:
+        """Return whether a database has the table. One that has none is asked again later."""
+        if not self._tables.get(alias) and time.monotonic() >= self._look_at.get(alias, 0.0):
+            self._tables[alias] = storage.has_table(alias)
+            self._look_at[alias] = time.monotonic() + TABLE_S
+        return self._tables[alias]
+
+    def _attempt(self, alias: str, operation: Callable[[], T]) -> T | None:
+        """Use a database; return None and log its error if it fails, so that the others are served."""
+        outage = self._outages.setdefault(alias, OutageLog(logger.warning, lambda _: None))
+        try:
+            value = operation()
+        except DatabaseError as exc:
+            outage.failed(f"Outbox relay: database {alias!r}: {str(exc).strip()[:MAX_ERROR]}; retrying.")
+            with contextlib.suppress(Exception):
+                databases[alias].close()
+            return None
+        outage.succeeded()
+        return value
+
+    def _relay_batch(self, alias: str, after: int) -> tuple[int, int]:
+        """Send and delete the next rows of a database; return their number, and the primary key of the last one."""
+        features = databases[alias].features
+        locks = features.has_select_for_update_skip_locked and features.supports_select_for_update_with_limit
+        entries = OutboxEntry._base_manager.using(alias)
+        with transaction.atomic(alias) if locks else contextlib.nullcontext():
+            rows = entries.filter(using=self._using, format__lte=FORMAT, pk__gt=after).order_by("pk")
+            if locks:
+                rows = rows.select_for_update(skip_locked=True)
+            found = list(rows.values_list("pk", "token", "size")[:BATCH])
+            if not found:
+                return 0, after
+            failpoints.reach("before_relay")
+            sent = self._send_missing(alias, found)
+            failpoints.reach("after_relay")
+            entries.filter(pk__in=sent).delete()
+        failpoints.reach("after_delete")
+        return len(found), found[-1][0]
+
+    def _send_missing(self, alias: str, found: Sequence[tuple[int, str, int]]) -> list[int]:
+        """Send the rows whose tokens Redis does not have; return the primary keys of those that are sent now."""
+        tokens = [token for _, token, _ in found]
+        scores = self._shard.client().execute(Read("ZMSCORE", self._key, *tokens))
+        sent = [pk for (pk, _, _), score in zip(found, scores, strict=True) if score is not None]
+        missing = [each for each, score in zip(found, scores, strict=True) if score is None]
+        for some in _parts(missing):
+            keys = {token: pk for pk, token, _ in some}
+            entries = OutboxEntry._base_manager.using(alias).filter(pk__in=keys.values()).order_by("pk")
+            rows = [OutboxRow(token, bytes(message)) for token, message in entries.values_list("token", "message")]
+            self._keep_lease()
+            sent += [keys[token] for token in self._send(rows)]
+        if missing:
+            logger.debug("Outbox relay: %d rows of database %r were sent.", len(missing), alias)
+        return sent
+
+    def _send(self, rows: Sequence[OutboxRow]) -> list[str]:
+        """Send rows in order; return the tokens of those that were accepted. The others are logged, and stay."""
+        try:
+            accepted = []
+            for some, calls in calls_of(self._shard, rows):
+                if self._accepts(calls):
+                    accepted += [row.token for row in some]
+            return accepted
+        except Exception as exc:
+            if not _is_about_rows(exc):
+                raise
+            if len(rows) == 1:
+                self._rejected.failed(f"Outbox relay: row {rows[0].token!r} cannot be sent: {str(exc)[:MAX_ERROR]}")
+                return []
+        return [token for row in rows for token in self._send([row])]
+
+    def _accepts(self, calls: Sequence[Call]) -> bool:
+        """Send what belongs together; return whether it was accepted. A flow whose first parts expired was not."""
+        client = self._shard.client()
+        return all(client.execute(call) for call in calls)
+
+    def _remove_tokens(self, aliases: Sequence[str]) -> None:
+        """Remove the tokens of rows that no database has, unless their tasks were accepted in the last `KEEP_S`."""
+        client = self._shard.client()
+        seconds, _ = client.execute(Read("TIME", key=self._key))
+        until_us, kept = (int(seconds) - int(KEEP_S)) * 1_000_000, 0
+        while not self._stopped.is_set():
+            self._keep_lease()
+            range_ = ("-inf", until_us, "BYSCORE", "LIMIT", kept, BATCH)
+            tokens = [token.decode() for token in client.execute(Read("ZRANGE", self._key, *range_))]
+            found = [self._attempt(alias, partial(storage.find_tokens, alias, tokens)) for alias in aliases]
+            present = {token for some in found for token in some or ()}
+            if None in found:  # a database failed: it may have rows of the others
+                return
+            if gone := [token for token in tokens if token not in present]:
+                client.execute(Command("ZREM", self._key, *gone, retry=True))
+            kept += len(present)
+            if len(tokens) < BATCH:
+                return
+
+
+@contextlib.contextmanager
+def relaying(using: str) -> Iterator[None]:
+    """Be a relay of a connection while the block runs."""
+    relay = Relay(using)
+    relay.start()
+    try:
+        yield
+    finally:
+        relay.stop()
+
+
+class RelayMiddleware(Middleware):
+    """Makes each worker process a relay of its connection. `manage.py runworker` installs it."""
+
+    def __init__(self) -> None:
+        self._running = contextlib.ExitStack()
+
+    def on_process_start(self, process: WorkerDescription) -> None:
+        """Start the thread."""
+        self._running.enter_context(relaying(process.using))
+
+    def on_process_stop(self, process: WorkerDescription) -> None:
+        """Stop the thread."""
+        self._running.close()
+
+
+def _parts(found: Sequence[tuple[int, str, int]]) -> Iterator[list[tuple[int, str, int]]]:
+    """Split rows into parts of about `CHUNK_BYTES`."""
+    part: list[tuple[int, str, int]] = []
+    size = 0
+    for each in found:
+        part.append(each)
+        size += each[2]
+        if size >= CHUNK_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _is_about_rows(exc: Exception) -> bool:
+    """Return whether one of the rows is the cause: it is damaged, or Redis rejects what it asks for."""
+    if isinstance(exc, ResponseError):
+        return is_error_reply(exc) and not isinstance(exc, OutOfMemoryError)
+    return isinstance(exc, ValueError | TypeError | LookupError | AttributeError)
+
+
+def _close_databases() -> None:
+    """Close the database connections of this thread as Django does after a request."""
+    for connection in databases.all(initialized_only=True):
+        try:
+            connection.close_if_unusable_or_obsolete()
+        except Exception:  # the thread must not end
+            logger.exception("A database connection of the relay was not closed.")

@@ -1,0 +1,100 @@
+"""Writing rows of the outbox, and what they say about the backlog."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connections, router, transaction
+from django.utils import timezone
+
+from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.taskqueue.outbox import FORMAT, OutboxRow
+
+#: Most rows that are counted for a page.
+MAX_COUNTED = 10_000
+#: The fields that are written, in the order of the model.
+_FIELDS = [field for field in OutboxEntry._meta.local_concrete_fields if not field.primary_key]
+
+
+class DatabaseOutbox:
+    """The rows of the site's databases."""
+
+    def add(self, rows: Sequence[OutboxRow], using: str, database: str) -> None:
+        """See `taskqueue.outbox.OutboxStorage`. It is SQL, because the ORM takes most of the time of a commit."""
+        connection, now = connections[database], timezone.now()
+        parameters = [_parameters(row, using, now, connection) for row in rows]
+        quote = connection.ops.quote_name
+        columns = ", ".join(quote(str(field.column)) for field in _FIELDS)
+        places = ", ".join(["%s"] * len(_FIELDS))
+        sql = f"INSERT INTO {quote(OutboxEntry._meta.db_table)} ({columns}) VALUES ({places})"  # noqa: S608
+        if len(parameters) == 1:
+            with connection.cursor() as cursor:
+                cursor.execute(sql, parameters[0])
+        elif parameters:
+            with transaction.atomic(database, savepoint=False), connection.cursor() as cursor:
+                cursor.executemany(sql, parameters)
+
+
+def _parameters(row: OutboxRow, using: str, now: datetime, connection: Any) -> list[Any]:
+    values = (using, row.token, FORMAT, row.message, len(row.message), now)
+    return [field.get_db_prep_save(value, connection) for field, value in zip(_FIELDS, values, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backlog:
+    """The rows of a connection in all databases. Rows of the last seconds may have been sent.
+
+    Attributes:
+        count: their number, at most `MAX_COUNTED` of each database.
+        is_cut: whether there are more.
+        oldest_at: when the oldest one was written; None without rows.
+        missing: aliases of databases without the table.
+    """
+
+    count: int
+    is_cut: bool
+    oldest_at: datetime | None
+    missing: tuple[str, ...] = ()
+
+
+def databases() -> list[str]:
+    """Return the aliases of the databases that may have the table: those that the routers let it be migrated to."""
+    return [alias for alias in connections if router.allow_migrate_model(alias, OutboxEntry)]
+
+
+def has_table(database: str) -> bool:
+    """Return whether the table was created in a database."""
+    connection = connections[database]
+    with connection.cursor() as cursor:
+        return OutboxEntry._meta.db_table in connection.introspection.table_names(cursor)
+
+
+def read_backlog(using: str) -> Backlog:
+    """Return the backlog of a connection.
+
+    Raises:
+        django.db.Error: a database cannot be read.
+    """
+    count, is_cut, oldest, missing = 0, False, [], []
+    for alias in databases():
+        if not has_table(alias):
+            missing.append(alias)
+            continue
+        rows = OutboxEntry._base_manager.using(alias).filter(using=using)
+        found = rows.order_by()[: MAX_COUNTED + 1].count()
+        first = rows.order_by("pk").values_list("created_at", flat=True).first()
+        count, is_cut = count + min(found, MAX_COUNTED), is_cut or found > MAX_COUNTED
+        oldest += [first] if first else []
+    return Backlog(count, is_cut, min(oldest, default=None), tuple(missing))
+
+
+def find_tokens(database: str, tokens: Sequence[str]) -> list[str]:
+    """Return those of the tokens whose rows a database has.
+
+    Raises:
+        django.db.Error: it cannot be read.
+    """
+    return list(OutboxEntry._base_manager.using(database).filter(token__in=tokens).values_list("token", flat=True))

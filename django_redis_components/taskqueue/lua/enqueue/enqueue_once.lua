@@ -1,0 +1,45 @@
+-- Accept tasks of the outbox in order, each as enqueue.lua does, and once for its row: also after its record was deleted.
+-- Precondition: that of enqueue.lua for each of them; at most 1,000. The row of each was committed.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1..] tasks  for each task: the token of its row, n, and the n arguments of enqueue.lua
+-- DERIVED base:outbox zset, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority zsets, :purged_at_us string,
+--         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings
+-- Returns for each task what enqueue.lua returns: above 0, or {id, record}; above 0 for a row whose task was accepted before
+-- Cost: O(tasks) times O(log n) in the tasks scheduled or with a priority, and in the rows sent lately
+local base = KEYS[1]
+-- @include accept
+
+local ctx = new_context(base)
+local rows = base_key(ctx, K.outbox)
+
+-- Accept the task that args[first] to args[last] describe, and push it alone: an error of a later task must not leave it
+-- in no list.
+local function accept_and_push(at_us, first, last)
+  local reply, queue = accept_task(ctx, at_us, ARGV, first, last)
+  if queue then
+    push_ready(ctx, queue, 1, ARGV[first])
+  end
+  return reply
+end
+
+local accepted = {}
+local index = 1
+while index <= #ARGV do
+  local token, first = ARGV[index], index + 2
+  local last = first + ARGV[index + 1] - 1
+  local accepted_before = redis.call("ZSCORE", rows, token)
+  if accepted_before then
+    accepted[#accepted + 1] = tonumber(accepted_before)
+  else
+    local at_us = ctx.now_us + #accepted
+    local is_accepted, reply = pcall(accept_and_push, at_us, first, last)
+    if not is_accepted then -- the next attempt would take a task with a record for one that was accepted
+      redis.call("DEL", task_key(ctx, ARGV[first]))
+      error(reply)
+    end
+    redis.call("ZADD", rows, at_us, token)
+    accepted[#accepted + 1] = reply
+  end
+  index = last + 1
+end
+return accepted

@@ -1,0 +1,128 @@
+"""What operators see: the panel, the problem, `doctor`, the system check, and the migration."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone, translation
+
+from django_redis_components.checks import check_schedules
+from django_redis_components.contrib.outbox import storage
+from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.dashboard.problems import Problem
+from django_redis_components.dashboard.problems.facts import read_facts
+from django_redis_components.dashboard.problems.finding import find_problems
+from django_redis_components.taskqueue import registry
+from tests.contrib.outbox.support import SITE, nothing_is_sent, row_count, use_outbox
+from tests.dashboard.support import URL, client_of, text_of
+from tests.support import Store
+from tests.support.processes import Children
+from tests.taskqueue.support import taskqueue_settings
+from tests.taskqueue.tasks import add
+
+pytestmark = pytest.mark.integration
+
+
+def wait_since(minutes: int, calls: int) -> None:
+    """Store calls that were not sent since some minutes."""
+    with nothing_is_sent():
+        for _ in range(calls):
+            add.enqueue_on_commit(1, 1)
+    OutboxEntry._base_manager.update(created_at=timezone.now() - timedelta(minutes=minutes))
+
+
+def problems() -> list[Problem]:
+    return [each for each in find_problems(read_facts("default")) if each.code.startswith("outbox")]
+
+
+def test_overview_shows_the_backlog(redis_server: Store, table: None) -> None:
+    client = client_of("superuser")
+    assert "Outbox Waiting 0 Oldest –" in text_of(client.get(URL).content.decode())
+
+    wait_since(7, calls=3)
+
+    assert "Outbox Waiting 3 Oldest 7 min" in text_of(client.get(URL).content.decode())
+    data = client.get(URL, {"format": "json"}).json()["panels"]["outbox"]
+    assert (data["count"], data["is_cut"], data["missing"]) == (3, False, [])
+
+
+def test_calls_that_wait_are_a_problem(redis_server: Store, table: None) -> None:
+    wait_since(0, calls=2)
+    assert problems() == []
+
+    wait_since(2, calls=1)
+
+    [problem] = problems()
+    assert problem.text.startswith("3 calls wait in the outbox, the oldest since ")
+    assert (problem.severity, problem.command) == ("critical", "python manage.py runpoller")
+    with translation.override("zh-hans"):
+        assert problems()[0].text.startswith("发件箱中有 3 个调用在等待")
+
+
+def test_number_of_waiting_calls_is_bounded(redis_server: Store, table: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "MAX_COUNTED", 2)
+    wait_since(2, calls=4)
+
+    assert problems()[0].text.startswith("2+ calls wait in the outbox")
+
+
+def test_doctor_finds_the_missing_table_and_the_waiting_calls(redis_server: Store, installed: None, db: None) -> None:
+    def findings() -> dict[str, dict[str, str]]:
+        out = io.StringIO()
+        with contextlib.suppress(SystemExit):
+            call_command("redis", "doctor", "--json", stdout=out)
+        return {each["code"]: each for each in json.loads(out.getvalue())["findings"]}
+
+    found = findings()["outbox_table"]
+
+    assert (found["severity"], found["command"]) == ("error", "python manage.py migrate")
+    assert found["text"] == "The outbox has no table: calls that are enqueued on commit fail."
+
+
+def test_doctor_finds_calls_that_wait(redis_server: Store, table: None) -> None:
+    wait_since(2, calls=1)
+    out = io.StringIO()
+
+    with contextlib.suppress(SystemExit):
+        call_command("redis", "doctor", stdout=out)
+
+    assert "1 call waits in the outbox, the oldest since " in out.getvalue()
+    assert row_count() == 1
+
+
+def test_setting_without_the_app_is_an_error(settings: Any) -> None:
+    use_outbox(settings)
+
+    [message] = check_schedules()
+
+    assert message.id == "drc.E047"
+    assert message.msg == (
+        'REDIS_COMPONENTS["TASKQUEUE"]["OUTBOX"] is True, but "django_redis_components.contrib.outbox" is not in'
+        " INSTALLED_APPS."
+    )
+    assert message.hint == (
+        'Add "django_redis_components.contrib.outbox" to INSTALLED_APPS and run "manage.py migrate", or remove the'
+        " option. Until then enqueue_on_commit raises InvalidTask."
+    )
+
+
+def test_task_with_the_option_without_the_app_is_an_error(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    taskqueue_settings(settings)
+    monkeypatch.setattr(registry, "all_tasks", lambda: [add.using(outbox=True), add.using(outbox=False)])
+
+    [message] = check_schedules()
+
+    assert message.id == "drc.E047"
+    assert message.msg.startswith("Task tests.taskqueue.tasks.add has outbox=True, but ")
+
+
+def test_migration_is_that_of_the_model(redis_server: Store, children: Children) -> None:
+    child = children.manage("makemigrations", "--check", "--dry-run", env=SITE)
+
+    assert child.wait() == 0, child.output

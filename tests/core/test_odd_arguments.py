@@ -1,0 +1,139 @@
+"""Odd arguments of all components: what is refused is named in the error, with what is expected instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_redis_components.aggregation import LogAggregator
+from django_redis_components.analytics import BitCounters, Events, PageViews, Ranking, SignIns, UniqueVisitors
+from django_redis_components.autocomplete import PrefixIndex, RecentList
+from django_redis_components.bloom import BloomFilter, CountMinSketch, TopK
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.expiry import cached, jitter
+from django_redis_components.files import FileChannel
+from django_redis_components.geoip import IpLookup, IpRange, Place
+from django_redis_components.locks import Lock, MultiLock
+from django_redis_components.messaging import Broadcast, Chat, Mailbox, Presence, Retention, unread_counts
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.search import SearchIndex
+from django_redis_components.semaphores import Semaphore
+from tests.support import Store
+
+#: Values that each argument gets.
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 10**30, 10**5_000, -(10**5_000), 1.5, math.nan, math.inf, -math.inf, Decimal("NaN"),
+    "", " ", "\x00", "\ud800", "a" * 300, "{", "é" * 150, b"", b"\xff", [], {}, [[]], [1], (1, 2),
+    datetime.max.replace(tzinfo=UTC), date.min, timedelta(days=10**6), timedelta(-1), UUID(int=0), float, object(),
+)  # fmt: skip
+#: What the text of an error has that names the value, or says what is expected.
+NAMES_IT = (
+    "expected", "accepted", "at most", "is empty", "is before", "is nested", "too many digits", "duplicate",
+    "JSON has no", "see the argument units", "Single '",
+)  # fmt: skip
+DAY = date(2026, 1, 1)
+
+search, prefix, recents = SearchIndex("s", fields={"a": 1}), PrefixIndex("p"), RecentList("r")
+limit, bloom, sketch, top = RateLimit("l", "5/m"), BloomFilter("b", 100), CountMinSketch("c"), TopK("t", 3)
+views, visitors, ranking = PageViews("v"), UniqueVisitors("v"), Ranking("k", units=("day", "all"))
+days, mapped, events, counters = SignIns("d"), SignIns("m", mapped=True), Events("e"), BitCounters("n")
+places, log = IpLookup("i", source="ranges"), LogAggregator("a", key=lambda entry: entry.path)
+
+CALLS: Mapping[str, Callable[[Any], object]] = {
+    "Lock.name": Lock,
+    "Lock.timeout": lambda odd: Lock("a", timeout=odd),
+    "MultiLock.group": lambda odd: MultiLock("a", group=odd),
+    "Semaphore.limit": lambda odd: Semaphore("s", odd),
+    "RateLimit.rates": lambda odd: RateLimit("x", odd),
+    "RateLimit.hit.key": lambda odd: limit.hit(odd),
+    "RateLimit.hit.cost": lambda odd: limit.hit("k", odd),
+    "RateLimit.block": lambda odd: limit.block("k", odd),
+    "BloomFilter.capacity": lambda odd: BloomFilter("q", odd),
+    "BloomFilter.add": bloom.add,
+    "BloomFilter.add_many": bloom.add_many,
+    "CountMinSketch.add": sketch.add,
+    "TopK.add": top.add,
+    "PrefixIndex.add.id": lambda odd: prefix.add(odd, "x"),
+    "PrefixIndex.add.text": lambda odd: prefix.add(1, odd),
+    "PrefixIndex.add.terms": lambda odd: prefix.add(1, "x", terms=odd),
+    "PrefixIndex.get_many": prefix.get_many,
+    "PrefixIndex.rebuild": lambda odd: prefix.rebuild([odd]),
+    "RecentList.touch": recents.touch,
+    "SearchIndex.fields": lambda odd: SearchIndex("z", fields=odd),
+    "SearchIndex.language": lambda odd: SearchIndex("z", language=odd),
+    "SearchIndex.stop_words": lambda odd: SearchIndex("z", stop_words=odd),
+    "SearchIndex.synonyms": lambda odd: SearchIndex("z", synonyms=odd),
+    "SearchIndex.synonyms[]": lambda odd: SearchIndex("z", synonyms={"a": odd}),
+    "SearchIndex.add.id": lambda odd: search.add(odd, "x"),
+    "SearchIndex.add.text": lambda odd: search.add(1, odd),
+    "SearchIndex.add.facets": lambda odd: search.add(1, "x", facets=odd),
+    "SearchIndex.add.facets[]": lambda odd: search.add(1, "x", facets={"k": odd}),
+    "SearchIndex.add.sort_values": lambda odd: search.add(1, "x", sort_values=odd),
+    "SearchIndex.add.location": lambda odd: search.add(1, "x", location=odd),
+    "SearchIndex.add.location[]": lambda odd: search.add(1, "x", location=(odd, 1)),
+    "SearchIndex.search.filters": lambda odd: search.search("x", filters=odd),
+    "SearchIndex.search.order_by": lambda odd: search.search("x", order_by=odd),
+    "SearchIndex.search.near": lambda odd: search.search("x", near=odd),
+    "SearchIndex.rebuild": lambda odd: search.rebuild([(1, odd)]),
+    "Chat.create": Chat.create,
+    "Mailbox.send": lambda odd: Mailbox("o").send(odd),
+    "Mailbox.owner": Mailbox,
+    "Broadcast.publish": lambda odd: Broadcast("c").publish(odd),
+    "Presence.touch": lambda odd: Presence("p").touch(odd),
+    "Retention.keep_for": lambda odd: Retention(keep_for=odd),
+    "unread_counts": unread_counts,
+    "PageViews.count": lambda odd: views.count("a", odd),
+    "PageViews.top.at": lambda odd: views.top(at=odd, unit="hour"),
+    "UniqueVisitors.add": visitors.add,
+    "UniqueVisitors.merged": lambda odd: visitors.merged([odd], DAY),
+    "Ranking.add": lambda odd: ranking.add(odd, 1),
+    "Ranking.top.unit": lambda odd: ranking.top(unit=odd),
+    "SignIns.sign_in": days.sign_in,
+    "SignIns.sign_in mapped": mapped.sign_in,
+    "SignIns.month": lambda odd: days.month(1, 2026, odd),
+    "SignIns.year": lambda odd: days.year(1, odd),
+    "SignIns.retention.at": lambda odd: days.retention(5, at=odd),
+    "Events.did.unit": lambda odd: events.did(1, unit=odd),
+    "BitCounters.incr_many": counters.incr_many,
+    "IpLookup.lookup_many": places.lookup_many,
+    "IpLookup.rebuild": lambda odd: places.rebuild([odd]),
+    "IpRange.start": lambda odd: places.rebuild([IpRange(odd, "8.8.8.8", Place("US"))]),
+    "IpRange.place": lambda odd: places.rebuild([IpRange("8.8.8.0", "8.8.8.8", odd)]),
+    "Place.country": lambda odd: places.rebuild([IpRange("8.8.8.0", "8.8.8.8", Place(odd))]),
+    "LogAggregator.totals": log.totals,
+    "FileChannel.consumers": lambda odd: FileChannel("f", odd),
+    "FileChannel.remove": lambda odd: FileChannel("f", ["a"]).remove(odd),
+    "jitter": jitter,
+    "cached.key": lambda odd: cached(odd, 5)(print),
+    "cached.ttl": lambda odd: cached("k", odd),
+}
+
+
+def refusal(call: Callable[[Any], object], odd: Any) -> str | None:
+    """Return the text of the error by which an argument is refused; None if it is accepted."""
+    try:
+        call(odd)
+    except RedisComponentsError:
+        return None
+    except (TypeError, ValueError) as exc:
+        return str(exc)
+    return None
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_error_names_what_is_refused(redis_server: Store, name: str) -> None:
+    texts = [text for odd in ODD if (text := refusal(CALLS[name], odd))]
+
+    assert [text for text in texts if not any(part in text for part in NAMES_IT)] == []
+
+
+@pytest.mark.parametrize("options", [{"stop_words": "the"}, {"synonyms": {"car": "automobile"}}])
+def test_string_instead_of_words_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r": expected an iterable of words\.$"):
+        SearchIndex("z", **options)
