@@ -17,7 +17,7 @@ from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.core.arguments import check_callable, check_flag
+from django_redis_components.core.arguments import check_callable, check_flag, short_repr
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.settings import conf
@@ -208,14 +208,14 @@ def _check_callback(what: str, function: Any) -> None:
 
 def _field_names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not all(isinstance(name, str) and name.isidentifier() for name in names):
-        raise TypeError(f"forward={names!r}: expected a list of names of form fields.")
+        raise TypeError(f"forward={short_repr(names)}: expected a list of names of form fields.")
     return tuple(names)
 
 
 def _whole(value: Any, what: str, low: int, high: int) -> int | None:
     problem = None if value is None else integer(low, high)(value)
     if problem:
-        raise ValueError(f"{what}={value!r}: expected {problem}.")
+        raise ValueError(f"{what}={short_repr(value)}: expected {problem}.")
     return None if value is None else int(value)
 
 

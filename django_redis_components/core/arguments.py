@@ -105,7 +105,7 @@ def check_string(value: object, what: str) -> str:
     Raises:
         TypeError: not a string.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and issubclass(type(value), str):  # not a lazy object
         return value
     raise TypeError(f"{what}={short_repr(value)}: expected a string.")
 

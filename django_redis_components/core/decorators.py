@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction
 
-from django_redis_components.core.arguments import check_choice
+from django_redis_components.core.arguments import check_choice, short_repr
 from django_redis_components.core.exceptions import RedisComponentsError, TaskDelayed
 
 #: What a decorated call does on a conflict: wait, raise, return None, or have its task run again later.
@@ -75,7 +75,7 @@ def refuse_coroutine_function(func: object, what: str) -> None:
     """
     if callable(func) and is_async(func):
         raise TypeError(
-            f"{what}={func!r} is a coroutine function, which would not be awaited: pass a regular function."
+            f"{what}={short_repr(func)} is a coroutine function, which would not be awaited: pass a regular function."
         )
 
 

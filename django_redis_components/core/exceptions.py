@@ -7,12 +7,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 
 class RedisComponentsError(Exception):
-    """Root of all errors of operations. Interruptions have another root: `Interruption`."""
+    """Root of all errors of operations. Interruptions have another root: `Interruption`.
+
+    Its subclasses take other arguments than a text. They can be pickled nevertheless: an error that cannot ends a pool
+    of processes, and Django's parallel tests.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self).copy())
+
+
+def _restored(kind: type[RedisComponentsError], args: tuple[Any, ...], state: dict[str, Any]) -> RedisComponentsError:
+    exc = kind.__new__(kind)
+    exc.args = args
+    vars(exc).update(state)
+    return exc
 
 
 class BaseInterruption(BaseException):

@@ -49,7 +49,7 @@ class NameTemplate:
             ValueError: the template is invalid, or names an argument that `func` does not have.
         """
         if not callable(func):
-            raise TypeError(f"{func!r} is not a function: pass the {what} to the decorator, in parentheses.")
+            raise TypeError(f"{short_repr(func)} is not a function: pass the {what} to the decorator, in parentheses.")
         self._name = name
         self._signature = inspect.signature(_unwrapped(func))
         self._is_template = False
@@ -134,6 +134,29 @@ class NameTemplate:
         if field not in parameters and not takes_any:
             existing = ", ".join(parameters) or "no arguments"
             raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {existing}.")
+
+
+def template_of(name: str | Callable[..., Any], func: Callable[..., Any], what: str) -> NameTemplate:
+    """Return the template of a name, made once for a name and a function. See `NameTemplate`."""
+    try:
+        return _cached(name, func, what)
+    except Exception:
+        if _is_hashable(name):
+            raise
+        return NameTemplate(name, func, what)  # an object of a dataclass with `__call__`, for example
+
+
+@functools.lru_cache(maxsize=2_048)
+def _cached(name: str | Callable[..., Any], func: Callable[..., Any], what: str) -> NameTemplate:
+    return NameTemplate(name, func, what)
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except Exception:  # noqa: BLE001 - the site's own __hash__
+        return False
+    return True
 
 
 def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:

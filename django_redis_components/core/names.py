@@ -22,7 +22,8 @@ def validate_name(name: object, what: str = "name") -> str:
         TypeError: not a string.
         ValueError: empty, over 200 bytes, with a control character, a brace or a lone surrogate.
     """
-    if not isinstance(name, str):
+    # `isinstance` takes a lazy object for what it stands for, and regular expressions do not.
+    if not (isinstance(name, str) and issubclass(type(name), str)):
         raise TypeError(f"{what} {short_repr(name)}: expected a string, got {type(name).__name__}.")
     if not name:
         raise ValueError(f"{what} is empty: expected 1 to {MAX_NAME_BYTES} bytes of text.")

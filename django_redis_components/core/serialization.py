@@ -12,6 +12,8 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from django_redis_components.core.arguments import short_repr
+
 _SCALARS = (str, int, bool, type(None))
 _LISTS = (list, tuple)
 #: Types that need no conversion. Most values have one of these, so they are checked first.
@@ -42,9 +44,10 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         TypeError: the value, or one inside it, is not JSON or would lose data; the message names path and type.
         ValueError: NaN, an infinity, or nested too deeply (perhaps a cycle).
     """
-    if isinstance(value, _SCALARS):
+    kind = type(value)  # `isinstance` takes a lazy object for what it stands for, and the encoder does not
+    if issubclass(kind, _SCALARS):
         return value
-    if isinstance(value, float):
+    if issubclass(kind, float):
         if math.isfinite(value):
             return value
         raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
@@ -59,7 +62,7 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         if isinstance(value, MultiValueDict):
             raise several_values(value, path)
         return {
-            _key(key, path): item if type(item) in _PLAIN else normalize(item, f"{path}[{key!r}]", depth + 1)
+            _key(key, path): item if type(item) in _PLAIN else normalize(item, f"{path}[{short_repr(key)}]", depth + 1)
             for key, item in value.items()
         }
     if inspect.iscoroutine(value) or inspect.isasyncgen(value) or inspect.isgenerator(value):
@@ -91,14 +94,33 @@ def several_values(value: MultiValueDict[Any, Any], path: str) -> TypeError:
     )
 
 
-def encode(value: Any) -> bytes:
-    """Return normalized data as compact JSON in UTF-8. Lone surrogates are escaped."""
+def encode(value: Any, *paths: str) -> bytes:
+    """Return normalized data as compact JSON in UTF-8. Lone surrogates are escaped.
+
+    Args:
+        paths: of the value, for errors; several: of its items.
+
+    Raises:
+        ValueError: an integer has more digits than Python converts.
+    """
     try:
         return ("".join(_chunks(value, 0)) if _chunks else _encoder.encode(value)).encode()
     except UnicodeEncodeError:
         return _dump_ascii(value).encode()
     except ValueError as exc:  # Python converts integers of 4,300 digits at most
-        raise ValueError("an integer in the value has too many digits: send it as a string.") from exc
+        items = zip(paths, value, strict=False) if len(paths) > 1 else [("".join(paths), value)]
+        found = next(filter(None, (_unconvertible(item, path) for path, item in items)), "")
+        found = found or "an integer in the value"
+        raise ValueError(f"{found} has too many digits: send it as a string.") from exc
+
+
+def _unconvertible(value: Any, path: str) -> str:
+    """Return path and size of an integer that Python does not convert to text; "" without one."""
+    if isinstance(value, int):
+        shown = short_repr(value)
+        return f"{path or 'value'}, {shown}," if shown.startswith("an integer") else ""
+    items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    return next(filter(None, (_unconvertible(item, f"{path}[{short_repr(key)}]") for key, item in items)), "")
 
 
 def decode(data: bytes) -> Any:
@@ -112,6 +134,6 @@ def decode(data: bytes) -> Any:
 
 
 def _key(key: Any, path: str) -> str:
-    if isinstance(key, str):
+    if isinstance(key, str) and issubclass(type(key), str):
         return key
-    raise TypeError(f"{path or 'value'} has the key {key!r}: JSON objects have strings as keys.")
+    raise TypeError(f"{path or 'value'} has the key {short_repr(key)}: JSON objects have strings as keys.")

@@ -206,7 +206,7 @@ def moment_in(value: str) -> datetime | None:
         if settings.USE_TZ and timezone.is_naive(moment):
             moment = timezone.make_aware(moment)
         elif not settings.USE_TZ and timezone.is_aware(moment):
-            moment = timezone.make_naive(moment)
+            moment = timezone.make_naive(moment, timezone.get_default_timezone())
         check_moment(moment, "due")
     except (ValueError, OverflowError):
         return None

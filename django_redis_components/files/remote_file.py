@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.decompression import Decompressor
 from django_redis_components.core.protocol import Flow, arun, run
@@ -290,10 +290,10 @@ def _line_decoder(encoding: str, errors: str) -> Callable[[bytes], str]:
     try:
         newline: Any = "\n".encode(encoding)
     except LookupError:
-        raise ValueError(f"encoding={encoding!r}: expected the name of an encoding of Python.") from None
+        raise ValueError(f"encoding={short_repr(encoding)}: expected the name of an encoding of Python.") from None
     if newline != b"\n":
         raise ValueError(
-            f"encoding={encoding!r}: expected one that encodes a newline as one byte; read blocks instead."
+            f"encoding={short_repr(encoding)}: expected one that encodes a newline as one byte; read blocks instead."
         )
 
     def decode(line: bytes) -> str:

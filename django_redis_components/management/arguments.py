@@ -106,7 +106,7 @@ def moment(text: str) -> datetime:
     """Parse a date, or a date and time, in the site's time zone unless it states one."""
     try:
         found = aware(parse_datetime(text) or datetime.fromisoformat(text)).astimezone(UTC)
-        return found if settings.USE_TZ else timezone.make_naive(found)
+        return found if settings.USE_TZ else timezone.make_naive(found, timezone.get_default_timezone())
     except (ValueError, OverflowError):  # its year in UTC, or in the site's time zone, is not from 1 to 9999
         raise ArgumentTypeError(
             f"{text!r}: expected a time such as 2026-11-23, 2026-11-23 11:20 or 2026-11-23T11:20+01:00."

@@ -51,7 +51,7 @@ def check_body(body: Any) -> bytes:
         TypeError: not a JSON value.
         ValueError: NaN or an infinity, or too large.
     """
-    data = serialization.encode(serialization.normalize(body, "body"))
+    data = serialization.encode(serialization.normalize(body, "body"), "body")
     if len(data) > MAX_BODY_BYTES:
         raise ValueError(f"body has {len(data):,} bytes as JSON: expected at most {MAX_BODY_BYTES:,}.")
     return data

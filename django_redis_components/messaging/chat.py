@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
@@ -316,7 +316,7 @@ class Chat(DeletableComponent):
     def _fetch(self, user: User, after: int | None, limit: int, before: int | None = None) -> Flow[Messages]:
         name = check_user(user)
         if after is not None and before is not None:
-            raise ValueError(f"after={after!r}, before={before!r}: expected at most one of them.")
+            raise ValueError(f"after={short_repr(after)}, before={short_repr(before)}: expected at most one of them.")
         first: int | str = "" if after is None else arguments.check_id(after, "after")
         last: int | str = "" if before is None else arguments.check_id(before, "before")
         check_int(limit, "limit", 1, arguments.MAX_FETCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.messaging.arguments import DEFAULT_LOG_BYTES, MAX_LOG_BYTES
 
@@ -48,7 +48,9 @@ class Retention:
         if self.keep_last > self.max_messages:
             raise ValueError(f"keep_last={self.keep_last}: expected at most max_messages, {self.max_messages}.")
         if times["keep_for_ms"] > times["max_age_ms"]:
-            raise ValueError(f"keep_for={self.keep_for!r}: expected at most max_age, {self.max_age!r}.")
+            raise ValueError(
+                f"keep_for={short_repr(self.keep_for)}: expected at most max_age, {short_repr(self.max_age)}."
+            )
 
 
 def times_ms(retention: Retention) -> dict[str, int]:

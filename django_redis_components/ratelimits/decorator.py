@@ -12,7 +12,7 @@ from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from django_redis_components.core.arguments import check_callable
+from django_redis_components.core.arguments import check_callable, short_repr
 from django_redis_components.core.decorators import function_name, is_async, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.name_templates import NameTemplate
@@ -121,8 +121,8 @@ class _LimitedFunction:
         if isinstance(key, str) and self._kind is None and "{" not in key:
             kinds = ", ".join(map(repr, KEY_KINDS))
             raise ValueError(
-                f"key={key!r}: expected {kinds}, a template over the call's arguments such as '{{customer_id}}', "
-                "a function of them, or None."
+                f"key={short_repr(key)}: expected {kinds}, a template over the call's arguments such as"
+                " '{customer_id}', a function of them, or None."
             )
         is_computed = key is not None and self._kind is None
         self._computed_key = NameTemplate(cast(Any, key), func, "rate limit key") if is_computed else None

@@ -50,6 +50,13 @@ def _problem_of(task: Any) -> str:
     return ""
 
 
+def _has_outbox(task: Any) -> bool:
+    try:
+        return bool(task.options.outbox)
+    except (ConfigurationError, InvalidTask):
+        return False  # `check_options` reports it
+
+
 def check_periodic() -> list[CheckMessage]:
     """Import the `tasks` modules and report invalid schedules (drc.E043, drc.E044)."""
     found = _discovered()
@@ -63,7 +70,7 @@ def check_outbox() -> list[CheckMessage]:
     if apps.is_installed(outbox.APP):
         return []
     setting = ['REDIS_COMPONENTS["TASKQUEUE"]["OUTBOX"] is True'] if conf.settings().taskqueue.outbox else []
-    tasks = sorted(f"Task {task.name} has outbox=True" for task in registry.all_tasks() if task.options.outbox)
+    tasks = sorted(f"Task {task.name} has outbox=True" for task in registry.all_tasks() if _has_outbox(task))
     hint = (
         f'Add "{outbox.APP}" to INSTALLED_APPS and run "manage.py migrate", or remove the option. Until then'
         " enqueue_on_commit raises InvalidTask."

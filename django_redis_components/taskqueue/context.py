@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import logs
-from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
+from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
@@ -130,8 +130,11 @@ class TaskContext:
 
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
         """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
-        if self._metadata is None:
-            self._load((yield from task_records.read(self._shard, self.task_result.id)))
+        if self._metadata is None:  # it could not be read when the run began
+            try:
+                self._load((yield from task_records.read(self._shard, self.task_result.id)))
+            except TaskResultDoesNotExist:  # deleted meanwhile, and the lease with it
+                return False
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         return (yield from _save(self._shard, self.task_result.id, self._token, encoded))
 

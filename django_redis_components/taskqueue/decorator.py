@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.context import TaskContext, without_context
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -119,13 +120,13 @@ if TYPE_CHECKING:
 
 def _name_of(function: Any) -> str:
     if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
-        raise InvalidTask(f"{function!r} cannot be a task: expected a function at the top level of a module.")
+        raise InvalidTask(f"{short_repr(function)} cannot be a task: expected a function at the top level of a module.")
     return f"{function.__module__}.{function.__qualname__}"
 
 
 def _check_names(name: Any, aliases: Any) -> None:
     if isinstance(aliases, str) or not isinstance(aliases, Sequence):
-        raise InvalidTask(f"aliases={aliases!r}: expected a list of names, such as ('shop.tasks.send',).")
+        raise InvalidTask(f"aliases={short_repr(aliases)}: expected a list of names, such as ('shop.tasks.send',).")
     for what, given in [("name", name), *(("aliases", alias) for alias in aliases)]:
         if given is not None or what == "aliases":
             _check_name(given, what)
@@ -137,4 +138,4 @@ def _check_name(name: Any, what: str) -> None:
     except (TypeError, ValueError) as exc:
         raise InvalidTask(str(exc)) from exc
     if not name.isprintable() or " " in name:
-        raise InvalidTask(f"{what}={name!r}: expected a name without spaces, such as 'shop.send_invoice'.")
+        raise InvalidTask(f"{what}={short_repr(name)}: expected a name without spaces, such as 'shop.send_invoice'.")

@@ -15,6 +15,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -96,11 +97,11 @@ def _call(routes: Any, name: str) -> str | None:
     try:
         queue = func(name)
     except Exception as exc:
-        raise ConfigurationError(f"{setting} has raised for the task {name!r}: {exc!r}") from exc
+        raise ConfigurationError(f"{setting} has raised for the task {name!r}: {short_repr(exc)}") from exc
     try:
         return queue if queue is None else keys.validate_name(queue, "queue name")
     except (TypeError, ValueError) as exc:
-        raise ConfigurationError(f"{setting} has returned {queue!r} for the task {name!r}: {exc}") from exc
+        raise ConfigurationError(f"{setting} has returned {short_repr(queue)} for the task {name!r}: {exc}") from exc
 
 
 def _forget() -> None:

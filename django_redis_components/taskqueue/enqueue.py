@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware import NewTask, pipeline
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, TaskOptions, check_queue, options_to_send
-from django_redis_components.taskqueue.record import encode_metadata
+from django_redis_components.taskqueue.record import check_metadata, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import task_records
@@ -54,7 +54,7 @@ def prepare(
         gets_result: whether the worker inserts the result of an earlier task before the arguments.
 
     Raises:
-        TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON.
+        TypeError, ValueError: the function does not accept the arguments; or they, or new metadata, are not JSON.
         InvalidTask: the arguments are too large, or the option `id` was used for a call that needs a new id.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """
@@ -70,10 +70,10 @@ def prepare(
     if pipeline.current().before_enqueue:
         new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
         extra = {**extra, **pipeline.call_before_enqueue(new)}
-        metadata = new.metadata or metadata
+        metadata = check_metadata(new.metadata) if new.metadata else None
     if task.overrides or extra:
         sent += filter(None, [options_to_send(options, task.overrides) | dict(extra)])
-    body = serialization.encode(sent)
+    body = serialization.encode(sent, "args", "kwargs")
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
     if options.id is not None and not accepts_id:
@@ -321,6 +321,7 @@ def call_on_commit(send: Callable[[], object], database: str | None = None) -> b
 
     Raises:
         InvalidTask: several databases are in a transaction, and `database` is None.
+        django.db.transaction.TransactionManagementError: autocommit is off, and the transaction is without `atomic`.
         django.utils.connection.ConnectionDoesNotExist: there is no such database.
     """
     alias = _alias_in_transaction(database)
@@ -332,15 +333,20 @@ def call_on_commit(send: Callable[[], object], database: str | None = None) -> b
 def _alias_in_transaction(database: str | None) -> str | None:
     """The alias of the database whose commit is awaited; None if it is not in a transaction."""
     alias = _database_in_transaction() if database is None else database
-    if alias is None or not transaction.get_connection(alias).in_atomic_block:
+    if alias is None or not _is_in_transaction(transaction.get_connection(alias)):
         return None
     return alias
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    """Return whether a database is in a transaction, also in one without `atomic`, for which Django refuses hooks."""
+    return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
 
 
 def _database_in_transaction() -> str | None:
     """Alias of the database that is in a transaction in this thread."""
     try:
-        aliases = [each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block]
+        aliases = [each.alias for each in connections.all(initialized_only=True) if _is_in_transaction(each)]
     except ImproperlyConfigured:  # a site without a database
         return None
     if DEFAULT_DB_ALIAS in aliases:

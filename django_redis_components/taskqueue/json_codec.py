@@ -19,6 +19,7 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.module_loading import import_string
 
 from django_redis_components.core import serialization
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.settings import conf
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -86,8 +87,8 @@ def pack(value: Any, path: str = "") -> Any:
         return serialization.normalize(value, path)
     codec, load = _load_codec(codec_path)
     plain = serialization.normalize(_encode(value, codec), path)
-    if not _is_same(value, load(serialization.encode(plain).decode())):
-        text = f"{path or 'value'} is {value!r:.200}"
+    if not _is_same(value, load(serialization.encode(plain, path).decode())):
+        text = f"{path or 'value'} is {short_repr(value)}"
         raise ValueError(f"{text}: the codec in JSON_CODEC does not decode it to an equal value.")
     return plain
 
@@ -135,4 +136,7 @@ def _is_same(value: Any, decoded: Any) -> bool:
             and all(_is_same(item, decoded[key]) for key, item in value.items())
         )
     is_type_kept = isinstance(decoded, _PLAIN) if isinstance(value, _PLAIN) else type(value) is type(decoded)
-    return is_type_kept and bool(value == decoded)
+    try:
+        return is_type_kept and bool(value == decoded)
+    except Exception:  # noqa: BLE001 - a signaling NaN, or the site's own __eq__
+        return False

@@ -9,12 +9,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int
-from django_redis_components.core.name_templates import NameTemplate
+from django_redis_components.core.arguments import check_int, short_repr
+from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 from django_redis_components.taskqueue.fields import Field
 
@@ -25,7 +24,8 @@ MAX_KEY = 100
 #: How far a fast rate without a burst may run ahead of its even pace, in microseconds: the resolution of a worker's
 #: timer.
 SLACK_US = 5_000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+#: Control characters, and lone surrogates, which cannot be sent.
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def check_keys(func: Callable[..., Any], *limits: Concurrency | Rate | None) -> 
     """
     for limit in limits:
         if limit is not None and limit.key is not None:
-            _named(limit.key, func, limit._what)
+            template_of(limit.key, func, f"{limit._what} key")
 
 
 def fields(
@@ -145,17 +145,12 @@ def _escaped(name: str) -> str:
 def _of_call(
     limit: Concurrency | Rate, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    made = _named(limit.key, func, limit._what).format(tuple(args), kwargs)
+    key: Any = limit.key
+    made = template_of(key, func, f"{limit._what} key").format(tuple(args), kwargs)
     if not isinstance(made, str | int):
-        raise TypeError(f"The {limit._what} key of {name} is {made!r}: expected text or an integer.")
+        raise TypeError(f"The {limit._what} key of {name} is {short_repr(made)}: expected text or an integer.")
     text = str(made)
-    # Long text, and text with control characters, is hashed.
-    return keys.digest(text) if len(text) > MAX_KEY or _CONTROL.search(text) else text
-
-
-@lru_cache(maxsize=1_024)
-def _named(key: Any, func: Callable[..., Any], what: str) -> NameTemplate:
-    return NameTemplate(key, func, f"{what} key")
+    return keys.digest(text) if len(text) > MAX_KEY or _UNSENDABLE.search(text) else text
 
 
 def _check_group(group: Any) -> None:

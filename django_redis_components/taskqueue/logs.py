@@ -24,6 +24,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.store.job import Job
 
 #: Attributes that the filter adds to a record.
@@ -122,7 +124,7 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own
         """See `logging.Formatter`."""
         text = super().formatMessage(record)
-        task_id = getattr(record, "task_id", "")
+        task_id = str(getattr(record, "task_id", ""))  # the site's own attribute may be a number
         if not task_id or task_id in record.message:
             return text
         return f"{text} [task {task_id} of {getattr(record, 'task_name', '?')}]"
@@ -138,7 +140,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One line of JSON with all extra attributes of the record."""
+    """One line of JSON with all extra attributes of the record; of those that are not JSON the text or the `repr`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,12 +155,15 @@ class JsonFormatter(logging.Formatter):
             "process": record.process,
             "message": record.getMessage(),
         }
-        data |= {name: value for name, value in vars(record).items() if name not in _OWN and value != ""}
+        data |= {name: value for name, value in vars(record).items() if name not in _OWN and not _is_empty(value)}
         if record.exc_info:
             data["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             data["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(data, ensure_ascii=False, default=str)
+        try:
+            return _dump(data)
+        except Exception:  # noqa: BLE001 - whatever attributes the site has set, the message must not be lost
+            return _dump({name: _as_json(value) for name, value in data.items()})
 
     def format_success(self, job: Job, seconds: float, created_ms: int) -> str:
         """See `TextFormatter.format_success`."""
@@ -175,6 +180,23 @@ class JsonFormatter(logging.Formatter):
             f' "queue": "{queue}", "attempt": {job.attempts + 1}, "run": {job.runs + 1}, "outcome": "succeeded",'
             f' "duration": {round(seconds, 6)!r}}}\n'
         )
+
+
+def _is_empty(value: object) -> bool:
+    """Return whether a value is the empty string, without a comparison, which may be the site's code."""
+    return type(value) is str and not value
+
+
+def _dump(value: Any) -> str:
+    return encodable(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _as_json(value: Any) -> Any:
+    try:
+        _dump(value)
+    except Exception:  # noqa: BLE001 - other keys than text, a cycle, NaN, an integer of too many digits, its own __str__
+        return short_repr(value)
+    return value
 
 
 def _in_json(text: str) -> str:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag, check_int, check_string
+from django_redis_components.core.arguments import check_flag, check_int, check_string, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import limits, retry
@@ -141,7 +141,7 @@ class TaskOptions:
             if self.unique is not None:
                 check_delay(self.unique, self.run_after)
             if self.database is not None and not isinstance(self.database, str):
-                raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
+                raise TypeError(f"database={short_repr(self.database)}: expected the alias of a database, or None.")
             if self.outbox is not None:
                 check_flag(self.outbox, "outbox")
             if self.metadata is not None:
@@ -170,9 +170,8 @@ class TaskOptions:
         if isinstance(self.run_after, datetime) and self.expires is not None and not isinstance(self.expires, datetime):
             expires_ms = to_ms(self.expires, "expires")
             if _ms_of(self.run_after) + expires_ms > _ms_of(LAST_MOMENT):
-                raise ValueError(
-                    f"expires={self.expires!r} after run_after={self.run_after!r}: expected {_BEFORE_LAST}."
-                )
+                times = f"expires={short_repr(self.expires)} after run_after={short_repr(self.run_after)}"
+                raise ValueError(f"{times}: expected {_BEFORE_LAST}.")
 
     def due(self) -> str:
         """The argument `due` of the enqueue script."""
@@ -226,12 +225,14 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
         return
     if isinstance(value, datetime):
         if settings.USE_TZ and timezone.is_naive(value):
-            raise ValueError(f"{what}={value!r}: expected an aware datetime, since USE_TZ is on.")
+            raise ValueError(f"{what}={short_repr(value)}: expected an aware datetime, since USE_TZ is on.")
         if _ms_of(value) > _ms_of(LAST_MOMENT):
-            raise ValueError(f"{what}={value!r}: expected {_BEFORE_LAST}.")
+            raise ValueError(f"{what}={short_repr(value)}: expected {_BEFORE_LAST}.")
         return
     if not isinstance(value, int | float | timedelta) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected a datetime, or a number of seconds or a timedelta from now.")
+        raise TypeError(
+            f"{what}={short_repr(value)}: expected a datetime, or a number of seconds or a timedelta from now."
+        )
     to_seconds(value, what, zero=zero)
 
 
@@ -262,9 +263,10 @@ def check_queue(name: str) -> None:
 
 
 def _ms_of(moment: datetime) -> int:
-    """Milliseconds since the epoch, rounded up: a task never starts early."""
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    return -(-round(aware.timestamp() * 1_000_000) // 1_000)
+    """Milliseconds since the epoch, rounded up: a task never starts early. A naive datetime is in TIME_ZONE."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment, timezone.get_default_timezone())
+    return -(-round(moment.timestamp() * 1_000_000) // 1_000)
 
 
 def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[str, Any]) -> TaskOptions:
@@ -360,10 +362,10 @@ def _timeout_seconds(timeout: Any) -> tuple[float | None, float | None]:
     if not isinstance(timeout, list | tuple):
         return to_seconds(timeout, "timeout"), None
     if len(timeout) != 2 or timeout[0] is timeout[1] is None:
-        raise ValueError(f"timeout={timeout!r}: expected seconds, or (soft, hard), one of which may be None.")
+        raise ValueError(f"timeout={short_repr(timeout)}: expected seconds, or (soft, hard), one of which may be None.")
     soft_s, hard_s = (
         None if value is None else to_seconds(value, f"timeout[{index}]") for index, value in enumerate(timeout)
     )
     if soft_s is not None and hard_s is not None and hard_s <= soft_s:
-        raise ValueError(f"timeout={timeout!r}: the hard limit must be longer than the soft one.")
+        raise ValueError(f"timeout={short_repr(timeout)}: the hard limit must be longer than the soft one.")
     return soft_s, hard_s

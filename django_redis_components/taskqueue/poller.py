@@ -107,7 +107,7 @@ class Poller:
         self.is_active = False
 
     def step(self) -> None:
-        """Run a round if one is due. Redis errors are logged, and followed by a backoff."""
+        """Run a round if one is due. Errors are logged, and followed by a backoff."""
         if time.monotonic() < self.next_round_at:
             return
         try:
@@ -119,6 +119,9 @@ class Poller:
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
             self._on_error(exc)
+        except Exception:  # it would end the worker whose supervisor runs this poller
+            logger.exception("A round of the poller failed; retrying.")
+            self._back_off()
 
     def wait(self, seconds: float) -> bool:
         """Wait for the next round, a wakeup, the file descriptor, or `seconds`.
@@ -218,6 +221,9 @@ class Poller:
     def _on_error(self, exc: RedisError) -> None:
         """Log the error, and plan the next round after a backoff."""
         self._outage.failed(f"Poller: {describe_error(exc)}; retrying.")
+        self._back_off()
+
+    def _back_off(self) -> None:
         self.next_round_at = time.monotonic() + random.uniform(self._backoff_s / 4, self._backoff_s)
         self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
         self._is_unavailable = True

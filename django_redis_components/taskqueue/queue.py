@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_choice, check_int
+from django_redis_components.core.arguments import check_choice, check_int, short_repr
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.fields import Field
@@ -314,5 +315,5 @@ def get_queue(name: str, *, using: str = "default") -> Queue:
 
 def _purge_id(purge: Purge | str) -> str:
     if isinstance(purge, Purge | str):
-        return purge.id if isinstance(purge, Purge) else purge
-    raise TypeError(f"purge={purge!r}: expected the result of purge(), or its id.")
+        return purge.id if isinstance(purge, Purge) else encodable(purge)
+    raise TypeError(f"purge={short_repr(purge)}: expected the result of purge(), or its id.")

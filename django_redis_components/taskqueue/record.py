@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from django_redis_components.core import serialization
-from django_redis_components.core.arguments import check_number, check_string
+from django_redis_components.core.arguments import check_number, check_string, short_repr
 from django_redis_components.core.leasing.holder import clean
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished, TaskResultDoesNotExist
@@ -339,9 +339,9 @@ def check_metadata(value: Any) -> dict[str, Any]:
             underscore.
     """
     if not isinstance(value, Mapping):
-        raise TypeError(f"metadata={value!r}: expected a dict.")
+        raise TypeError(f"metadata={short_repr(value)}: expected a dict.")
     plain: dict[str, Any] = serialization.normalize(dict(value), "metadata")
-    size = len(serialization.encode(plain))
+    size = len(serialization.encode(plain, "metadata"))
     if size > MAX_METADATA_BYTES:
         raise ValueError(f"metadata is {size:,} bytes of JSON: at most {MAX_METADATA_BYTES:,} are stored.")
     for key in plain:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
-from django_redis_components.core.arguments import check_number
+from django_redis_components.core.arguments import check_number, short_repr
 from django_redis_components.core.decorators import refuse_coroutine_function
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -58,8 +58,12 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
 
     def __call__(self, _: BaseException, tried: Tried) -> float:
         """Seconds until the next attempt."""
-        longest = cast(float, self.base) * self.factor ** min(tried.attempts - 1, 64)
-        return random.uniform(0.0, min(cast(float, self.cap), longest))
+        cap_s = cast(float, self.cap)
+        try:
+            longest_s = cast(float, self.base) * float(self.factor) ** (tried.attempts - 1)
+        except OverflowError:  # larger than any float
+            longest_s = cap_s if self.base else 0.0
+        return random.uniform(0.0, min(cap_s, longest_s))
 
 
 #: The backoff of tasks without one.
@@ -80,7 +84,7 @@ def validate(backoff: Any) -> None:
     if isinstance(backoff, int | float | timedelta):
         to_seconds(backoff, "backoff", zero=True)
         return
-    raise TypeError(f"backoff={backoff!r}: expected seconds, a list of seconds, or a callable.")
+    raise TypeError(f"backoff={short_repr(backoff)}: expected seconds, a list of seconds, or a callable.")
 
 
 def delay_of(backoff: Any, exception: BaseException, tried: Tried) -> float | None:

@@ -13,6 +13,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.fields import Key
 
 T = TypeVar("T")
@@ -40,12 +41,12 @@ class Shard:
         return ":".join([self.base, kind, *map(str, names)])
 
     def record(self, task_id: str) -> str:
-        """Return the key of a task's record."""
-        return f"{self.base}:{Key.task}:{task_id}"
+        """Return the key of a task's record. An id with lone surrogates, which no task has, is escaped."""
+        return encodable(f"{self.base}:{Key.task}:{task_id}")
 
     def flow(self, flow_id: str) -> str:
-        """Return the key of a flow."""
-        return self.key(Key.flow, flow_id)
+        """Return the key of a flow; see `record`."""
+        return encodable(self.key(Key.flow, flow_id))
 
     def queue(self, name: str, part: str) -> str:
         """Return the key of a queue's part, such as `Part.ready`."""

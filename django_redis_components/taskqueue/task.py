@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Unpack
 
 from asgiref.sync import async_to_sync, sync_to_async
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
@@ -189,7 +190,7 @@ class Task(Generic[P, R, V]):
         """
         if callable(options.get("backoff")):
             raise InvalidTask(
-                f"backoff={options['backoff']!r}: using() takes seconds or a list; @task takes a callable."
+                f"backoff={short_repr(options['backoff'])}: using() takes seconds or a list; @task takes a callable."
             )
         chosen = options_with(self._enqueue_func, self.declared_options, options)
         names = frozenset(options)
@@ -257,6 +258,7 @@ class Task(Generic[P, R, V]):
         whose commit is awaited. The tasks of a transaction are sent in one round trip per connection, or in parts
         like those of `enqueue_many`.
 
+        With autocommit off, outside of `atomic`, it raises TransactionManagementError as Django's `on_commit` does.
         With the option `outbox` the call is stored in the database with the transaction, and sent after the commit: an
         outage of Redis or a crash of this process delays it, and loses nothing.
         """
@@ -352,4 +354,4 @@ def _check_pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         args, kwargs = call
         if isinstance(args, tuple | list) and isinstance(kwargs, dict):
             return args, kwargs
-    raise TypeError(f"calls[{number}] is {call!r:.200}: expected (args, kwargs), such as ((1, 2), {{}}).")
+    raise TypeError(f"calls[{number}] is {short_repr(call)}: expected (args, kwargs), such as ((1, 2), {{}}).")

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
-from django_redis_components.core.name_templates import NameTemplate
+from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.units import Seconds, to_ms
 
 #: Bytes of a digest: a collision is expected after 2^64 tasks.
@@ -57,13 +58,13 @@ class Unique:
     def __post_init__(self) -> None:
         if isinstance(self.until, str):
             if self.until not in _LETTERS:
-                raise ValueError(f"until={self.until!r}: expected {_ACCEPTED}.")
+                raise ValueError(f"until={short_repr(self.until)}: expected {_ACCEPTED}.")
         elif isinstance(self.until, bool) or not isinstance(self.until, int | float | timedelta):
-            raise TypeError(f"until={self.until!r}: expected {_ACCEPTED}.")
+            raise TypeError(f"until={short_repr(self.until)}: expected {_ACCEPTED}.")
         else:
             to_ms(self.until, "until")
         if self.key is not None and not isinstance(self.key, str) and not callable(self.key):
-            raise TypeError(f"key={self.key!r}: expected a template, a callable, or None.")
+            raise TypeError(f"key={short_repr(self.key)}: expected a template, a callable, or None.")
         _check_on_conflict(self.on_conflict, self.until)
 
 
@@ -76,10 +77,10 @@ def check_delay(unique: Unique, run_after: Any) -> None:
     if unique.on_conflict == "return" or isinstance(unique.until, str) or run_after is None:
         return
     if not isinstance(run_after, datetime) and to_ms(run_after, "run_after", zero=True) >= to_ms(unique.until, "until"):
+        times = f"run_after={short_repr(run_after)} with until={short_repr(unique.until)}"
         raise ValueError(
-            f"run_after={run_after!r} with until={unique.until!r} and on_conflict={unique.on_conflict!r}: the key would"
-            " expire before the task is due, so that a call could not extend it. Set until to a longer time, or to"
-            ' "started".'
+            f"{times} and on_conflict={unique.on_conflict!r}: the key would expire before the task is due, so that a"
+            ' call could not extend it. Set until to a longer time, or to "started".'
         )
 
 
@@ -96,7 +97,7 @@ def unique_of(option: Any) -> Unique | None:
     if option is True:
         return Unique()
     if not isinstance(option, str | int | float | timedelta):
-        raise TypeError(f"unique={option!r}: expected True, {_ACCEPTED}, or a Unique.")
+        raise TypeError(f"unique={short_repr(option)}: expected True, {_ACCEPTED}, or a Unique.")
     until: Any = option
     try:
         return Unique(until=until)
@@ -119,9 +120,9 @@ def claim_of(
     if unique.key is None:
         value = _all_arguments(func, args, kwargs)
     else:
-        value = _call_name(unique.key, func).format(tuple(args), kwargs)
+        value = template_of(unique.key, func, "unique key").format(tuple(args), kwargs)
         if not isinstance(value, str):
-            raise TypeError(f"The unique key of {name} is {value!r}: expected text.")
+            raise TypeError(f"The unique key of {name} is {short_repr(value)}: expected text.")
     # A key of all arguments differs from a key whose text equals their JSON.
     kind = "arguments" if unique.key is None else "key"
     text = f"{name}\0{kind}\0{value}".encode("utf-8", "surrogatepass")
@@ -139,17 +140,17 @@ def check_key(unique: Unique, func: Callable[..., Any]) -> None:
         ValueError: the template names an argument that the function does not have.
     """
     if unique.key is not None:
-        _call_name(unique.key, func)
+        template_of(unique.key, func, "unique key")
 
 
 def _check_on_conflict(on_conflict: Any, until: Any) -> None:
-    if on_conflict not in _ON_CONFLICT:
+    if not isinstance(on_conflict, str) or on_conflict not in _ON_CONFLICT:
         hint = _HINTS.get(on_conflict, "") if isinstance(on_conflict, str) else ""
-        raise ValueError(f"on_conflict={on_conflict!r}: expected {', '.join(map(repr, _ON_CONFLICT))}.{hint}")
+        raise ValueError(f"on_conflict={short_repr(on_conflict)}: expected {', '.join(map(repr, _ON_CONFLICT))}.{hint}")
     if on_conflict == "replace" and until != "started":
         raise ValueError(
-            f'on_conflict="replace" with until={until!r}: the arguments of a call made after the start would be lost.'
-            ' Use until="started", and concurrency=Concurrency(1, key=…) if two must not run at once.'
+            f'on_conflict="replace" with until={short_repr(until)}: the arguments of a call made after the start would'
+            ' be lost. Use until="started", and concurrency=Concurrency(1, key=…) if two must not run at once.'
         )
 
 
@@ -165,8 +166,3 @@ def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 @lru_cache(maxsize=1_024)
 def _signature(func: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(func)
-
-
-@lru_cache(maxsize=1_024)
-def _call_name(key: str | Callable[..., str], func: Callable[..., Any]) -> NameTemplate:
-    return NameTemplate(key, func, "unique key")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils.functional import SimpleLazyObject
 
 from django_redis_components.core.arguments import (
     check_callable,
@@ -31,6 +32,16 @@ from django_redis_components.core.units import to_seconds
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
+        (
+            lambda: validate_name(SimpleLazyObject(lambda: "a")),
+            TypeError,
+            "name <SimpleLazyObject: 'a'>: expected a string, got SimpleLazyObject.",
+        ),
+        (
+            lambda: check_string(SimpleLazyObject(lambda: "a"), "note"),
+            TypeError,
+            "note=<SimpleLazyObject: 'a'>: expected a string.",
+        ),
         (lambda: check_int(0, "limit", 1, 9), ValueError, "limit=0: expected an integer from 1 to 9."),
         (lambda: check_int(10, "limit", 1, 9), ValueError, "limit=10: expected an integer from 1 to 9."),
         (lambda: check_int("1", "limit", 1, 9), TypeError, "limit='1': expected an integer from 1 to 9."),

@@ -15,10 +15,12 @@ import redis
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
+from django_redis_components.taskqueue.stats.queue_stats import eviction_policy_of
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async, run_together
 from tests.support.clients import client_ids
@@ -395,3 +397,10 @@ def test_close_all_closes_free_connections(redis_server: Store) -> None:
 
     eventually(lambda: client_ids(redis_server) <= at_rest)
     assert connections.client().execute(Read("PING")) == b"PONG"
+
+
+def test_info_of_a_server_in_a_folder_that_is_not_utf_8_is_read() -> None:
+    info = parse_info(b"redis_version:7.4.1\r\nexecutable:/srv/caf\xe9/redis-server\r\n")
+
+    assert str(info) == "Redis 7.4.1"
+    assert eviction_policy_of(b"executable:/srv/caf\xe9\r\nmaxmemory_policy:noeviction\r\n") == "noeviction"

@@ -72,6 +72,23 @@ def test_all_moments_follow_one_rule(use_tz: bool, redis_server: Store, settings
     assert all(abs(moment - now) < timedelta(hours=2) for moment in moments if moment)
 
 
+def test_naive_times_are_in_the_zone_of_the_site_whatever_zone_is_active(redis_server: Store, settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "Europe/Berlin"
+    due = datetime(2030, 1, 1, 12)  # noqa: DTZ001 - naive
+    queue = get_queue("default")
+
+    with timezone.override("Asia/Tokyo"):
+        result = add.using(run_after=due, expires=due + timedelta(hours=1)).enqueue(1, 2)
+        queue.pause("maintenance", until=due)
+
+    assert (result.run_after, result.expires_at) == (due, due + timedelta(hours=1))
+    result.refresh()
+    assert (result.run_after, result.expires_at) == (due, due + timedelta(hours=1))
+    paused = queue.info().paused
+    assert paused is not None
+    assert paused.ends_at == due
+
+
 @pytest.mark.parametrize("use_tz", [True, False])
 def test_error_after_a_forced_release_has_the_local_time(use_tz: bool, redis_server: Store, settings: Any) -> None:
     settings.USE_TZ = use_tz

@@ -167,6 +167,16 @@ def _exits_with_2(capsys: Any, words: list[str], problem: str) -> None:
     assert problem in capsys.readouterr().err
 
 
+def test_words_that_are_not_utf_8_match_nothing(redis_server: Store) -> None:
+    result = note.enqueue("a\udcff")  # Python's form of an undecodable byte of a command line
+
+    for words in (("tasks", "show"), ("tasks", "cancel"), ("flows", "show")):
+        assert r"There is no " in refused(*words, "\udcff")
+    assert "No worker or supervisor has the id" in refused("workers", "stop", "\udcff", "--yes")
+    assert data("tasks", "find", "b\udcff")["tasks"] == []
+    assert [task["id"] for task in data("tasks", "find", "--text", "a\udcff")["tasks"]] == [result.id]
+
+
 def test_help_states_units_and_defaults(capsys: Any) -> None:
     with pytest.raises(SystemExit):
         redis_command("tasks", "retry", "--help")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import itertools
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -35,6 +38,20 @@ def broken_worker() -> int:
 
     process.Worker = cannot_start  # type: ignore[assignment,misc]
     return run_worker(WorkerOptions(("default",)), print, poller=False)
+
+
+def worker_without_memory() -> int:
+    """Run a worker that cannot fork from its second process to its fourth."""
+    show_logs("django_redis_components", 1)
+    fork, calls = os.fork, itertools.count(1)
+
+    def fork_sometimes() -> int:
+        if 1 < next(calls) < 5:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return fork()
+
+    os.fork = fork_sometimes
+    return run_worker(WorkerOptions(("default",)), print)
 
 
 def worker_stopped_before_its_time() -> int:

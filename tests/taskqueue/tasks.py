@@ -476,3 +476,19 @@ async def read_tenant_async() -> str:
     """The same in a coroutine."""
     await asyncio.sleep(0)
     return tenant.get()
+
+
+@task
+async def set_task_factory_async(kind: str) -> str:
+    """Set a task factory of the event loop: one without the argument `context`, or one that raises."""
+
+    def old(loop: Any, coro: Any) -> Any:
+        return asyncio.Task(coro, loop=loop)
+
+    def raising(loop: Any, coro: Any, **options: Any) -> Any:
+        coro.close()
+        raise LookupError("no task")
+
+    factory: Any = {"old": old, "raising": raising}[kind]
+    asyncio.get_running_loop().set_task_factory(factory)
+    return kind

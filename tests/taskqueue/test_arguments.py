@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,9 +12,27 @@ from uuid import UUID
 
 import pytest
 from django.http import QueryDict
+from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy
 
-from django_redis_components.taskqueue import InvalidTask, TaskFailed
+from django_redis_components.analytics.dates import local_date
+from django_redis_components.locks import Lock
+from django_redis_components.messaging import Chat
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.search import SearchIndex
+from django_redis_components.taskqueue import (
+    InvalidTask,
+    Rate,
+    Schedules,
+    TaskFailed,
+    Unique,
+    chain,
+    cron,
+    every,
+    get_queue,
+    task,
+)
+from django_redis_components.taskqueue.options import TaskOptions
 from tests.support import Store, run_async
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, echo, return_what_is_not_json
@@ -36,6 +55,70 @@ CARRIED = {
     "half a megabyte": "é" * 250_000,
     "a deep nest": [[[[[[[[[["bottom"]]]]]]]]]],
 }
+
+
+TOO_LONG = r"an integer of 16610 bits, has too many digits: send it as a string\.$"
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        (lambda: echo.enqueue(1, [{"a": 10**5_000}]), r"args\[1\]\[0\]\['a'\]"),
+        (lambda: echo.enqueue(1, b=10**5_000), r"kwargs\['b'\]"),
+        (lambda: echo.using(metadata={"a": 10**5_000}), r"metadata\['a'\]"),
+        (lambda: Schedules().add("s", echo, every=60, args=[10**5_000]), r"Schedule 's': args\[0\]"),
+        (lambda: Chat("c").send("me", [10**5_000]), r"body\[0\]"),
+    ],
+    ids=["args", "kwargs", "metadata", "a schedule", "a message"],
+)
+def test_integer_that_python_does_not_convert_raises_with_its_path(
+    redis_server: Store, call: Callable[[], Any], path: str
+) -> None:
+    with pytest.raises((ValueError, InvalidTask), match=f"^{path}, {TOO_LONG}"):
+        call()
+
+
+class Unspeakable:
+    """Its `repr` raises."""
+
+    def __repr__(self) -> str:
+        raise LookupError("no repr")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *[lambda value, name=name: echo.using(**{name: value}) for name in TaskOptions.__dataclass_fields__],
+        echo.enqueue,
+        lambda value: echo.enqueue({value: 1}),
+        lambda value: echo.enqueue_many([value]),
+        lambda value: Unique(until=value),
+        lambda value: Unique(key=value),
+        lambda value: echo.using(rate=Rate("1/s", key=lambda: value)).enqueue(),
+        lambda value: echo.using(unique=Unique(key=lambda: value)).enqueue(),
+        every,
+        cron,
+        lambda value: cron("* * * * *", tz=value),
+        lambda value: every(60)(value),
+        lambda value: every(60, kwargs=value)(echo),
+        lambda value: Schedules().add("s", value, every=60),
+        lambda value: chain(value),
+        lambda value: chain(echo.s()).enqueue(on_error=value),
+        lambda value: task(value),
+        lambda value: get_queue("default").restore(value),
+        lambda value: get_queue("default").pause(until=value),
+        lambda value: Lock("a", max_lease=value, renew=True),
+        lambda value: Lock("a", blocking=False, blocking_timeout=value),
+        lambda value: RateLimit("a", value),
+        lambda value: RateLimit("a", "1/s", penalty=value),
+        lambda value: RateLimit("a", "1/s").block("x", value),
+        local_date,
+        lambda value: SearchIndex("a", language=value),
+    ],
+)
+def test_wrong_value_without_a_repr_raises_the_error_about_it(redis_server: Store, call: Callable[[Any], Any]) -> None:
+    with pytest.raises((TypeError, ValueError, InvalidTask), match=r"Unspeakable"):
+        call(Unspeakable())
 
 
 @pytest.mark.parametrize("value", CARRIED.values(), ids=CARRIED)
@@ -84,7 +167,7 @@ def test_subclass_of_int_becomes_an_int(redis_server: Store) -> None:
 
 
 HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
-LAZY = "<locals>.__proxy__"
+LAZY, PROXY = "<locals>.__proxy__", "django.utils.functional.SimpleLazyObject"
 FORM = " the last value of each name would be sent. Pass value.dict() for that, or dict(value.lists()) for all values."
 REFUSED = {
     "datetime": (([datetime(2026, 1, 1, tzinfo=UTC)],), TypeError, "args[0][0] is a datetime.datetime" + HINT),
@@ -92,6 +175,8 @@ REFUSED = {
     "UUID": (([UUID(int=1)],), TypeError, "args[0][0] is a uuid.UUID" + HINT),
     "date": (({"on": date(2026, 1, 1)},), TypeError, "args[0]['on'] is a datetime.date" + HINT),
     "text for a reader": ((gettext_lazy("no"),), TypeError, "args[0] is a django.utils.functional.lazy." + LAZY + HINT),
+    "lazy text": (({"token": SimpleLazyObject(lambda: "x")},), TypeError, "args[0]['token'] is a " + PROXY + HINT),
+    "a lazy number": ((SimpleLazyObject(lambda: 1.5),), TypeError, "args[0] is a " + PROXY + HINT),
     "a form": (
         ({"form": QueryDict("size=1&size=2")},),
         TypeError,

@@ -75,6 +75,7 @@ VALUES: dict[str, Any] = {
     "expires": 60,
     "result_ttl": 5,
     "database": "other",
+    "outbox": True,
 }
 
 

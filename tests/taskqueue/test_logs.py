@@ -277,6 +277,51 @@ def test_json_format_contains_all_attributes() -> None:
     }
 
 
+class Unspeakable:
+    """Raises whatever it is asked for."""
+
+    def _raise(self, *_: object) -> Any:
+        raise LookupError("no")
+
+    __eq__ = __ne__ = __str__ = __repr__ = __bool__ = _raise
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _cycle() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["self"] = found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Unspeakable(), "<Unspeakable>"),
+        ([Unspeakable()], "<list>"),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+        (_cycle(), "{'self': {...}}"),
+        (float("nan"), "nan"),
+        (10**5_000, "an integer of 16610 bits"),
+        ("\udcff", "\udcff"),
+        (0, 0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_json_format_loses_no_message_by_an_attribute(value: Any, written: Any) -> None:
+    record = logging.makeLogRecord({"msg": "moin", "order": value, "other": 7, "empty": ""})
+
+    text = JsonFormatter().format(record)
+
+    found = json.loads(text.encode())
+    assert (found["message"], found["other"], found["order"], "empty" in found) == ("moin", 7, written, False)
+
+
+def test_text_format_takes_any_task_id() -> None:
+    record = logging.makeLogRecord({"msg": "moin", "task_id": 5, "task_name": "shop.tasks.pack"})
+
+    assert TextFormatter().format(record).endswith("moin [task 5 of shop.tasks.pack]")
+
+
 def test_a_worker_writes_json(redis_server: Store, children: Children) -> None:
     worker = children.manage("runworker", "--log-format", "json", env=SITE)
     worker.wait_for("Worker: queues default")

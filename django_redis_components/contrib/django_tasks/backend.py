@@ -11,6 +11,8 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks import checks, json_arguments, options, records
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
+from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.exceptions import raise_interruption
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, TaskResultDoesNotExist, registry
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
@@ -43,14 +45,15 @@ class QueueBackend:
     def validate_task(self, task: Any) -> None:
         """Reject a task that cannot run, and register one that can."""
         if not isinstance(task.run_after, datetime | None):
-            raise self.framework.invalid_task(f"run_after={task.run_after!r}: expected a datetime.")
+            raise self.framework.invalid_task(f"run_after={short_repr(task.run_after)}: expected a datetime.")
         super().validate_task(task)  # type: ignore[misc]
         self.register_task(task)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Enqueue a task at once, without waiting for a commit.
 
-        If another task holds the unique key, return the result of that task and send no signal.
+        If another task holds the unique key, return the result of that task and send no signal. An error of a receiver
+        of the signal is logged: Redis has accepted the task, and a caller that saw the error would enqueue it again.
 
         Raises:
             InvalidTask: the task cannot be sent by this backend (the framework's exception).
@@ -63,7 +66,7 @@ class QueueBackend:
         reply = shard.run(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
-            self.framework.enqueued.send(type(self), task_result=result)
+            raise_interruption(self.framework.enqueued.send_robust(type(self), task_result=result))
             pipeline.notify_enqueued([found], sends_signals=False)
         return result
 
@@ -74,7 +77,7 @@ class QueueBackend:
         reply = await shard.arun(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
-            await self.framework.enqueued.asend(type(self), task_result=result)
+            raise_interruption(await self.framework.enqueued.asend_robust(type(self), task_result=result))
             await pipeline.anotify_enqueued([found], sends_signals=False)
         return result
 
@@ -171,8 +174,8 @@ class QueueBackend:
             entry = self._register(task, *((task_options, self.options) if made_here else (TaskOptions(), None)))
         if callable(task_options.backoff) and "backoff" in entry.changed_options(task_options):
             raise self.framework.invalid_task(
-                f"backoff={task_options.backoff!r}: a callable cannot be sent to workers. Define the task with it"
-                " (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
+                f"backoff={short_repr(task_options.backoff)}: a callable cannot be sent to workers. Define the task"
+                " with it (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
             )
         return entry.sending(task, task_options, self.connection)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.serialization import several_values
 
 Normalize = Callable[[Any], Any]
@@ -49,7 +50,7 @@ def _rejected_place(value: Any, path: str, normalize: Normalize) -> str:
 
 def _items(value: Any, path: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        return [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        return [(f"{path}[{short_repr(key)}]", item) for key, item in value.items()]
     if isinstance(value, Sequence):
         return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     return []

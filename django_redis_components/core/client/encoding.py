@@ -8,6 +8,7 @@ from typing import Any
 from hiredis import pack_command
 from redis.exceptions import DataError
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import CommandArgs
 
 #: Parts from which it pays to look first whether all are text: half a microsecond of eight, 1.2 of 33.
@@ -51,4 +52,4 @@ def _part(args: CommandArgs, at: int) -> str | bytes:
         return int.__repr__(part)  # an IntEnum
     if isinstance(part, bytearray | memoryview):
         return bytes(part)
-    raise DataError(f"Part {at} of {args[0]} is {part!r}: expected str, bytes, int or float.")
+    raise DataError(f"Part {at} of {args[0]} is {short_repr(part)}: expected str, bytes, int or float.")

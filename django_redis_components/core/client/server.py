@@ -33,7 +33,8 @@ class ServerInfo:
 
 def parse_info(reply: Any) -> ServerInfo:
     """Parse INFO server. Valkey reports redis_version 7.2.4 for compatibility, and its own version as well."""
-    text = reply.decode() if isinstance(reply, bytes) else str(reply)
+    # The paths in it, of the executable and of the configuration, may have any bytes.
+    text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     product = "Valkey" if "valkey_version" in fields else "Redis"
     version = fields.get("valkey_version") or fields.get("redis_version", "0")

@@ -24,7 +24,7 @@ from functools import partial
 from django.db import connections
 from redis.exceptions import RedisError
 
-from django_redis_components.core.arguments import check_callable, check_flag
+from django_redis_components.core.arguments import check_callable, check_flag, short_repr
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -101,9 +101,13 @@ def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> floa
     if max_lease is None:
         return math.inf if renew else 0.0
     if not renew:
-        raise ValueError(f"max_lease={max_lease!r} requires renew=True: otherwise a lease ends after its timeout.")
+        raise ValueError(
+            f"max_lease={short_repr(max_lease)} requires renew=True: otherwise a lease ends after its timeout."
+        )
     if to_seconds(max_lease, "max_lease") < to_seconds(timeout, "timeout"):
-        raise ValueError(f"max_lease={max_lease!r}: expected at least the timeout, which is {timeout!r}.")
+        raise ValueError(
+            f"max_lease={short_repr(max_lease)}: expected at least the timeout, which is {short_repr(timeout)}."
+        )
     return to_seconds(max_lease, "max_lease")
 
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_flag, short_repr
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.calls import BoundedCall, IdempotentCall, ReleaseCall
@@ -70,7 +70,7 @@ def wait_limit(blocking: bool, blocking_timeout: Seconds | None) -> float:
     if check_flag(blocking, "blocking"):
         return math.inf if blocking_timeout is None else to_seconds(blocking_timeout, "blocking_timeout", zero=True)
     if blocking_timeout is not None:
-        raise ValueError(f"blocking_timeout={blocking_timeout!r} requires blocking=True.")
+        raise ValueError(f"blocking_timeout={short_repr(blocking_timeout)} requires blocking=True.")
     return 0.0
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings as django_settings
 from django.utils import timezone
 
 from django_redis_components.core import serialization
+from django_redis_components.core.units import aware
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.json_codec import pack
@@ -217,7 +218,11 @@ def clock(at: datetime | None) -> str:
     if at is None:
         return ""
     if timezone.is_aware(at):
-        at = timezone.localtime(at) if django_settings.USE_TZ else timezone.make_naive(at)
+        at = (
+            timezone.localtime(at)
+            if django_settings.USE_TZ
+            else timezone.make_naive(at, timezone.get_default_timezone())
+        )
     return at.isoformat(" ", "seconds")
 
 
@@ -261,4 +266,4 @@ def arguments_of(result: TaskRecord[Any]) -> str:
 
 
 def _aware(at: datetime | None) -> datetime | None:
-    return at if at is None or timezone.is_aware(at) else timezone.make_aware(at).astimezone(UTC)
+    return at if at is None else aware(at)

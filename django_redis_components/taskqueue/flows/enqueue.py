@@ -90,6 +90,8 @@ def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, Task
     try:
         prepared = prepare(call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata))
     except (TypeError, ValueError) as exc:
+        if type(exc) not in (TypeError, ValueError):
+            raise  # a subclass may need other arguments
         raise type(exc)(f"{call.task.name}: {exc}") from None
     return prepared
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.shards import Shard
@@ -62,7 +63,7 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
     """
-    reply = yield READ_FLOW(base=shard.base, flow_id=flow_id, limit=limit)
+    reply = yield READ_FLOW(base=shard.base, flow_id=encodable(flow_id), limit=limit)
     if not reply:
         raise FlowDoesNotExist(flow_id)
     now_us, tasks, states, rows, failed, on_error = reply

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare_flow, send, send_on_commit
@@ -62,7 +63,7 @@ class Sendable(Step):
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.
-            InvalidTask: the flow is too large, or its tasks use different connections.
+            InvalidTask: the flow is too large or nested too deeply, or its tasks use different connections.
             redis.exceptions.RedisError: Redis did not answer. The flow was accepted completely or not at all.
         """
         if conf.settings().taskqueue.enqueue_on_commit:
@@ -98,8 +99,11 @@ class Sendable(Step):
 
     def _prepared(self, on_error: Signature | None, *, on_commit: bool = False) -> PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
-            raise InvalidTask(f"on_error={on_error!r}: expected a call of a task, such as task.s().")
-        return prepare_flow(FlowGraph(self), on_error, on_commit=on_commit)
+            raise InvalidTask(f"on_error={short_repr(on_error)}: expected a call of a task, such as task.s().")
+        try:
+            return prepare_flow(FlowGraph(self), on_error, on_commit=on_commit)
+        except RecursionError:
+            raise InvalidTask("The steps of the flow are nested too deeply.") from None
 
 
 class Chain(Sendable):
@@ -138,7 +142,9 @@ def chain(*steps: Step) -> Chain:
     Raises:
         InvalidTask: there are no steps, or one has another type.
     """
-    return Chain(_steps("chain", steps))
+    steps = _steps("chain", steps)
+    # A chain in a chain is the same as its steps, and a loop that adds one at a time nests none.
+    return Chain(tuple(each for step in steps for each in (step.steps if isinstance(step, Chain) else (step,))))
 
 
 def group(*steps: Step | Iterable[Step]) -> Group:
@@ -160,6 +166,6 @@ def _steps(what: str, steps: tuple[Any, ...]) -> tuple[Step, ...]:
     for number, step in enumerate(steps):
         if not isinstance(step, Step):
             raise InvalidTask(
-                f"{what}: step {number} is {step!r}; expected task.s(…), task.si(…), chain(…) or group(…)."
+                f"{what}: step {number} is {short_repr(step)}; expected task.s(…), task.si(…), chain(…) or group(…)."
             )
     return steps

@@ -7,7 +7,9 @@ from datetime import tzinfo
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_string, short_repr
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
@@ -133,11 +135,12 @@ class Schedules:
         try:
             return definitions.parse(name, text)
         except ValueError as exc:
-            raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+            raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        code = yield from _change(self._shard, name, verb, " ".join(value.split())[:MAX_AUTHOR])
+        author = encodable(" ".join(check_string(value, "author").split())[:MAX_AUTHOR])
+        code = yield from _change(self._shard, name, verb, author)
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
@@ -158,7 +161,7 @@ def encode_added(using: str, name: str, task: Task[..., Any, Any], options: Adde
     try:
         return definitions.encode(_create(using, name, task, options))
     except (TypeError, ValueError, InvalidTask) as exc:
-        raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+        raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc
 
 
 def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
@@ -170,7 +173,7 @@ def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
 
 def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Schedule:
     if not isinstance(task, Task):
-        raise TypeError(f"{task!r}: expected a task.")
+        raise TypeError(f"{short_repr(task)}: expected a task.")
     if registry.find(task.name) is not task:
         raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
     if task.connection != using:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.taskqueue.exceptions import InvalidTask
 
 #: Nicknames for five fields.
@@ -54,16 +55,16 @@ def _cronsim() -> Any:
 def check_expression(expression: Any) -> None:
     """Raise InvalidTask for an invalid expression, or one without a date in the next 50 years."""
     if not isinstance(expression, str):
-        raise InvalidTask(f"cron {expression!r}: expected text, such as '*/5 * * * *'.")
+        raise InvalidTask(f"cron {short_repr(expression)}: expected text, such as '*/5 * * * *'.")
     nicknames = ", ".join(NICKNAMES)
     fields = " ".join(expression.split())
     if fields.startswith("@") and fields not in NICKNAMES:
-        raise InvalidTask(f"cron {expression!r}: expected five fields, or one of {nicknames}.")
+        raise InvalidTask(f"cron {short_repr(expression)}: expected five fields, or one of {nicknames}.")
     fields = fields_of(fields)
     if len(fields.split()) != len(FIELDS):
         raise InvalidTask(
-            f"cron {expression!r} has {len(fields.split())} fields: expected five (minute, hour, day of month, month,"
-            f" day of week), or one of {nicknames}. For seconds use @every."
+            f"cron {short_repr(expression)} has {len(fields.split())} fields: expected five (minute, hour, day of"
+            f" month, month, day of week), or one of {nicknames}. For seconds use @every."
         )
     cronsim = _cronsim()
     try:
@@ -72,10 +73,12 @@ def check_expression(expression: Any) -> None:
         name = str(exc).removeprefix("Bad ")
         if name != "day-of-month" or not _is_a_day(fields):
             accepted = f"{name} accepts {FIELDS[name]}; lists (1,2), ranges (1-5) and steps (*/5) of these."
-            raise InvalidTask(f"cron {expression!r}: {accepted}") from exc
+            raise InvalidTask(f"cron {short_repr(expression)}: {accepted}") from exc
         next_due = None
+    except ValueError as exc:  # more digits than Python converts
+        raise InvalidTask(f"cron {short_repr(expression)}: {exc}.") from exc
     if next_due is None:
-        raise InvalidTask(f"cron {expression!r}: no such date in the next 50 years.")
+        raise InvalidTask(f"cron {short_repr(expression)}: no such date in the next 50 years.")
 
 
 def _is_a_day(fields: str) -> bool:
@@ -94,10 +97,12 @@ def zone_of(tz: Any) -> ZoneInfo:
     if isinstance(tz, ZoneInfo):
         return tz
     if not isinstance(tz, str):
-        raise InvalidTask(f"tz={tz!r}: expected the name of a time zone, such as 'Europe/Berlin', or a ZoneInfo.")
+        raise InvalidTask(
+            f"tz={short_repr(tz)}: expected the name of a time zone, such as 'Europe/Berlin', or a ZoneInfo."
+        )
     try:
         return ZoneInfo(tz)
     except (ValueError, OSError, LookupError):
         near = difflib.get_close_matches(tz, available_timezones(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else "Expected a name such as 'Europe/Berlin'."
-        raise InvalidTask(f"tz={tz!r} is not a time zone. {hint}") from None
+        raise InvalidTask(f"tz={short_repr(tz)} is not a time zone. {hint}") from None

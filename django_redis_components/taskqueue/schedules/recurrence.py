@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import cron_expression
@@ -59,7 +60,7 @@ class FixedInterval:
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from None
         if every_ms < MIN_INTERVAL_MS:
-            raise InvalidTask(f"every={value!r}: expected at least a second; durations are in seconds.")
+            raise InvalidTask(f"every={short_repr(value)}: expected at least a second; durations are in seconds.")
         return cls(every_ms)
 
     @property

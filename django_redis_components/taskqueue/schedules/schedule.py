@@ -10,7 +10,7 @@ from datetime import tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from django_redis_components.core import keys, serialization
-from django_redis_components.core.arguments import check_choice, check_flag, check_sequence
+from django_redis_components.core.arguments import check_choice, check_flag, check_sequence, short_repr
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import origin
 from django_redis_components.taskqueue.enqueue import prepare
@@ -117,7 +117,7 @@ def every(interval: Seconds, /, **options: Unpack[ScheduleOptions]) -> Callable[
         InvalidTask: the interval or an option is invalid, or the decorated object is not a task.
     """
     recurrence = FixedInterval.of(interval)
-    return lambda target: _register_for(target, recurrence, f"@every({interval!r})", options)
+    return lambda target: _register_for(target, recurrence, f"@every({short_repr(interval)})", options)
 
 
 def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
@@ -133,7 +133,7 @@ def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpac
         InvalidTask: the expression, the zone or an option is invalid, or the decorated object is not a task.
     """
     recurrence = CronTimes.of(expression, tz)
-    return lambda target: _register_for(target, recurrence, f"@cron({expression!r})", options)
+    return lambda target: _register_for(target, recurrence, f"@cron({short_repr(expression)})", options)
 
 
 def registered(using: str | None = None) -> list[Schedule]:
@@ -162,7 +162,7 @@ def create(task: Task[..., Any, Any], recurrence: Recurrence, options: ScheduleO
     given, named = options.get("args", ()), options.get("kwargs", {})
     check_sequence(given, "args", "arguments")
     if not isinstance(named, dict):
-        raise TypeError(f"kwargs={named!r}: expected a dict.")
+        raise TypeError(f"kwargs={short_repr(named)}: expected a dict.")
     args = serialization.normalize(list(given), "args")
     kwargs = serialization.normalize(named, "kwargs")
     misfire = options.get("misfire", "once")
@@ -201,7 +201,7 @@ def _task_of(target: Any, label: str) -> Task[..., Any, Any]:
     sender = getattr(backend, "sender", None)
     found = target if sender is None else sender(target)
     if not isinstance(found, Task):
-        raise InvalidTask(f"{label} on {target!r}: expected a task. Write {label} above @task, not below it.")
+        raise InvalidTask(f"{label} on {short_repr(target)}: expected a task. Write {label} above @task, not below it.")
     if found.run_after is not None:
         raise InvalidTask(f"{label} on {found.name}: a schedule determines the time; remove run_after.")
     return found
@@ -211,5 +211,5 @@ def _name(task: Task[..., Any, Any], recurrence: Recurrence, args: list[Any], kw
     """Return the default name of a schedule: the task, the times and a hash of the arguments."""
     if not args and not kwargs:
         return f"{task.name} {recurrence.text}"
-    body = serialization.encode([args, dict(sorted(kwargs.items()))])
+    body = serialization.encode([args, dict(sorted(kwargs.items()))], "args", "kwargs")
     return f"{task.name} {recurrence.text} #{hashlib.blake2b(body, digest_size=4).hexdigest()}"

@@ -135,7 +135,7 @@ class Scheduler:
                 (schedule, due_ms, self._call(schedule, due_ms, next_ms))
                 for due_ms in schedule.due(self._last_ms[schedule.name], now_ms)
             ]
-        except Exception:
+        except BaseException:  # of middleware, for example: SystemExit would end each poller at each due time
             logger.exception("Cannot enqueue schedule %s.", schedule.name)
             return []
 

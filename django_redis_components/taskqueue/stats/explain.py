@@ -9,6 +9,7 @@ from typing import Any
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
@@ -164,7 +165,7 @@ def explain(shard: Shard, task_id: str) -> Flow[Explanation]:
     """
     reply = []
     if 0 < len(task_id) <= MAX_ID:
-        reply = yield EXPLAIN(base=shard.base, id=task_id, max_bytes=MAX_BYTES, errors=MAX_ERRORS)
+        reply = yield EXPLAIN(base=shard.base, id=encodable(task_id), max_bytes=MAX_BYTES, errors=MAX_ERRORS)
     if not reply:
         raise TaskResultDoesNotExist(task_id)
     now_us, values, sizes, errors, facts, members, workers, versions, minutes = reply

@@ -326,7 +326,7 @@ def eviction_policy_of(info: Any) -> str | None:
     """Return the maxmemory-policy from a reply to INFO memory, or None."""
     if not isinstance(info, bytes):
         return None
-    for line in info.decode().splitlines():
+    for line in info.decode(errors="replace").splitlines():
         if line.startswith("maxmemory_policy:"):
             return line.partition(":")[2].strip()
     return None

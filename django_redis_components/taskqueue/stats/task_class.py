@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.deploys import Deploy
@@ -79,7 +80,7 @@ def split_by_deploy(task: TaskClass, deploys: Sequence[Deploy]) -> list[tuple[De
 
 
 def _request(shard: Shard, name: str, first: int, limit: int) -> Any:
-    return TASK_CLASS(base=shard.base, name=name, first=first, limit=limit)
+    return TASK_CLASS(base=shard.base, name=encodable(name), first=first, limit=limit)
 
 
 def _task_class(name: str, now_us: int, others: int, uncounted: int, rows: Sequence[Any]) -> TaskClass:

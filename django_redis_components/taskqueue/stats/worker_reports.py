@@ -98,7 +98,8 @@ class WorkerReport:
         if self.command is not None:
             verb, author, at, outcome, target = dataclasses.astuple(self.command)
             report["command"] = [verb, author, round(aware(at).timestamp() * 1_000), outcome, target]
-        return json.dumps(report, separators=(",", ":"))
+        text = json.dumps(report, separators=(",", ":"), ensure_ascii=False)
+        return text.encode(errors="replace").decode()  # the server refuses a lone surrogate, with all leases
 
     @classmethod
     def parse(cls, data: bytes) -> WorkerReport:

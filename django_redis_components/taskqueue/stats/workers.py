@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import MAX_WORKERS
@@ -67,7 +68,7 @@ def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: 
     """
     lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
     now_us, poller, total, live, has_more, rows, commands = yield LIST_WORKERS(
-        base=shard.base, after=after, supervisor=supervisor, limit=limit, lease_ms=lease_ms
+        base=shard.base, after=encodable(after), supervisor=encodable(supervisor), limit=limit, lease_ms=lease_ms
     )
     workers = [
         worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us) for worker, seen_ms, report in rows

@@ -12,6 +12,7 @@ from typing import Any
 
 from django_redis_components.core.arguments import check_iterable, check_string, short_repr
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds, moment_of
 from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.options import check_moment, when
@@ -71,7 +72,7 @@ def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | 
     note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
     if not paused:
-        raise ValueError(f"until={until!r}: that moment has passed.")
+        raise ValueError(f"until={short_repr(until)}: that moment has passed.")
 
 
 def resume(shard: Shard, queue: str) -> Flow[bool]:
@@ -246,12 +247,12 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
 
 
 def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all", size: int = CHUNK) -> list[list[str]]:
-    """Return the ids in lists of the size that one call of a script handles.
+    """Return the ids in lists of the size that one call of a script handles. Lone surrogates are escaped.
 
     Raises:
         TypeError: they are not an iterable of strings; `what` says what is accepted.
     """
-    each = [check_string(task_id, "id") for task_id in check_iterable(ids, "ids", what)]
+    each = [encodable(check_string(task_id, "id")) for task_id in check_iterable(ids, "ids", what)]
     return [each[start : start + size] for start in range(0, len(each), size)]
 
 

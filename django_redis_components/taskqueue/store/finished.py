@@ -94,7 +94,7 @@ def find_finished(shard: Shard, task_id: str, queue: str = "") -> Flow[FinishedR
     cursor = b""
     for _ in range(SEARCH_CALLS):
         found_in, state, row, cursor = yield FIND_FINISHED(
-            base=shard.base, id=task_id, queue=queue, cursor=cursor, budget=SEARCH_ROWS
+            base=shard.base, id=encodable(task_id), queue=queue, cursor=cursor, budget=SEARCH_ROWS
         )
         if row:
             return parse_row(found_in.decode(errors="replace"), state.decode(), row)

@@ -79,14 +79,14 @@ class Filters:
     def arguments(self) -> dict[str, str | int]:
         """Return the arguments of the script."""
         return {
-            "name": self.name,
-            "body_part": self.text,
-            "error": self.error,
-            "fingerprint": self.fingerprint,
+            "name": encodable(self.name),
+            "body_part": encodable(self.text),
+            "error": encodable(self.error),
+            "fingerprint": encodable(self.fingerprint),
             "from_ms": "" if self.begin_ms is None else self.begin_ms,
             "until_ms": "" if self.end_ms is None else self.end_ms,
-            "any_text": self.any_text,
-            "any_body": self.any_body,
+            "any_text": encodable(self.any_text),
+            "any_body": encodable(self.any_body),
         }
 
 

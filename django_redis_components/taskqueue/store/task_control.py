@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.options import RESULT_TTL_S
@@ -29,7 +30,7 @@ def try_cancel(shard: Shard, task_id: str, force_after: Seconds | None = None) -
 def cancel_call(shard: Shard, task_id: str, force_ms: int | str) -> Call:
     """Return the call that cancels a task; `force_ms` empty: only a pending one."""
     ttl_ms = to_ms(RESULT_TTL_S, "result_ttl")
-    return CANCEL(base=shard.base, id=task_id, ttl_ms=ttl_ms, force_ms=force_ms, **finished_bounds())
+    return CANCEL(base=shard.base, id=encodable(task_id), ttl_ms=ttl_ms, force_ms=force_ms, **finished_bounds())
 
 
 def force_ms(force_after: Seconds | None) -> int:
@@ -40,7 +41,7 @@ def force_ms(force_after: Seconds | None) -> int:
 
 def reschedule(shard: Shard, task_id: str, due: str) -> Flow[None]:
     """Change the due time of a scheduled task to a value of `TaskOptions.due`; empty: now."""
-    (moved,) = yield RESCHEDULE(base=shard.base, id=task_id, due=due, op=new_op())
+    (moved,) = yield RESCHEDULE(base=shard.base, id=encodable(task_id), due=due, op=new_op())
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
     if moved == 0:

@@ -8,6 +8,7 @@ from datetime import datetime
 from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.fields import Key
@@ -94,10 +95,10 @@ def stack_key(shard: Shard, op: str) -> str:
 def _send(shard: Shard, target: str, verb: str, author: str, op: str) -> Flow[None]:
     (stored,) = yield COMMAND_WORKER(
         base=shard.base,
-        target=target,
+        target=encodable(target),
         verb=verb,
         op=op,
-        author=" ".join(author.split())[:MAX_AUTHOR],
+        author=encodable(" ".join(author.split())[:MAX_AUTHOR]),
         lease_ms=to_ms(conf.settings().taskqueue.lease_s, "lease"),
     )
     if stored != 1:

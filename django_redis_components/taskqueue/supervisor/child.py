@@ -48,25 +48,42 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
 
     Args:
         supervisor: the supervisor's id. The worker's id starts with it: `cancel` derives the wakeup key from that.
+
+    Raises:
+        OSError: the system has no memory, process or file descriptor left. Nothing stays open.
     """
     databases.close_all()
-    heartbeat_read, heartbeat_write = os.pipe()
-    _enlarge_pipe(heartbeat_write, options)
-    command_read, command_write = os.pipe()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
-    prefetched, log_buffer = PrefetchedLeases(), log_handler.new_buffer()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover - coverage starts in the new process with the next function
-        for fd in (heartbeat_read, command_write):
-            os.close(fd)
-        run_and_exit(options, using, worker_id, heartbeat_write, command_read, siblings, prefetched, log_buffer)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+    with contextlib.ExitStack() as on_error:
+        heartbeat_read, heartbeat_write = _open_pipe(on_error)
+        _enlarge_pipe(heartbeat_write, options)
+        command_read, command_write = _open_pipe(on_error)
+        prefetched, log_buffer = PrefetchedLeases(), log_handler.new_buffer()
+        if log_buffer is not None:
+            on_error.callback(log_buffer.close)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:  # pragma: no cover - coverage starts in the new process with the next function
+                for fd in (heartbeat_read, command_write):
+                    os.close(fd)
+                run_and_exit(options, using, worker_id, heartbeat_write, command_read, siblings, prefetched, log_buffer)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+        on_error.pop_all()
     os.close(heartbeat_write)
     os.close(command_read)
     return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched, log_buffer)
+
+
+def _open_pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
+    """Open a pipe whose ends this stack closes."""
+    ends = os.pipe()
+    for fd in ends:
+        on_error.callback(os.close, fd)
+    return ends
 
 
 def _enlarge_pipe(fd: int, options: WorkerOptions) -> None:

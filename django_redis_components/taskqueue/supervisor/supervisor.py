@@ -329,16 +329,27 @@ class Supervisor:
     def _plan_restart(self, child: Child, exit_text: str) -> None:
         # A task that kills its process is limited by max_deliveries; a delay would hold up all other tasks.
         is_short = child.age_s() < 5.0 and not child.final_acks and not child.prefetched.running()
-        self._short_lives = self._short_lives + 1 if is_short else 0
-        delay_s = min(MAX_RESTART_S, 0.1 * 2**self._short_lives) if self._short_lives else 0.0
+        delay_s = self._count_short_life() if is_short else 0.0
+        if not is_short:
+            self._short_lives = 0
         logger.error("Worker process %d exited (%s); starting another in %.3g s.", child.pid, exit_text, delay_s)
         self._restart_at.append(time.monotonic() + delay_s)
+
+    def _count_short_life(self) -> float:
+        """Return the delay of the next restart, which doubles with each process that dies at once."""
+        self._short_lives += 1
+        return min(MAX_RESTART_S, 0.1 * 2.0 ** min(self._short_lives, 30))
 
     def _start_replacements(self) -> None:
         now = time.monotonic()
         for at in [at for at in self._restart_at if at <= now]:
             self._restart_at.remove(at)
-            self._start_child()
+            try:
+                self._start_child()
+            except Exception:  # without memory, for example; the other processes go on
+                delay_s = self._count_short_life()
+                logger.exception("A worker process cannot start; trying again in %.3g s.", delay_s)
+                self._restart_at.append(now + delay_s)
 
     def _renew(self, *, now: bool = False) -> None:
         fresh = [child for child in self._children if child.is_fresh(self._lease_s)]

@@ -118,7 +118,7 @@ class EventLoop:
         with contextlib.suppress(IndexError):
             while True:
                 make, end = self._new.popleft()
-                task = loop.create_task(make(), context=Context())
+                task = _create_task(loop, make())
                 self._tasks.add(task)  # the loop has weak references only
                 task.add_done_callback(partial(self._end_task, end))
 
@@ -158,6 +158,13 @@ class EventLoop:
             self._loop.stop()
             if (ready := getattr(self._loop, "_ready", None)) is not None:  # asyncio's own loops have it
                 ready.clear()
+
+
+def _create_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Create a task without the factory that a coroutine may have set: if it raised, the run would never end."""
+    if loop.get_task_factory() is None:
+        return loop.create_task(coro, context=Context())
+    return asyncio.Task(coro, loop=loop, context=Context())
 
 
 def _error_of(task: asyncio.Task[Any] | None) -> BaseException | None:

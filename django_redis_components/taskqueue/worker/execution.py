@@ -224,7 +224,7 @@ class Execution:
             plain = serialization.normalize(value, "the return value")
         else:
             plain = pack(value, "the return value")
-        payload = serialization.encode(plain)
+        payload = serialization.encode(plain, "the return value")
         if len(payload) > settings.max_result_bytes:
             raise ResultTooLarge(len(payload), settings.max_result_bytes)
         ttl = self._task.options.result_ttl

@@ -163,7 +163,10 @@ class ThreadRun(Run):
     def cancel(self) -> None:
         """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""
         self.cancel_asked = True
-        self.interrupt(TaskCancelled)
+        try:
+            self.interrupt(TaskCancelled)
+        except RuntimeError as exc:  # no more threads; the supervisor repeats it
+            logger.warning("Task %s[%s] cannot be interrupted yet (%s).", self.job.name, self.job.id, exc)
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`."""
@@ -173,13 +176,20 @@ class ThreadRun(Run):
         """Raise the exception in the function, at its start if it has not started.
 
         While the thread runs protected code, it tries again each millisecond; after some time in another thread.
+
+        Raises:
+            RuntimeError: the system has no thread left. It may be called again.
         """
         for _ in range(TRIES):
             if self._is_insisting or self._try_to_interrupt(kind):
                 return
             time.sleep(RETRY_S)
         self._is_insisting = True
-        threading.Thread(target=self._insist, args=(kind,), name="interruption", daemon=True).start()
+        try:
+            threading.Thread(target=self._insist, args=(kind,), name="interruption", daemon=True).start()
+        except RuntimeError:
+            self._is_insisting = False
+            raise
 
     def _insist(self, kind: type[BaseException]) -> None:
         with _frequent_switches:
@@ -332,8 +342,9 @@ class TimeLimitTimer:
             with self._changed:
                 self._soft[run] = now + limits.soft_s
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._raise_soft_limits, name="time-limits", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._raise_soft_limits, name="time-limits", daemon=True)
+                    thread.start()
+                    self._thread = thread  # not before: without it the next run tries again
                 elif now + limits.soft_s < self.wakes_at:
                     self._changed.notify()
         if limits.hard_s is not None:

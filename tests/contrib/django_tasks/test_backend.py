@@ -284,6 +284,23 @@ def test_task_enqueued_is_sent_when_redis_has_accepted_the_task(redis_server: St
     assert received == [("task_enqueued", django_tasks.RedisBackend, "READY")] * 2
 
 
+def test_receiver_that_raises_does_not_hide_that_the_task_was_accepted(
+    redis_server: Store, received: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(**_: Any) -> None:
+        raise LookupError("no audit")
+
+    signals.task_enqueued.connect(fail)
+    try:
+        sent = [add.enqueue(1, 2), run_async(lambda: add.aenqueue(1, 2))]
+    finally:
+        signals.task_enqueued.disconnect(fail)
+
+    assert [default_task_backend.get_result(result.id).status.name for result in sent] == ["READY"] * 2
+    assert len(received) == 2
+    assert caplog.text.count("LookupError: no audit") == 2
+
+
 def test_an_asynchronous_receiver_is_awaited(redis_server: Store) -> None:
     received = []
 

@@ -316,7 +316,7 @@ def test_task_without_an_installed_app_raises(redis_server: Store, settings: Any
 
 
 def test_task_of_an_unknown_connection_is_not_stored(redis_server: Store, table: None) -> None:
-    lost: Any = Task(func=add.func, name=add.name, options=add.options, connection="lost")
+    lost: Any = Task(func=add.func, name=add.name, declared_options=add.options, connection="lost")
 
     with pytest.raises(ConfigurationError, match="has no 'lost'"):
         lost.enqueue_on_commit(1, 1)

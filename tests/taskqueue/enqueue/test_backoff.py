@@ -53,6 +53,16 @@ def test_exponential_stays_below_its_growing_bound() -> None:
         assert max(drawn) > bound / 2
 
 
+@pytest.mark.parametrize("factor", [2, 1e6, 10**6, 1e200, 10**300])
+def test_exponential_reaches_its_cap_whatever_its_factor(factor: float) -> None:
+    backoff = exponential(factor=factor, cap=20)
+
+    drawn = [delay_of(backoff, LookupError(), tried(attempt)) for attempt in (70, 1_000, 1_000_000) for _ in range(50)]
+
+    assert 10 < max(each for each in drawn if each is not None) <= 20
+    assert delay_of(exponential(base=0, factor=factor), LookupError(), tried(1_000_000)) == 0
+
+
 def test_exponential_takes_timedeltas() -> None:
     assert exponential(base=timedelta(seconds=1), cap=timedelta(minutes=2)) == exponential(base=1, cap=120)
 

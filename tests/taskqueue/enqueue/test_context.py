@@ -227,6 +227,21 @@ def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCap
     assert texts == [f"The progress of task {result.id} was discarded: the run has lost its lease."]
 
 
+def test_progress_never_fails_a_task_that_was_deleted_after_an_outage(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = use_context.enqueue()
+    [job] = new_fetcher().fetch("0", 1)
+    unread = TaskContext(result, job, None)  # as if Redis had not answered when the run began
+    assert redis_server.raw.delete(base_key(redis_server, "t", result.id)) == 1
+
+    unread.progress(1)
+    run_async(unread.aprogress, 2)
+
+    [record] = [record for record in caplog.records if record.name == "django_redis_components.taskqueue"]
+    assert record.getMessage() == f"The progress of task {result.id} was discarded: the run has lost its lease."
+
+
 def test_progress_is_written_after_an_outage(
     redis_server: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import Schedules, TaskResult, Unique, chain, get_queue, registry
+from django_redis_components.taskqueue import Schedules, TaskResult, Unique, chain, get_queue, outbox, registry
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
@@ -84,6 +85,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "schedules_version": (r"schedules_version", None),
     "reply:<op>, reply:<id>": (r"reply:[\w-]+", 60),
     "unfinished_flows": (r"unfinished_flows", None),
+    "outbox": (r"outbox", None),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
     "q:<queue>:limited": (r"q:\w+:limited", None),
@@ -139,6 +141,8 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         replaced.enqueue_many([((queue,), {})] * 2)
     run(connections.client(), command_worker(home(), "runs:mail", "quiet", "ada", new_op()))
     store.raw.set(stack_key(home(), "op"), "", ex=60)
+    stored = prepare(note.using(queue_name="old"), ["from a row"], {})[1]
+    connections.client().execute(outbox.send_once(home(), [("token", stored.arguments)]))
     note.using(queue_name="old").enqueue("never")
     get_queue("old").purge()
     chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()

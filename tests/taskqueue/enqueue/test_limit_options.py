@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import Concurrency, InvalidTask, Rate, task
+from django_redis_components.taskqueue import Concurrency, InvalidTask, Rate, Unique, task
 from tests.support import Store
-from tests.taskqueue.support import base_key
+from tests.taskqueue.support import base_key, work_off
 from tests.taskqueue.tasks import add, note
+
+
+@dataclasses.dataclass
+class Joined:
+    """A key function that cannot be hashed."""
+
+    separator: str
+
+    def __call__(self, a: int, b: int) -> str:
+        return f"{a}{self.separator}{b}"
+
 
 COUNTS = "expected an integer from 1 to 1000000."
 RATES = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)."
@@ -91,12 +103,31 @@ def test_using_replaces_the_limits_of_the_task(redis_server: Store) -> None:
     assert not {b"C", b"R"} & set(redis_server.raw.hkeys(base_key(redis_server, "t", result.id)))
 
 
+def test_unique_key_is_made_by_a_function_that_cannot_be_hashed(redis_server: Store) -> None:
+    joined = add.using(unique=Unique(key=Joined("+")))
+
+    one, same, other = joined.enqueue(1, 2), joined.enqueue(1, b=2), joined.enqueue(1, 3)
+
+    assert (same.id == one.id, other.id == one.id) == (True, False)
+
+
+@pytest.mark.parametrize("limits", [{"concurrency": Concurrency(3, key="{what}")}, {"rate": Rate("1/s", key="{what}")}])
+def test_key_may_have_a_lone_surrogate(redis_server: Store, limits: dict[str, Any]) -> None:
+    one, same, other = (note.using(**limits).enqueue(what) for what in ("a\ud800", "a\ud800", "a\udfff"))
+
+    field = b"C" if "concurrency" in limits else b"R"
+    keys = [redis_server.raw.hget(base_key(redis_server, "t", result.id), field) for result in (one, same, other)]
+    assert (keys[0] == keys[1], keys[0] == keys[2]) == (True, False)
+    assert {job.id for job in work_off()} >= {one.id}
+
+
 @pytest.mark.parametrize(
     ("key", "made"),
     [
         ("{a}", "1"),
         ("of {a} and {b}", "of 1 and 2"),
         (lambda a, b: a + b, "3"),
+        (Joined("+"), "1+2"),
         (lambda *numbers, **named: f"{numbers}{named}", "(1,){'b': 2}"),
         ("the same", "the same"),
     ],

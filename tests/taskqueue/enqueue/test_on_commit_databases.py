@@ -131,6 +131,23 @@ def test_several_transactions_without_the_option_database_raise(
     assert ready() == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"database": "books"}])
+def test_manual_transaction_raises_as_hooks_of_django_do(redis_server: Store, options: dict[str, Any]) -> None:
+    transaction.set_autocommit(False, using="books")
+    try:
+        with pytest.raises(transaction.TransactionManagementError, match="manual transaction management"):
+            on_commit(**options)
+        with pytest.raises(transaction.TransactionManagementError, match="manual transaction management"):
+            chain(add.using(**options).s(2, 3)).enqueue_on_commit()
+    finally:
+        transaction.rollback(using="books")
+        transaction.set_autocommit(True, using="books")
+
+    assert ready() == 0
+    on_commit(**options)
+    assert ready() == 1
+
+
 def test_tasks_of_a_flow_must_have_the_same_database() -> None:
     with pytest.raises(InvalidTask) as caught:
         chain(add.using(database="shop").s(1, 2), note.s(), note.using(database="books").s()).enqueue_on_commit()

@@ -16,7 +16,14 @@ from django_redis_components.taskqueue import (
     TaskResultMismatch,
     TaskResultStatus,
     WaitTimeout,
+    get_flow,
+    get_queue,
+    get_result,
 )
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.explain import explain
+from django_redis_components.taskqueue.store import task_control
+from django_redis_components.taskqueue.store.finished import find_finished
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.support import base_key, new_fetcher, running_worker, settle_now, work_off
@@ -257,6 +264,22 @@ def test_id_with_the_suffix_of_another_key_is_unknown(store: Store) -> None:
 
     with pytest.raises(TaskResultDoesNotExist):
         fail.get_result(f"{result.id}:errors")
+
+
+def test_ids_with_lone_surrogates_are_unknown(redis_server: Store) -> None:
+    # As an argument of a command line that is not UTF-8 has them.
+    shard, queue, odd = home(), get_queue("default"), "\udcff"
+
+    for read in (get_result, note.get_result, get_flow):
+        with pytest.raises(TaskQueueError, match=r"There is no (task|flow) '\\udcff'"):
+            read(odd)
+    for flow in (task_control.cancel(shard, odd), task_control.reschedule(shard, odd, ""), explain(shard, odd)):
+        with pytest.raises(TaskResultDoesNotExist):
+            shard.run(flow)
+    assert shard.run(find_finished(shard, odd)) is None
+    many = (queue.cancel, queue.run_now, queue.retry_failed, queue.delete_failed, queue.delete_unregistered)
+    assert [change([odd]) for change in many] == [0] * 5
+    assert queue.restore(odd) == 0
 
 
 def test_get_result_raises_redis_errors(own_server: Store, settings: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from django_redis_components.taskqueue import (
+    Concurrency,
     FlowDoesNotExist,
     FlowResult,
     InvalidTask,
@@ -413,6 +415,15 @@ def test_non_json_argument_raises_with_its_task_and_position(redis_server: Store
     assert work_off() == []
 
 
+@pytest.mark.parametrize("text", ["ascii", "json"])
+def test_error_of_a_key_function_is_raised_as_it_is(text: str) -> None:
+    makers: dict[str, Any] = {"ascii": lambda what: what.encode("ascii"), "json": json.loads}
+    limited = note.using(concurrency=Concurrency(1, key=makers[text]))
+
+    with pytest.raises(ValueError, match=r"'ascii' codec can't encode|Expecting value"):
+        chain(limited.s("\N{SNOWMAN}")).enqueue()
+
+
 def test_flow_over_two_connections_raises() -> None:
     elsewhere: Task[Any, Any, Any] = Task(
         func=add.func, name="elsewhere", declared_options=add.options, connection="jobs"
@@ -440,6 +451,25 @@ def test_flow_above_the_size_limit_raises() -> None:
         InvalidTask, match="The flow has more than 10,000 dependencies: put a task that collects the results"
     ):
         group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
+
+
+def test_chain_of_many_steps_may_be_made_one_by_one(redis_server: Store) -> None:
+    flow = end = note.si(0).then(note.si(1))
+    for number in range(2, 1_500):
+        flow, end = flow.then(note.si(number)), chain(note.si(number), end)
+
+    for result, last in ((flow.enqueue(), 1_499), (end.enqueue(), 1)):
+        assert [len(followers) for followers in result.links] == [1] * 1_499 + [0]
+        assert result.last.args == [last]
+
+
+def test_steps_that_are_nested_too_deeply_raise() -> None:
+    flow = group(note.s(0))
+    for _ in range(2_000):
+        flow = group(flow)
+
+    with pytest.raises(InvalidTask, match=r"^The steps of the flow are nested too deeply\.$"):
+        flow.enqueue()
 
 
 def test_repr_of_steps() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +11,17 @@ from typing import Any
 import pytest
 
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.taskqueue import Middleware, RunContext, RunOutcome, chain, group, signals
+from django_redis_components.taskqueue import (
+    Middleware,
+    NewTask,
+    RunContext,
+    RunOutcome,
+    chain,
+    get_queue,
+    get_result,
+    group,
+    signals,
+)
 from django_redis_components.taskqueue.checks import check_middleware
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.testing import captured, inline
@@ -44,6 +55,40 @@ def acme() -> Iterator[None]:
     before = tenant.set("acme")
     yield
     tenant.reset(before)
+
+
+class Metadata(Middleware):
+    """Replaces the metadata of each task."""
+
+    def __init__(self, metadata: Any) -> None:
+        self._metadata = metadata
+
+    def before_enqueue(self, task: NewTask) -> None:
+        task.metadata = self._metadata
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ("tenant", "metadata='tenant': expected a dict."),
+        ({"_progress": 5}, "metadata has the key '_progress': keys with a leading underscore are reserved."),
+        ({"at": {"rate": float("nan")}}, "metadata['at']['rate'] is nan: JSON has no NaN and no infinities."),
+        ({"key": "x" * 70_000}, "metadata is 70,010 bytes of JSON: at most 65,536 are stored."),
+    ],
+    ids=["a type", "a reserved key", "no JSON", "too much"],
+)
+def test_metadata_of_middleware_is_checked(redis_server: Store, metadata: Any, text: str) -> None:
+    with pipeline.installed(Metadata(metadata)), pytest.raises((TypeError, ValueError), match=f"^{re.escape(text)}$"):
+        note.enqueue(1)
+
+    assert get_queue("default").info().ready == 0
+
+
+def test_middleware_may_remove_metadata(redis_server: Store) -> None:
+    with pipeline.installed(Metadata({})):
+        result = note.using(metadata={"secret": "x"}).enqueue(1)
+
+    assert get_result(result.id).metadata == result.metadata == {}
 
 
 def test_headers_travel_with_every_kind_of_enqueueing(

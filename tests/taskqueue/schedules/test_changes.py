@@ -37,6 +37,16 @@ def _no_schedules() -> Iterator[None]:
     declared.schedules.update(before)
 
 
+def test_author_is_any_text(redis_server: Store) -> None:
+    Schedules().add("report", note, every=60, args=["x"])
+
+    assert Schedules().pause("report", author="\udcff Ada")
+
+    assert named("report").paused_by == r"\udcff Ada"
+    with pytest.raises(TypeError, match=r"^author=None: expected a string\.$"):
+        Schedules().pause("report", author=None)  # type: ignore[arg-type]
+
+
 def named(name: str) -> ScheduleInfo:
     [found] = [each for each in schedules() if each.name == name]
     return found

@@ -14,10 +14,11 @@ import pytest
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
-from django_redis_components.taskqueue import failpoints, get_queue
+from django_redis_components.taskqueue import Middleware, NewTask, failpoints, get_queue, get_result
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
-from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
+from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS, Scheduler
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_DUE, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
@@ -52,6 +53,14 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(failpoints, "hook", die)
     yield deadly
     assert deadly == []
+
+
+class ExitOfAdd(Middleware):
+    """Exits when `add` is enqueued."""
+
+    def before_enqueue(self, task: NewTask) -> None:
+        if task.name == add.name:
+            raise SystemExit("no more tasks")
 
 
 def fire(schedule: Schedule, due_ms: int, poller: str) -> tuple[int, int]:
@@ -519,6 +528,39 @@ def test_failing_schedule_does_not_stop_the_others(
     [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.message == "Cannot enqueue schedule lost."
     assert "Queue 'nowhere' is not in" in caplog.text
+
+
+def test_schedule_whose_middleware_exits_does_not_stop_the_others(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_ms = int(server_ms(redis_server))
+    poller = poller_of(at(now_ms - 20, name="exits", task=add, args=(1, 2)), at(now_ms - 20))
+    announced(poller, redis_server, "exits", "s", last_ms=now_ms - 1_000)
+
+    with pipeline.installed(ExitOfAdd()):
+        next_round(poller)
+
+    assert [get_result(task_id).name for task_id in waiting(redis_server)] == [note.name]
+    [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.message == "Cannot enqueue schedule exits."
+
+
+def test_poller_continues_after_an_error_in_a_round(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_ms = int(server_ms(redis_server))
+    poller = poller_of(at(now_ms - 20))
+    announced(poller, redis_server, last_ms=now_ms - 1_000)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "run_due", lambda *_: 1 // 0)
+        next_round(poller)
+        assert (poller.is_active, waiting(redis_server)) == (False, [])
+    next_round(poller)
+
+    assert (poller.is_active, len(waiting(redis_server))) == (True, 1)
+    [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.message == "A round of the poller failed; retrying."
 
 
 def test_schedules_are_sent_in_chunks(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

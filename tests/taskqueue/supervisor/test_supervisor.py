@@ -310,6 +310,20 @@ def test_restart_of_processes_that_cannot_start_backs_off(redis_server: Store, c
     worker.wait_for("done 0")
 
 
+def test_supervisor_without_memory_for_a_process_tries_again(redis_server: Store, children: Children) -> None:
+    worker = children.call("tests.taskqueue.processes:worker_without_memory", env=SITE | MEASURED)
+    [pid] = eventually(lambda: [each.pid for each in workers()])
+
+    os.kill(pid, signal.SIGKILL)
+
+    for pause in ("0.4", "0.8", "1.6"):
+        worker.wait_for(f"A worker process cannot start; trying again in {pause} s.")
+        worker.wait_for("OSError: [Errno 12] Cannot allocate memory")
+    assert add.enqueue(2, 3).get(60) == 5
+    worker.terminate()
+    worker.wait_for("done 0")
+
+
 def test_worker_stopped_before_it_starts_starts_no_process(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:worker_stopped_before_its_time", env=SITE | MEASURED)
 

@@ -46,9 +46,10 @@ def test_running_task_is_cancelled_and_its_process_continues(
 
     with pytest.raises(TaskFailed, match="was cancelled"):
         result.get(60)
-    bystander.release()
+    assert is_running(pid)
+    bystander.release()  # after it the process may exit: it is replaced after an interruption
     assert other.get(60) == "b"
-    assert (held.ends(), held.starts(), is_running(pid)) == (0, 1, True)
+    assert (held.ends(), held.starts()) == (0, 1)
     worker.terminate()
     assert worker.wait() == 0
 

@@ -12,6 +12,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.deploys import read_deploys
 from django_redis_components.taskqueue.stats.explain import explain
+from django_redis_components.taskqueue.stats.worker_reports import WorkerReport
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import base_key, new_fetcher, queue_worker, renewal, taskqueue_settings
@@ -44,6 +45,16 @@ def test_worker_without_a_version_is_not_remembered(store: Store) -> None:
     connections.client().execute(renewal("a:2.x", [], lease_ms=60_000, info='{"version": 7}'))
 
     assert store.raw.exists(base_key(store, "deploys"), base_key(store, "versions")) == 0
+
+
+def test_leases_are_renewed_whatever_text_a_report_has(store: Store) -> None:
+    # A variable of the environment that is not UTF-8 has lone surrogates.
+    info = WorkerReport(host="\udc80", version="v\udcff1 \N{SNOWMAN} \x00").encode()
+
+    assert connections.client().execute(renewal("a:1.x", [], lease_ms=60_000, info=info)) == [[], [], []]
+
+    assert store.raw.zrange(base_key(store, "deploys"), 0, -1) == ["v?1 \N{SNOWMAN} \x00".encode()]
+    assert WorkerReport.parse(info.encode()).version == "v?1 \N{SNOWMAN} \x00"
 
 
 def test_latest_versions_and_supervisors_are_kept(redis_server: Store) -> None:

@@ -26,6 +26,7 @@ from tests.taskqueue.tasks import (
     query_async,
     raise_async,
     recorded,
+    set_task_factory_async,
     whereabouts_async,
 )
 
@@ -286,6 +287,14 @@ def test_coroutine_that_uses_no_synchronous_code_needs_no_thread(
         assert in_a_thread_async.enqueue().get(60) is True
 
     assert (before, made.count({"max_workers": 1})) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["old", "raising"])
+def test_coroutines_run_after_one_has_set_a_task_factory(redis_server: Store, kind: str) -> None:
+    with running_worker():
+        assert set_task_factory_async.enqueue(kind).get(60) == kind
+
+        assert add_async.enqueue(2, 3).get(60) == 5
 
 
 def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

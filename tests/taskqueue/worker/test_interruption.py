@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.logs import current_run
 from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import interruption as runs
-from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun
+from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from tests.support import Store
 
 pytestmark = pytest.mark.integration
@@ -198,6 +198,61 @@ def test_the_end_of_a_run_waits_for_an_interruption_that_is_being_sent() -> None
     run.is_sending = False
     assert ended.wait(60)
     thread.join()
+
+
+def no_thread(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_soft_limits_apply_again_after_the_system_had_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer, limits = TimeLimitTimer(), TimeLimits(0.05, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            ThreadRun(JOB, timer).call(count, [5], {}, limits)
+
+    with pytest.raises(SoftTimeLimitExceeded):
+        ThreadRun(JOB, timer).call(spin, [], {}, limits)
+
+
+def spin() -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        count(100)
+
+
+def test_cancellation_is_repeated_after_the_system_had_no_thread(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run in protected code is interrupted by a thread of its own."""
+    begun, may_go, outcomes = threading.Event(), threading.Event(), list[BaseException]()
+
+    def wait_and_spin() -> None:
+        begun.set()
+        may_go.wait(60)
+        spin()
+
+    def call() -> None:
+        try:
+            run.call(wait_and_spin, [], {}, None)
+        except TaskCancelled as exc:
+            outcomes.append(exc)
+
+    run = ThreadRun(JOB)
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        run.cancel()
+
+    run.cancel()
+    may_go.set()
+    thread.join(60)
+
+    assert [type(exc) for exc in outcomes] == [TaskCancelled]
+    [record] = caplog.records
+    assert record.getMessage() == "Task name[id] cannot be interrupted yet (can't start new thread)."
 
 
 def test_finished_function_is_not_interrupted() -> None:
