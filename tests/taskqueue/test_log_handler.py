@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.text import encodable
 from django_redis_components.management.logs import ColorFormatter
 from django_redis_components.taskqueue import log_handler, logs
 from django_redis_components.taskqueue.log_handler import LogBuffer, WorkerLogHandler
@@ -83,7 +84,7 @@ def test_line_of_a_success_is_that_of_its_record(formatter: Any, job: Job, secon
 
         line = formatter.format_success(job, seconds, created_ms)
 
-        assert line == formatter.format(record) + "\n"
+        assert encodable(line) == encodable(formatter.format(record)) + "\n"
 
 
 def test_success_is_written_without_a_record(
