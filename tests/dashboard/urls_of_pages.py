@@ -63,6 +63,7 @@ VERBS: dict[str, tuple[str, str]] = {
     f"queues/_verb/restore/{_ID}": ("restore_task", "?trash=unknown"),
     f"queues/_verb/retry/{_ID}": ("retry_task", "?state=failed&all=1"),
     f"queues/_verb/delete/{_ID}": ("delete_task", "?state=failed&all=1"),
+    f"queues/_verb/rename/{_ID}": ("retry_task", "?state=unregistered&all=1"),
     f"queues/_verb/run_now/{_ID}": ("run_task", "?state=scheduled&all=1"),
     f"queues/_verb/reschedule/{_ID}": ("reschedule_task", "?state=scheduled&all=1"),
     f"queues/_verb/move/{_ID}": ("move_task", "?state=ready&all=1"),
