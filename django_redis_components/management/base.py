@@ -46,6 +46,7 @@ class CommandResult:
         note: a hint, printed on standard error.
         problem: why the command was not or only partly done; the exit code is then 1.
         exit_code: of a command whose result is no failure.
+        log: for the log of commands, if text or problem has values of arguments or results; by default they are logged.
     """
 
     data: dict[str, Any]
@@ -54,6 +55,7 @@ class CommandResult:
     note: str = ""
     problem: str = ""
     exit_code: int = 0
+    log: str = ""
 
 
 class OperatorCommand(PlainOutputCommand):

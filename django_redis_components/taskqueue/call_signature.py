@@ -12,7 +12,8 @@ from functools import lru_cache
 from inspect import Parameter
 from typing import Any
 
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+#: Kinds of parameters that a position may give, and those that a name may give.
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
@@ -30,7 +31,7 @@ class CallSignature:
     def __init__(self, func: Callable[..., Any], supplied: int = 0) -> None:
         signature = inspect.signature(_declaration_of(func), follow_wrapped=False)
         parameters = list(signature.parameters.values())
-        positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+        positional = [parameter for parameter in parameters if parameter.kind in POSITIONAL]
         keyword_only = [parameter for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
         kinds = {parameter.kind for parameter in parameters}
         self._takes_any_positional = Parameter.VAR_POSITIONAL in kinds
@@ -38,6 +39,8 @@ class CallSignature:
         #: Maximum number of positional arguments; below 0: the function does not accept those that the worker inserts.
         self._most = len(positional) - supplied
         first = min(supplied, len(positional))
+        #: The parameters that callers give, in order.
+        self.parameters = tuple(parameters[first:])
         open_after = [[*positional[count:], *keyword_only] for count in range(first, len(positional) + 1)]
         #: By the number of positional arguments: the names required as keywords, and those accepted.
         self._required = [

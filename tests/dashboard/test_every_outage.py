@@ -32,9 +32,9 @@ WITHOUT_REDIS = {
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {
     f"ratelimit/{verb}" for verb in ("", "reset/", "block/", "unblock/")
 }
-#: Pages and a confirmation that read Redis, but call no script for some or all of it.
+#: Pages and confirmations that read Redis, but call no script for some or all of it.
 WITHOUT_SCRIPTS = {"queues/_verb/restore/<path:object_id>/", "analytics/", "messaging/", "files/", "liveevent/"}
-WITHOUT_SCRIPTS |= {"incident/", "memory/"}
+WITHOUT_SCRIPTS |= {"incident/", "memory/", "taskclass/_verb/enqueue/<path:object_id>/"}
 RIGHTS = ("on", ">secret", "~*", "+@all")
 
 

@@ -76,6 +76,7 @@ VERBS: dict[str, tuple[str, str]] = {
     f"task/_verb/delete/{_ID}": ("delete_task", ""),
     f"task/_verb/arguments/{_ID}": ("view_task_arguments", ""),
     f"task/_verb/stack/{_ID}": ("view_task_stack", ""),
+    f"taskclass/_verb/enqueue/{_ID}": ("enqueue_task", ""),
     f"taskflow/_verb/cancel/{_ID}": ("cancel_flow", ""),
     "failure/retry_error/": ("retry_task", "?group={group}"),
     "failure/delete_error/": ("delete_task", "?group={group}"),

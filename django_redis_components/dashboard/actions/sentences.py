@@ -22,6 +22,7 @@ VERBS: dict[str, Any] = {
     "Cancel": gettext_lazy("Cancel"),
     "Delete": gettext_lazy("Delete"),
     "Edit": gettext_lazy("Edit"),
+    "Enqueue": gettext_lazy("Enqueue"),
     "Move": gettext_lazy("Move"),
     "Pause": gettext_lazy("Pause"),
     "Purge": gettext_lazy("Purge"),
@@ -112,5 +113,6 @@ _SENTENCES: list[tuple[re.Pattern[str], Callable[..., str]]] = [
     (re.compile(r"Stop (task .+): asked to stop\.", re.DOTALL), "Asked {} to stop.".format),
     (re.compile(r"Run now (task .+): done\.", re.DOTALL), "Made {} due now.".format),
     (re.compile(r"Run (schedule .+: task \S+ enqueued)\.", re.DOTALL), "Ran {}.".format),
+    (re.compile(r"Enqueue (.+): task \S+ enqueued\.", re.DOTALL), "Enqueued {}.".format),
     (re.compile(rf"{_VERB} (.+): (?:done|deleted|cancelled|shown)(?:, reason (.+))?\.", re.DOTALL), _done),
 ]

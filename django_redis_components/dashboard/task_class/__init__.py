@@ -12,12 +12,13 @@ from django_redis_components.dashboard.page import Page, PageRequest, hook
 
 
 class TaskClassPage(Page):
-    """The pages of task classes. They require the permission of the overview."""
+    """The pages of task classes. They require the permission of the overview; enqueueing has its own."""
 
     slug = "taskclass"
     title = _("task classes")
     name = _("task class")
     permission = "view_overview"
+    permissions = (("enqueue_task", "Can enqueue tasks"),)
     templates = "task_class"
     section = "queues"
     is_object = True
@@ -25,6 +26,7 @@ class TaskClassPage(Page):
     read = hook("snapshot.read")
     data = hook("data.task_class_data")
     context = hook("page.context")
+    verbs = hook("enqueue_view.VIEWS")
 
     def parse_id(self, object_id: str) -> str:
         """Return the name of a task."""

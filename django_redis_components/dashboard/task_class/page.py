@@ -34,7 +34,11 @@ from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, RunCoun
 def context(request: PageRequest, snapshot: Snapshot[TaskClassSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
     name = request.object_id
-    return {"page": build_page(snapshot.value, request.links), "page_url": request.links.task_class(name)}
+    return {
+        "page": build_page(snapshot.value, request.links),
+        "page_url": request.links.task_class(name),
+        "verbs": request.links.verbs(name),
+    }
 
 
 def build_page(snapshot: TaskClassSnapshot, links: Links) -> dict[str, Any]:

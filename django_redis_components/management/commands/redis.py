@@ -26,8 +26,10 @@ from django_redis_components.management.redis.groups import GROUPS, GroupParser
 READING = {"check", "errors", "export", "find", "list", "report", "show", "status"}
 #: Commands whose arguments and results are not logged: they name whose data must be erased.
 ERASING = {"forget"}
-#: Options whose values are not logged: parts of arguments and errors of tasks.
-CONFIDENTIAL = ("--text", "--error")
+#: Commands whose arguments are not logged: those of tasks.
+UNLOGGED_ARGUMENTS = ERASING | {"enqueue"}
+#: Options whose values are not logged: arguments of tasks, and parts of arguments and errors.
+CONFIDENTIAL = ("--text", "--error", "--args", "--kwargs")
 
 
 class Command(OperatorCommand):
@@ -55,7 +57,8 @@ class Command(OperatorCommand):
         except Exception as exc:
             self._log(options, f"error: {exc}")
             raise
-        self._log(options, "done" if verb in ERASING and not result.problem else result.problem or result.text)
+        outcome = "done" if verb in ERASING and not result.problem else result.log or result.problem or result.text
+        self._log(options, outcome)
         return result
 
     def _log(self, options: dict[str, Any], outcome: str) -> None:
@@ -72,9 +75,9 @@ class Command(OperatorCommand):
             self.stderr.write(f"The command is not in the dashboard's log: {exc}", self.style.WARNING)
 
     def _line(self, options: dict[str, Any], hidden: Mapping[str, str]) -> str:
-        """Return the command, with other words for hidden ones. That of an erasure does not name whose data it is."""
+        """Return the command, with other words for hidden ones; without its arguments for `UNLOGGED_ARGUMENTS`."""
         group = options["perform"].__self__.__module__.removesuffix(".group").rpartition(".")[2]
-        if getattr(self, "_called_from_command_line", False) and options["verb"] not in ERASING:
+        if getattr(self, "_called_from_command_line", False) and options["verb"] not in UNLOGGED_ARGUMENTS:
             return " ".join(_logged_words([hidden.get(word, word) for word in sys.argv[1:]]))
         return f"redis {group} {options['verb']}"
 

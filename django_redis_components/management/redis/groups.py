@@ -15,7 +15,7 @@ GROUPS = {
     "doctor": "find problems of the installation, with their fixes",
     "top": "watch queues, workers and running tasks live",
     "queues": "show queues; pause, resume, purge and restore one; retry or delete its failed tasks",
-    "tasks": "list, find and show tasks; retry, reschedule, move, cancel or delete them",
+    "tasks": "list, find and show tasks; start one by hand; retry, reschedule, update, move, cancel or delete them",
     "workers": "list worker processes; quiet, resume, restart or stop them",
     "schedules": "list periodic tasks; run, pause, resume or remove one",
     "flows": "show the tasks of a flow (a chain or a group)",

@@ -10,11 +10,19 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.management.arguments import duration, moment, past_moment, queue, seconds, whole_number
+from django_redis_components.management.arguments import (
+    duration,
+    moment,
+    past_moment,
+    queue,
+    seconds,
+    wait_seconds,
+    whole_number,
+)
 from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import count_of_tasks
-from django_redis_components.management.redis.tasks import bulk, operations
+from django_redis_components.management.redis.tasks import bulk, enqueue, operations
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
 from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
@@ -27,6 +35,7 @@ VERBS = {
     "list": "list the tasks of a queue in one state",
     "find": "search the tasks of all queues and states",
     "show": "show a task: its state, why it does not run, its runs and its last error; or the options of a name",
+    "enqueue": "start a task by hand",
     "retry": "retry failed tasks: these, or those that match",
     "run-now": "make scheduled tasks, or ones that wait for their next attempt, due at once",
     "reschedule": "change when ready and scheduled tasks are due: of these, or of those that match",
@@ -48,7 +57,7 @@ class Group(groups.CommandGroup):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands."""
-        made = add_subcommands(parser, VERBS)
+        made = add_subcommands(parser, VERBS, using={"enqueue": "connection alias (default: that of the task)"})
         _add_page_arguments(made["list"])
         _add_find_arguments(made["find"])
         made["show"].add_argument("id", metavar="ID", help="id of the task, or the name of a registered one")
@@ -63,6 +72,7 @@ class Group(groups.CommandGroup):
         due.add_argument(
             "--at", type=_due_time, metavar="TIME", help="a time such as '2026-11-23 11:20', in the site's time zone"
         )
+        _add_enqueue_arguments(made["enqueue"])
         _add_changes(made["update"])
         made["move"].add_argument("--to", type=queue, required=True, metavar="QUEUE", help="name of the other queue")
         made["cancel"].add_argument(
@@ -102,6 +112,18 @@ class Group(groups.CommandGroup):
     def perform_show(self, options: dict[str, Any]) -> CommandResult:
         """See `operations.show_task`."""
         return operations.show_task(options["id"], with_arguments=options["with_arguments"], using=options["using"])
+
+    def perform_enqueue(self, options: dict[str, Any]) -> CommandResult:
+        """See `enqueue.enqueue_task`."""
+        run_after = options["at"] if options["delay"] is None else options["delay"]
+        chosen = {"queue_name": options["queue"], "priority": options["priority"], "id": options["task_id"]}
+        chosen = {name: value for name, value in (chosen | {"run_after": run_after}).items() if value is not None}
+        task = enqueue.find_task(options["task"], options["using"])
+        result = enqueue.enqueue_task(task, options["words"], options["named"], chosen)
+        if options["wait"] is False:
+            return enqueue.result_of_enqueue(result)
+        self.command.stderr.write(enqueue.describe(result))
+        return enqueue.wait_for(result, options["wait"])
 
     def perform_retry(self, options: dict[str, Any]) -> CommandResult:
         """See `bulk.retry`."""
@@ -235,6 +257,34 @@ def _add_changes(parser: CommandParser) -> None:
     text = "a time such as '2026-11-23 11:20', in the site's time zone"
     expiry.add_argument("--expires-at", type=_due_time, help=text, **expires | {"metavar": "TIME"})
     expiry.add_argument("--no-expiry", action="store_true", help="the task does not expire")
+
+
+def _add_enqueue_arguments(parser: CommandParser) -> None:
+    option, start = parser.add_argument, parser.add_mutually_exclusive_group()
+    option("task", metavar="NAME", help="name of the task, such as shop.tasks.send_invoice, or an alias")
+    text = (
+        "positional arguments, directly after the name: JSON where a word is JSON, else text; 7 is a number, '\"7\"'"
+        " and abc are texts. After --, words may begin with a hyphen"
+    )
+    option("words", nargs="*", type=enqueue.json_or_text, metavar="ARGUMENT", help=text)
+    example = "named arguments, such as '{\"order_id\": 7}' (default: none)"
+    option("--kwargs", type=_json(dict, "an object"), default={}, dest="named", metavar="JSON", help=example)
+    option("--queue", type=queue, metavar="QUEUE", help="name of the queue (default: that of the task)")
+    bounds = -MAX_PRIORITY, MAX_PRIORITY
+    text = f"{bounds[0]} to {bounds[1]}; higher first (default: that of the task)"
+    option("--priority", type=whole_number(*bounds), metavar="N", help=text)
+    text = "start after: 90s, 15m, 1h, 2d (default: at once)"
+    start.add_argument("--in", dest="delay", type=duration, metavar="DURATION", help=text)
+    text = "start at a time such as '2026-11-23 11:20', in the site's time zone (default: at once)"
+    start.add_argument("--at", type=_due_time, metavar="TIME", help=text)
+    text = "id of the task: a second command with the same id and arguments enqueues nothing (default: a random one)"
+    option("--id", dest="task_id", metavar="ID", help=text)
+    text = (
+        "wait for the result, and print it as JSON: for this many seconds at most, without a limit if no number is"
+        " given (default: do not wait). The exit code is 1 if the task fails, is cancelled, expires or does not finish"
+        " in time; it is not cancelled then"
+    )
+    option("--wait", nargs="?", type=wait_seconds, default=False, const=None, metavar="SECONDS", help=text)
 
 
 def _json(kind: type[Any], what: str) -> Callable[[str], Any]:
