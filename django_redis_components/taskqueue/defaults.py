@@ -46,6 +46,15 @@ def resolve(task: Any) -> TaskOptions:
         raise InvalidTask(f'{task.name} does not accept {_SETTING}["DEFAULTS"]: {exc}') from exc
 
 
+def options_to_show(task: Any) -> TaskOptions:
+    """Return the options of a task for a page; those of its decorator while the settings are invalid for it."""
+    try:
+        options: TaskOptions = task.options
+    except (ConfigurationError, InvalidTask):  # `manage.py check` reports it, and so does each call
+        options = task.declared_options
+    return options
+
+
 def source_of(task: Any, option: str) -> str:
     """Return where the value of an option is from: "decorator", "ROUTES", "DEFAULTS" or "package"."""
     if option in task.declared:

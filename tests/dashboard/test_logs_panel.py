@@ -59,7 +59,7 @@ def test_counts_places_and_files_are_shown(store: Store, viewer: Client, tmp_pat
     assert sum(visits["days"].values()) == 4
     assert (visits["files"][0]["name"], visits["files"][0]["lines"], visits["files"][0]["bad"]) == (str(log), 4, 1)
     assert found["ranges"]["ranges"] == 1
-    assert "Places: 1 ranges of addresses from a.csv" in shown
+    assert "Places: 1 range of addresses from a.csv" in shown
     assert "US 2 66" in shown
     html = viewer.get(FILES).content.decode()
     assert "&lt;access&gt;.log" in html

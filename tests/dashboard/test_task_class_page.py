@@ -23,7 +23,7 @@ from tests.dashboard.support import browser, client_of, fail_with, now_ms
 from tests.dashboard.task_pages import text
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
-from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, taskqueue_settings
 from tests.taskqueue.tasks import add, crowd, note
 
 pytestmark = pytest.mark.django_db
@@ -268,3 +268,16 @@ def test_name_that_is_too_long_is_not_found(redis_server: Store, viewer: Client)
 
 def test_page_requires_the_permission_of_the_overview(redis_server: Store) -> None:
     assert browser("view_lock").get(url_of(note.name)).status_code == 403
+
+
+@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"unique": "order:{order_id}"}])
+def test_invalid_defaults_are_stated_or_left_out(
+    wrong: dict[str, Any], redis_server: Store, viewer: Client, settings: Any
+) -> None:
+    note.enqueue("x")
+    taskqueue_settings(settings, DEFAULTS=wrong)
+
+    for address in ("overview/", "queues/default/", "tasksearch/?q=x", "worker/", note.name):
+        response = viewer.get(f"/admin/{APP}/{address}" if "?" in address or address[-1] == "/" else url_of(address))
+        html = response.content.decode()
+        assert response.status_code == 200 or (response.status_code, "DEFAULTS" in html) == (503, True), address

@@ -36,6 +36,7 @@ from django_redis_components.dashboard.queues.task_verbs import (
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import NameCount
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
@@ -360,7 +361,7 @@ def read_queue_names(shard: Shard) -> Flow[tuple[list[str], int]]:
     declared = conf.settings().taskqueue.queues
     if declared:
         return sorted(declared), len(declared)
-    key, own = shard.key(Key.queues), sorted({task.options.queue_name for task in registry.all_tasks()})
+    key, own = shard.key(Key.queues), sorted({options_to_show(task).queue_name for task in registry.all_tasks()})
     used, count, *scores = yield Batch(
         [
             Read("ZRANGE", key, 0, MAX_QUEUE_NAMES - 1),

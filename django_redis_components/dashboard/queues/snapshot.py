@@ -11,6 +11,7 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
@@ -141,7 +142,7 @@ def _read_index(shard: Shard, name: str) -> Flow[bool]:
 
 def _has_task(name: str) -> bool:
     """Return whether a task that this process has imported is enqueued there by default."""
-    return any(task.options.queue_name == name for task in registry.all_tasks())
+    return any(options_to_show(task).queue_name == name for task in registry.all_tasks())
 
 
 def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:

@@ -11,6 +11,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.task.reasons import has_expired_lease
 from django_redis_components.taskqueue import Histogram, registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.stats.explain import Explanation, number_of
@@ -56,7 +57,7 @@ def _has_time_limit(task: Explanation) -> bool:
     if "timeout" in options:
         return options["timeout"] is not None
     registered = registry.find(task.record.name)
-    return registered is not None and registered.options.timeout is not None
+    return registered is not None and options_to_show(registered).timeout is not None
 
 
 def _options(task: Explanation) -> dict[str, Any]:

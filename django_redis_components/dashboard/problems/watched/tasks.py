@@ -16,6 +16,7 @@ from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import MAX_MINUTES, read_minutes
@@ -69,7 +70,7 @@ def _long_runs(facts: ProblemFacts) -> list[tuple[WorkerRun, WorkerInfo]]:
 def _has_time_limit(name: str) -> bool:
     """Return whether a task of this process has a time limit."""
     task = registry.find(name)
-    return task is not None and task.options.timeout is not None
+    return task is not None and options_to_show(task).timeout is not None
 
 
 CHECK = WatchedCheck("tasks", read, find)
