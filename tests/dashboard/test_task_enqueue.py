@@ -85,8 +85,9 @@ def test_form_has_a_field_for_each_parameter(redis_server: Store, operator: Clie
     assert [each for each in form if each.startswith("argument-")] == [f"argument-{name}" for name in names]
     assert (form["to"], form["priority"], form["delay"]) == ("mail", "3", "")
     assert "context" not in shown
-    assert "start (required) fmt Default: &#x27;pdf&#x27; *pages: further positional arguments" in shown
-    assert "priority (required) deep Default: None **more: further named arguments" in shown
+    hint = 'Enter JSON, such as 7, "text", null or [1, 2].'
+    assert f"start (required) {hint} fmt Default: &#x27;pdf&#x27; *pages: further positional arguments" in shown
+    assert f"priority (required) {hint} deep Default: None **more: further named arguments" in shown
 
 
 def test_call_is_enqueued_and_logged(redis_server: Store, operator: Client, report: Any) -> None:

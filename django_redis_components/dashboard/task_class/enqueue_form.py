@@ -22,6 +22,8 @@ from django_redis_components.taskqueue.task import Task
 #: Parameters of functions that Python cannot inspect.
 _ANY = (Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD))
 
+_JSON = gettext_lazy('Enter JSON, such as 7, "text", null or [1, 2].')
+
 #: What the fields of further arguments take; those of one argument take any value.
 _KINDS: dict[Any, type[Any]] = {Parameter.VAR_POSITIONAL: list, Parameter.VAR_KEYWORD: dict}
 
@@ -35,7 +37,9 @@ class ArgumentField(forms.CharField):
         self.kind = _KINDS.get(parameter.kind, object)
         is_required = self.kind is object and parameter.default is Parameter.empty
         super().__init__(required=is_required, label=self._label(parameter, is_required))
-        if self.kind is object and not is_required:
+        if is_required:
+            self.help_text = _JSON
+        elif self.kind is object:
             self.help_text = _("Default: %(value)s") % {"value": short_repr(parameter.default)}
 
     def clean(self, value: Any) -> Any:
@@ -51,7 +55,7 @@ class ArgumentField(forms.CharField):
             found = json.loads(text, parse_constant=_refuse_constant)
             serialized = serialization.encode(found)
         except (ValueError, RecursionError) as exc:
-            raise forms.ValidationError(_('Enter JSON, such as 7, "text", null or [1, 2].')) from exc
+            raise forms.ValidationError(_JSON) from exc
         if not isinstance(found, self.kind):
             raise forms.ValidationError(_("Enter a JSON list.") if self.kind is list else _("Enter a JSON object."))
         return unpack(serialized)
