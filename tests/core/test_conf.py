@@ -48,6 +48,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.LEASE", timedelta(minutes=1), 60.0, -1, DURATION),
     ("TASKQUEUE.QUEUES", ["mail", "high"], ("mail", "high"), "mail", "None or a list of strings"),
     ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),
+    ("TASKQUEUE.OUTBOX", True, True, "yes", BOOLEAN),
     ("TASKQUEUE.FAILED_TTL", 60, 60.0, None, DURATION),
     ("TASKQUEUE.FAILED_LIMIT", 5, 5, 0, "an integer from 1 to 10000000"),
     ("TASKQUEUE.KEEP_FINISHED", 0, 0, -1, "an integer from 0 to 100000"),

@@ -20,7 +20,7 @@ def count(what: str) -> int:
         return int(raw.incr(f"{entries['PREFIX']}:count:{what}"))
 
 
-@cached("report:{year}", ttl=60, early=False)
+@cached("report:{year}", ttl=60, early=False, on_error="raise")
 def report(year: int) -> dict[str, int]:
     """Slow enough that concurrent callers call during the computation."""
     count("computed")
