@@ -30,9 +30,9 @@ COVERAGE_DIR = ROOT / ".data" / "coverage"
 PYTHON = (sys.executable, "-m")
 PYTEST = (*PYTHON, "tests.run_pytest", "-q")
 
-#: Tests wait for servers and processes most of their time: four processes keep two cores busy, and three with browsers.
+#: Tests wait for servers and processes most of their time: four processes keep two cores busy, and two with browsers.
 PARALLEL = ("-n", "4", "--dist", "worksteal")
-PARALLEL_BROWSERS = ("-n", "3", "--dist", "loadfile")
+PARALLEL_BROWSERS = ("-n", "2", "--dist", "loadfile")
 
 #: The slowest tests of a step, at its end.
 DURATIONS = "--durations=25"

@@ -56,7 +56,7 @@ def test_a_worker_is_stopped_on_an_accessible_page(
 def test_fifty_processes_are_a_line_each_and_details_stay_open(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:
-    for number in range(50):
+    for number in range(49):  # and one that appears later: a page has 50
         runs = [["task-1", "shop.tasks.send_receipt", "mail", 50, 60]] if number % 2 else []
         report = {**REPORT, "runs": runs, "host": f"app-{number % 4}", "pid": 100 + number, "version": str(number % 2)}
         write_worker(redis_server, f"app-{number % 4}:{number}.a", busy=number % 8, **report)
@@ -66,7 +66,7 @@ def test_fifty_processes_are_a_line_each_and_details_stay_open(
 
     assert page.evaluate("document.documentElement.scrollHeight") < 3_000
     lines = page.locator("tr:has(details)").evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")
-    assert len(lines) == 50
+    assert len(lines) == 49
     assert max(lines) < 45
     page.locator(".drc-more summary").nth(1).click()
     with page.expect_response(lambda response: "format=fragment" in response.url):
