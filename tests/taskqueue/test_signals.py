@@ -356,3 +356,25 @@ def test_wait_ends_when_all_receivers_were_called(redis_server: Store) -> None:
 
     assert len(seen) == 20
     assert calls.make_next() is False
+
+
+def test_calls_are_made_by_the_threads_of_the_worker_where_no_other_can_start(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_to_start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    calls = OutcomeCalls()
+    seen: list[Ack] = []
+    add.enqueue(2, 3)
+    [job] = new_fetcher().fetch("0", 1)
+    ack = execute(job)
+    job.on_stored = seen.append
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", fail_to_start)
+        calls.add(job, ack)
+
+        assert calls.make_next() is True
+    calls.add(job, ack)  # a thread can start again
+
+    eventually(lambda: len(seen) == 2)

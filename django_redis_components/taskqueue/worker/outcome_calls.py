@@ -77,8 +77,12 @@ class OutcomeCalls:
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._make_all, name="outcome-calls", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._make_all, name="outcome-calls", daemon=True)
+                    try:
+                        thread.start()
+                    except RuntimeError:  # no more threads: those of the worker make the calls; the next tries again
+                        return
+                    self._thread = thread
 
     def _make_all(self) -> None:
         while True:
