@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -64,6 +65,7 @@ def source_of(task: Any, option: str) -> str:
     return "DEFAULTS" if option in configured() else "package"
 
 
+@cache  # until the settings change: each copy that `using` makes resolves its options
 def configured() -> Mapping[str, Any]:
     """Return ``DEFAULTS``.
 
@@ -85,6 +87,7 @@ def configured() -> Mapping[str, Any]:
     return found
 
 
+@lru_cache(maxsize=1_024)
 def route_of(name: str) -> str | None:
     """Return the queue that ``ROUTES`` has for a task; None without one.
 
@@ -115,6 +118,8 @@ def _call(routes: Any, name: str) -> str | None:
 
 def _forget() -> None:
     global generation
+    configured.cache_clear()
+    route_of.cache_clear()
     generation = object()
 
 

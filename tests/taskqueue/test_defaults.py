@@ -264,3 +264,19 @@ def test_schedules_flows_and_the_worker_use_the_queue_of_the_route(redis_server:
 def problems() -> list[tuple[str | None, str]]:
     messages = run_checks(tags=[checks.TAG])
     return [(each.id, each.msg) for each in messages if each.id == "drc.E046"]
+
+
+def test_route_of_a_task_is_asked_once_for_all_copies(settings: Any) -> None:
+    asked: list[str] = []
+
+    def route(name: str) -> str:
+        asked.append(name)
+        return "slow"
+
+    taskqueue_settings(settings, ROUTES=route)
+    made = task(fail)
+
+    assert {made.using(priority=number).queue_name for number in range(3)} == {"slow"}
+    assert asked == [made.name]
+    taskqueue_settings(settings, ROUTES=None)
+    assert made.queue_name == "default"
