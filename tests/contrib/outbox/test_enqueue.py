@@ -20,7 +20,7 @@ from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.contrib.outbox.relay import Relay
 from django_redis_components.contrib.outbox.storage import DatabaseOutbox
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.taskqueue import InvalidTask, TaskResult, chain, group, outbox
+from django_redis_components.taskqueue import InvalidTask, TaskResult, Unique, chain, group, outbox
 from django_redis_components.taskqueue.exceptions import TaskIdConflict
 from django_redis_components.taskqueue.task import Task
 from django_redis_components.testing import captured
@@ -301,6 +301,20 @@ def test_unique_task_that_waits_already_is_not_sent_again(redis_server: Store, t
     assert second.id == first.id
     relay_once()
     assert (row_count(), ready()) == (0, 1)
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["after the commit", "by the relay"])
+def test_call_that_replaces_another_changes_its_task_once(redis_server: Store, table: None, is_sent: bool) -> None:
+    latest = note.using(unique=Unique(until="started", key=lambda _: "latest", on_conflict="replace"))
+
+    with nullcontext() if is_sent else nothing_is_sent(), transaction.atomic():
+        for word in ("first", "second", "last"):
+            latest.enqueue_on_commit(word)
+    relay_once()
+    relay_once()
+    work_off()
+
+    assert (recorded, row_count(), ready()) == (["last"], 0, 0)
 
 
 def test_task_without_an_installed_app_raises(redis_server: Store, settings: Any) -> None:
