@@ -341,7 +341,7 @@ class NotificationsSettings:
     #: E-mail addresses; the mails are sent with Django's settings, from ``DEFAULT_FROM_EMAIL``.
     emails: tuple[str, ...] = _option((), emails, tuple)
     #: The least severity that is announced. A warning is announced after a minute, a critical problem at once. Hung
-    #: tasks, growing queues, lock waiters and floods are warnings: with "critical" nobody is told of them.
+    #: tasks, growing queues, lock waiters and floods are warnings: with "critical" they are not announced.
     severity: str = _option("warning", one_of("critical", "warning"))
     #: URL of the overview, which the announcements contain; None: they have no link.
     link: str | None = _option(None, optional(http_url))
