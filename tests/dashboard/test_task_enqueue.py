@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.dashboard.actions.sentences import sentence_of
-from django_redis_components.taskqueue import TaskContext, get_queue, registry, task
+from django_redis_components.taskqueue import Concurrency, TaskContext, get_queue, registry, task
 from tests.dashboard.support import HOSTILE, Page, browser, dump, text_of
 from tests.dashboard.task_pages import text
 from tests.dashboard.task_pages import url_of as task_url
@@ -107,6 +107,25 @@ def test_call_is_enqueued_and_logged(redis_server: Store, operator: Client, repo
     assert entry.change_message == f"{action}: task {result.id} enqueued."
     assert (entry.object_id, entry.content_type.model) == ("tests.report", "taskclass")
     assert sentence_of(entry.change_message) == "Enqueued tests.report on queue default, priority -3, in 3600 s."
+
+
+def send_note(password: str) -> None:
+    """Have a key of its concurrency that is no text."""
+
+
+def test_error_that_shows_an_argument_is_not_in_the_log(
+    redis_server: Store, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "tasks", {})
+    monkeypatch.setattr(registry, "autodiscover", lambda: None)
+    key: Any = lambda password: [password]  # noqa: E731
+    task(name="tests.keyed", concurrency=Concurrency(1, key=key))(send_note)
+    form = shown_form(operator, "tests.keyed") | {"argument-password": '"pa55word"'}
+
+    done = operator.post(enqueue_url("tests.keyed"), form, follow=True)
+
+    assert "pa55word" in done.content.decode(), "the operator has typed it"
+    assert last_entry().change_message == "Enqueue 'tests.keyed' on queue 'default': refused, TypeError."
 
 
 def test_further_arguments_follow_the_positional_ones(redis_server: Store, operator: Client, report: Any) -> None:

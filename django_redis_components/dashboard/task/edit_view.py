@@ -112,5 +112,5 @@ def _update(task: Explanation, made: TaskChanges) -> ChangeOutcome:
         return ChangeOutcome(f"it was {exc.state}", message, is_done=False)
     except (TypeError, ValueError, TaskQueueError) as exc:
         message = _("Nothing was changed: %(reason)s") % {"reason": exc}
-        return ChangeOutcome(f"refused, {exc}", message, is_done=False)
+        return ChangeOutcome(f"refused, {type(exc).__name__}", message, is_done=False)
     return ChangeOutcome("done", _("Saved: %(name)s") % names)

@@ -91,7 +91,7 @@ def _enqueue(request: PageRequest, task: Task[..., Any, Any], form: EnqueueForm)
         result = task.using(**form.options).enqueue(*form.args, **form.kwargs)
     except (TypeError, ValueError, TaskQueueError) as exc:
         message = _("Not enqueued: %(reason)s") % {"reason": exc}
-        return ChangeOutcome(f"refused, {exc}", message, is_done=False)
+        return ChangeOutcome(f"refused, {type(exc).__name__}", message, is_done=False)
     links = [(result.id, request.links.task(result.id))]
     if result.is_duplicate:
         message = _("No new task: one has the same unique key, or the form was sent before.")
