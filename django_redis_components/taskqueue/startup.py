@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError, TimeoutError
@@ -140,8 +141,15 @@ def _tasks_by_queue(using: str) -> dict[str, list[str]]:
     return found
 
 
-def run_poller(log: Log, *, using: str = "default") -> int:
-    """Run a poller until stopped; return the exit code."""
+def run_poller(log: Log, *, using: str = "default", beside: AbstractContextManager[None] | None = None) -> int:
+    """Run a poller until stopped; return the exit code.
+
+    Args:
+        beside: what runs beside it, entered after the server and the stored data were checked.
+
+    Raises:
+        StoredFormatTooNew: a newer release has written the stored data.
+    """
     registry.autodiscover()
     stops, wake_fd = _handle_stop_signals()
     _retry_until_available(lambda: _check_formats(using), log, stops)
@@ -149,10 +157,11 @@ def run_poller(log: Log, *, using: str = "default") -> int:
     schedules = schedule.registered(using)
     poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
     log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")
-    while not stops:
-        poller.step()
-        poller.wait(60.0)
-    poller.close()
+    with beside or nullcontext():
+        while not stops:
+            poller.step()
+            poller.wait(60.0)
+        poller.close()
     log("Poller stopped.")
     return 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django.apps import apps
@@ -36,17 +37,24 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runpoller")
-        from django_redis_components.dashboard.problems.watcher import watching
         from django_redis_components.taskqueue.startup import run_poller
 
         try:
-            with watching(options["using"]), _relaying(options["using"]):
-                code = run_poller(logs.configure(self, options), using=options["using"])
+            code = run_poller(logs.configure(self, options), using=options["using"], beside=_threads(options["using"]))
         except StoredFormatTooNew as exc:
             raise CommandError(str(exc), returncode=ExitCode.NEWER_DATA) from exc
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)
+
+
+@contextmanager
+def _threads(using: str) -> Iterator[None]:
+    """Watch the problems and relay the outbox while the block runs."""
+    from django_redis_components.dashboard.problems.watcher import watching
+
+    with watching(using), _relaying(using):
+        yield
 
 
 def _relaying(using: str) -> AbstractContextManager[None]:

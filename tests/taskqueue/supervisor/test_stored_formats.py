@@ -21,10 +21,12 @@ def formats_key(store: Store) -> str:
 def test_process_ends_with_exit_code_4_at_a_newer_format(redis_server: Store, children: Children, command: str) -> None:
     redis_server.raw.hset(formats_key(redis_server), "taskqueue", "2 1.3.0")
     note.enqueue("x")
+    before = redis_server.keys()
 
     child = children.manage(command, env=SITE)
 
     assert child.wait() == 4
+    assert redis_server.keys() == before, "nor has the watching thread written anything"
     assert "taskqueue has format 2, written by release 1.3.0 (this release reads up to 1)" in child.output
     assert "Traceback" not in child.output
     assert get_queue("default").info().ready == 1
