@@ -96,6 +96,6 @@ key                           type    content                                   
 ============================  ======  =======================================================  =====================
 ``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
 ``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500              90 days
-``drc:format:{format}``       hash    formats of the stored data: see `stored_formats`         none
+``drc:format:{default}``      hash    formats of the stored data: see `stored_formats`         none
 ============================  ======  =======================================================  =====================
 """

@@ -11,7 +11,7 @@ successive minor releases run together, and the later one can be rolled back.
 ================================  ====  ===================================================  =============
 key                               type  content                                              TTL
 ================================  ====  ===================================================  =============
-``<prefix>:format:{format}``      hash  by component: number and release that recorded it;   none
+``<prefix>:format:{default}``     hash  by component: number and release that recorded it;   none
                                         ``<component>:migrated``: number without older data
 ================================  ====  ===================================================  =============
 """
@@ -108,8 +108,8 @@ class StoredFormats:
 
 
 def formats_key() -> str:
-    """Return the key of the record."""
-    return keys.key("format", "format")
+    """Return the key of the record. It shares the slot of the queue: a worker needs no other node to start."""
+    return keys.key("format", "default")
 
 
 def read_formats() -> Flow[StoredFormats]:

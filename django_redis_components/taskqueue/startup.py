@@ -76,8 +76,8 @@ def run_worker(
     stops, _ = _handle_stop_signals()
     quiets: list[int] = []
     forks.set_signal_handler(QUIET, lambda number, _: quiets.append(number))
-    _retry_until_available(lambda: _check_formats(using), log, stops, reloader)
     _retry_until_available(lambda: _check_eviction(using), log, stops, reloader)
+    _retry_until_available(lambda: _check_formats(using), log, stops, reloader)
     _retry_until_available(lambda: requeue_unregistered(options.queues, using), log, stops, reloader)
     if stops:
         return 0
@@ -152,8 +152,8 @@ def run_poller(log: Log, *, using: str = "default", beside: AbstractContextManag
     """
     registry.autodiscover()
     stops, wake_fd = _handle_stop_signals()
-    _retry_until_available(lambda: _check_formats(using), log, stops)
     _retry_until_available(lambda: _check_eviction(using), log, stops)
+    _retry_until_available(lambda: _check_formats(using), log, stops)
     schedules = schedule.registered(using)
     poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
     log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")

@@ -19,7 +19,7 @@ CLIENT = connections.client
 
 
 def formats_key(store: Store) -> str:
-    return f"{store.prefix}:format:{{format}}"
+    return f"{store.prefix}:format:{{default}}"
 
 
 def record() -> None:

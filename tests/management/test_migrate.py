@@ -24,7 +24,7 @@ from tests.support import Store
 
 
 def formats_key(store: Store) -> str:
-    return f"{store.prefix}:format:{{format}}"
+    return f"{store.prefix}:format:{{default}}"
 
 
 def old_key() -> str:

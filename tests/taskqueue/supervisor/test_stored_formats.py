@@ -14,7 +14,7 @@ COMMANDS = pytest.mark.parametrize("command", ["runworker", "runpoller"])
 
 
 def formats_key(store: Store) -> str:
-    return f"{store.prefix}:format:{{format}}"
+    return f"{store.prefix}:format:{{default}}"
 
 
 @COMMANDS
