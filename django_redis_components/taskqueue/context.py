@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.exceptions import (
     TaskResultDoesNotExist,
 )
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.iteration import CHUNK_SIZE, Loop, new_loop, refuse_transaction
+from django_redis_components.taskqueue.iteration import CHUNK_SIZE, Loop, encode_cursor, new_loop, refuse_transaction
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard
@@ -302,7 +302,7 @@ class TaskContext:
         if loop is not None and not self._has_own_progress:
             self._progress = Progress(loop.done, loop.total)
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
-        cursor = b"" if loop is None else loop.cursor.encode()
+        cursor = b"" if loop is None else encode_cursor(loop.cursor)
         return (yield from _save(self._shard, self.task_result.id, self._token, encoded, cursor))
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:

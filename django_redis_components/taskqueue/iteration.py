@@ -51,14 +51,15 @@ class Cursor(NamedTuple):
     after: int | str | None
     done: int
 
-    @classmethod
-    def parse(cls, stored: bytes) -> Cursor:
-        """Return a cursor as `encode` has stored it."""
-        return cls(*serialization.decode(stored)[:4])
 
-    def encode(self) -> bytes:
-        """Return it as JSON."""
-        return serialization.encode(list(self))
+def encode_cursor(cursor: Cursor) -> bytes:
+    """Return a cursor as the record stores it."""
+    return serialization.encode(list(cursor))
+
+
+def decode_cursor(stored: bytes) -> Cursor:
+    """Return a cursor from the record. One of a later release may have more parts."""
+    return Cursor(*serialization.decode(stored)[:4])
 
 
 class Source(Protocol):

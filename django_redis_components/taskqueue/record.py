@@ -15,7 +15,7 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished, TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.iteration import Cursor
+from django_redis_components.taskqueue.iteration import Cursor, decode_cursor
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.states import Outcome, State, is_final
 
@@ -242,7 +242,7 @@ class TaskRecord(Generic[R_co]):
     def cursor(self) -> Cursor | None:
         """Where `TaskContext.iterate` continues in the next run, or its position in this one; None without one."""
         stored = self._fields.get(Field.cursor)
-        return Cursor.parse(stored) if stored else None
+        return decode_cursor(stored) if stored else None
 
     @property
     def timeline(self) -> list[TaskRun]:

@@ -28,7 +28,9 @@ def items_done(store: Store, name: str) -> list[int]:
 
 
 @task(takes_context=True, backoff=0)
-def go_through(context: TaskContext, name: str, count: int, pause_at: int = -1, **options: Any) -> str:
+def go_through(
+    context: TaskContext, name: str, count: int, pause_at: int = -1, item_s: float = 0, **options: Any
+) -> str:
     """Note each number. At one of them wait as `hold` does, before it is noted."""
     client, base = connections.client(), conf.settings().prefix
     for number in context.iterate(range(count), **options):
@@ -36,12 +38,15 @@ def go_through(context: TaskContext, name: str, count: int, pause_at: int = -1, 
             client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
             while client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:
                 time.sleep(LOOK_S)
+        time.sleep(item_s)
         client.execute(Command("RPUSH", key_of(name), number))
     return name
 
 
 @task(takes_context=True, backoff=0)
-async def go_through_async(context: TaskContext, name: str, count: int, pause_at: int = -1, **options: Any) -> str:
+async def go_through_async(
+    context: TaskContext, name: str, count: int, pause_at: int = -1, item_s: float = 0, **options: Any
+) -> str:
     """As `go_through`, on the event loop."""
     client, base = connections.aclient(), conf.settings().prefix
     async for number in context.aiterate(range(count), **options):
@@ -49,6 +54,7 @@ async def go_through_async(context: TaskContext, name: str, count: int, pause_at
             await client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
             while await client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(item_s)
         await client.execute(Command("RPUSH", key_of(name), number))
     return name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import (
+    Counts,
     Cursor,
     LeaseLost,
     Progress,
@@ -21,6 +21,7 @@ from django_redis_components.taskqueue import (
     get_result,
     task,
 )
+from django_redis_components.taskqueue.iteration import decode_cursor, encode_cursor
 from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
@@ -31,11 +32,13 @@ from tests.taskqueue.iterating.tasks import Numbers, see, see_async, seen, sourc
 from tests.taskqueue.support import (
     base_key,
     new_fetcher,
+    queue_key,
     settle_now,
     work_off,
     work_until_finished,
 )
 from tests.taskqueue.tasks import echo
+from tests.taskqueue.worker.support import fetch_call
 
 
 @pytest.mark.contract
@@ -240,6 +243,26 @@ def test_deleted_task_ends(redis_server: Store) -> None:
     assert redis_server.raw.exists(base_key(redis_server, "t", result.id)) == 0
 
 
+@pytest.mark.contract
+def test_interrupted_outcome_is_applied_once(store: Store) -> None:
+    result, _ = echo.enqueue(1), echo.enqueue(2)
+    [job] = new_fetcher(worker="w").fetch("0", 1)
+    call = fetch_call(Ack(job.id, job.token, "interrupted", ran_us=5))
+
+    assert connections.client().execute(call)[0] == [1]
+    assert connections.client().execute(call)[0] == [2]
+
+    result.refresh()
+    assert (result.state, result.attempts, result.runs, result.worker_ids) == ("ready", 0, 1, ["w"])
+    assert [run.outcome for run in result.timeline] == ["interrupted"]
+    assert store.raw.lrange(queue_key(store, "requeued"), 0, -1) == [result.id.encode()], "ahead of the second task"
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+    assert get_queue("default").metrics().totals == Counts()
+    [again] = new_fetcher(worker="v").fetch("0", 1)
+    assert (again.id, again.runs, again.attempts) == (result.id, 1, 0)
+    assert connections.client().execute(call)[0] == [0]
+
+
 def through_the_proxy(made: Any) -> Any:
     return dataclasses.replace(made, connection="proxied")
 
@@ -317,7 +340,7 @@ def test_task_is_delayed_if_its_cursor_cannot_be_read(redis_server: Store, proxy
 def test_cursor_that_was_not_read_at_the_start_is_read_by_the_loop(redis_server: Store, proxy: Proxy) -> None:
     far = through_the_proxy(see)
     result = far.enqueue()
-    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", Cursor(0, None, 3, 3).encode())
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", encode_cursor(Cursor(0, None, 3, 3)))
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     proxy.stop_accepting()
     proxy.cut()
@@ -359,7 +382,7 @@ def test_nested_loops_are_refused_and_a_retry_leaves_nothing_out(redis_server: S
 
 def test_cursor_of_another_key_is_refused(redis_server: Store) -> None:
     result = see.enqueue()
-    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", Cursor(0, "slug", "a", 1).encode())
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", encode_cursor(Cursor(0, "slug", "a", 1)))
 
     with pytest.raises(ValueError, match="cannot continue") as raised:
         list(context_of(see).iterate([1]))
@@ -468,7 +491,7 @@ def test_worker_of_an_older_release_leaves_the_cursor_alone(redis_server: Store)
     """Scripts of any release read the fields that they know; the cursor is there again for a newer worker."""
     result = echo.enqueue(1)
     key = base_key(redis_server, "t", result.id)
-    redis_server.raw.hset(key, "I", Cursor(0, "pk", 7, 7).encode())
+    redis_server.raw.hset(key, "I", encode_cursor(Cursor(0, "pk", 7, 7)))
 
     work_off()
 
@@ -477,7 +500,7 @@ def test_worker_of_an_older_release_leaves_the_cursor_alone(redis_server: Store)
 
 
 def test_cursor_of_a_later_release_may_have_more_parts() -> None:
-    assert Cursor.parse(json.dumps([0, "pk", 7, 7, "later"]).encode()) == Cursor(0, "pk", 7, 7)
+    assert decode_cursor(b'[0, "pk", 7, 7, "later"]') == Cursor(0, "pk", 7, 7)
 
 
 @pytest.mark.parametrize("made", [see, see_async], ids=["sync", "async"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,16 @@ from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from tests.support import Store, eventually
 from tests.support.processes import Child, Children
 from tests.taskqueue.iterating.tasks import go_through, go_through_async, items_done
-from tests.taskqueue.support import Held, base_key, new_fetcher, queue_worker, running_worker, taskqueue_settings
+from tests.taskqueue.support import (
+    Held,
+    base_key,
+    kill_processes,
+    new_fetcher,
+    processes_of,
+    queue_worker,
+    running_worker,
+    taskqueue_settings,
+)
 from tests.taskqueue.tasks import add, note
 
 pytestmark = pytest.mark.integration
@@ -76,6 +86,38 @@ def test_task_continues_at_the_last_cursor_after_kill_9(redis_server: Store, chi
     assert result.get(60) == "a"
     assert items_done(redis_server, "a") == [*range(7), *range(5, 20)], "those since the cursor run again"
     assert outcomes(result) == ["recovered", "succeeded"]
+
+
+@BOTH
+def test_task_survives_many_kills_and_stops(redis_server: Store, children: Children, made: Any) -> None:
+    """Each kill repeats less than `save_every` items and the current one; a stop repeats none."""
+    result = made.using(max_deliveries=100).enqueue("a", 400, item_s=0.005, save_every=10)
+    kills = stops = 0
+    while not result.is_finished:
+        worker = worker_of(children)
+        goal = len(items_done(redis_server, "a")) + random.Random(kills).randint(90, 130)
+        eventually(lambda goal=goal: len(items_done(redis_server, "a")) >= goal or finished(result))
+        if not result.is_finished and kills <= stops:
+            kill_processes(processes_of(worker.pid))
+            kills += 1
+        elif not result.is_finished:
+            stops += 1
+        worker.terminate()
+        assert worker.wait() == 0
+        result.refresh()
+
+    items = items_done(redis_server, "a")
+    assert result.state == "successful"
+    assert sorted(set(items)) == list(range(400))
+    assert len(items) - 400 <= 11 * kills
+    assert (kills > 0, stops > 0, result.attempts) == (True, True, 1)
+    assert outcomes(result)[-1] == "succeeded"
+    assert set(outcomes(result)) <= {"interrupted", "recovered", "succeeded"}
+
+
+def finished(result: TaskResult) -> bool:
+    result.refresh()
+    return result.is_finished
 
 
 def test_interrupted_task_is_first_in_its_queue(redis_server: Store) -> None:
