@@ -26,6 +26,7 @@ def record() -> None:
     run(CLIENT(), record_formats("here"))
 
 
+@pytest.mark.contract
 def test_first_process_records_the_format_of_each_component_and_its_release(store: Store) -> None:
     record()
 
@@ -57,6 +58,7 @@ def test_later_process_writes_nothing(store: Store) -> None:
     assert not {"cmdstat_hset", "cmdstat_hsetnx"} & set(sent)
 
 
+@pytest.mark.contract
 def test_newer_format_is_refused_and_nothing_is_written(store: Store) -> None:
     store.raw.hset(formats_key(store), mapping={"search": "2 1.3.0", "taskqueue": "4 2.0.1", "files": "1 1.0.0"})
 
