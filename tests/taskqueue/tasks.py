@@ -181,6 +181,22 @@ async def in_a_thread_async() -> bool:
 
 
 @task
+async def leave_synchronous_code_behind() -> str:
+    """Create a task that calls synchronous code after this one has ended."""
+
+    async def later() -> None:
+        await asyncio.sleep(0.05)
+        await sync_to_async(recorded.append)("ran")
+
+    _left.add(asyncio.create_task(later()))
+    return "left"
+
+
+#: Tasks of the loop that nothing else refers to.
+_left: set[asyncio.Task[None]] = set()
+
+
+@task
 async def query_async() -> list[Any]:
     """Ask the database twice from a coroutine; the threads that were used, and whether the connection is one."""
 

@@ -249,6 +249,7 @@ def test_progress_is_written_after_an_outage(
     result = proxied.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     execution = Execution(job, proxied)
+    execution.decode()
     execution.start()
     attempt = execution.args[0]
 
