@@ -152,6 +152,7 @@ from django_redis_components.taskqueue.exceptions import (
     WorkerLost,
 )
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.flows.parents import MemberFailure
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
 from django_redis_components.taskqueue.limits import Concurrency, Rate
@@ -182,6 +183,7 @@ __all__ = [
     "Interval",
     "InvalidTask",
     "LeaseLost",
+    "MemberFailure",
     "Metrics",
     "Middleware",
     "NewTask",

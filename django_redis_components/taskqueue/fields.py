@@ -53,6 +53,8 @@ class Field:
     metadata = "m"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
+    #: "continue" or "ignore" of a task in a flow that may fail: its followers run all the same.
+    on_failure = "y"
     #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.
@@ -215,7 +217,8 @@ class FlowField:
 
     #: int: when all parts were accepted, in microseconds since the epoch.
     enqueued_at_us = "e"
-    #: int: tasks of the flow, without the on_error task.
+    #: int: tasks of the flow, without the callbacks. Their numbers come behind those of the tasks: on_error,
+    #: on_complete, on_success, whether the flow has them or not.
     tasks = "tasks"
     #: int: tasks that have not finished.
     unfinished = "unfinished"
@@ -224,12 +227,20 @@ class FlowField:
     failed_ttl_ms = "failed_ttl"
     #: 1 when a task cannot succeed any more.
     has_failed = "has_failed"
-    #: Number of the on_error task while it waits.
+    #: int: tasks that have not succeeded and cannot without a retry, but for those whose failure is ignored.
+    failed = "failed"
+    #: int: how many these were when all tasks had finished.
+    failed_at_end = "failed_at_end"
+    #: Number of a callback while it waits.
     on_error = "on_error"
+    on_complete = "on_complete"
+    on_success = "on_success"
     #: "id name reason" of the first failure, for the on_error task.
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
+    #: With a task's id behind it: "on_failure name reason" of one that failed and let its followers go on.
+    failure = "failure:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
     open_parents = "o"
     failed_parents = "f"

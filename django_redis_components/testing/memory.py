@@ -99,20 +99,20 @@ class MemoryQueue:
         while self.pending:
             batch, self.pending = self.pending, []
             while batch:
-                raised, error_tasks = self._run(batch.pop(0))
+                raised, callbacks = self._run(batch.pop(0))
                 first = first or raised
-                batch[:0] = error_tasks
+                batch[:0] = callbacks
         return first
 
     def _run(self, task_id: str) -> tuple[BaseException | None, list[str]]:
-        """Run a task. Return its final exception, and the error tasks of its flow that must run next."""
+        """Run a task. Return its final exception, and the callbacks of its flow that must run next."""
         record = self._records[task_id]
         flow = self._flows.get(record.get(Field.flow_ref, b"").decode().partition("/")[0])
         with FailureRecorder() as failures:
             if flow is None or flow.may_start(task_id, self._records, self._errors):
                 self._run_until_finished(task_id, record)
-        error_tasks = flow.error_tasks_after(task_id, self._records) if flow is not None else []
-        return failures.of(task_id), error_tasks
+        callbacks = flow.callbacks_after(task_id, self._records) if flow is not None else []
+        return None if Field.on_failure in record else failures.of(task_id), callbacks
 
     def _run_until_finished(self, task_id: str, record: Record) -> None:
         for _ in range(MAX_RUNS):
@@ -282,7 +282,7 @@ class MemoryQueue:
     def _hash(self, key: str) -> Record:
         if key.startswith(home().key(Key.flow, "")):
             flow = self._flows.get(request_parser.id_from_key(key))
-            return flow.fields() if flow else {}
+            return flow.fields(self._records) if flow else {}
         return self._records.get(request_parser.id_from_key(key), {})
 
 

@@ -201,6 +201,30 @@ def test_flow_raises_its_first_error_after_all_tasks_have_run() -> None:
     assert sorted(recorded) == ["after", "rescue"]
 
 
+def test_flow_with_members_that_may_fail_runs_its_callbacks() -> None:
+    with inline(raise_errors=False):
+        flow = (
+            group(fail.s("no").on_failure("ignore"), chain(fail.s("b"), echo.s().on_failure("continue")), add.s(1, 2))
+            .then(note.s())
+            .enqueue(on_error=note.si("error"), on_complete=note.s(), on_success=note.si("success"))
+        )
+
+    error, [failure, three], summary = recorded
+    assert (error, three) == ("error", 3)
+    assert (failure["task_id"], failure["reason"]) == (flow.results[2].id, "was not run")
+    assert summary == {"flow_id": flow.id, "state": "failed", "tasks": 5, "failed": 2}
+
+
+def test_flow_whose_failures_are_ignored_raises_nothing_and_succeeds() -> None:
+    with inline():
+        flow = chain(fail.s("no").on_failure("ignore"), note.s()).enqueue(
+            on_error=note.si("error"), on_complete=note.si("complete"), on_success=note.s()
+        )
+        assert flow.get() is None
+
+    assert recorded == [None, "complete", {"flow_id": flow.id, "state": "successful", "tasks": 2, "failed": 0}]
+
+
 def test_cancelled_flow_does_not_run() -> None:
     with captured() as sent:
         flow = chain(note.s(1), note.si(2)).enqueue(on_error=note.si("rescue"))

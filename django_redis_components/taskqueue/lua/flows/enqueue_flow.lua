@@ -2,14 +2,15 @@
 -- Precondition: the ids are new, or the call is a repetition; the parts are sent one after the other.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] flow_id  id
--- ARGV[2] tasks  how many the whole flow has, without the on_error task
+-- ARGV[2] tasks  how many the whole flow has, without the callbacks
 -- ARGV[3] last  1: this is the last part
 -- ARGV[4] ttl_ms  how long the flow is kept when all tasks have succeeded
 -- ARGV[5] failed_ttl_ms  how long it is kept otherwise
 -- ARGV[6] on_error  number of the task that runs when another fails; empty: none
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
 -- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
--- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
+-- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
+--          the on_complete task is tasks + 1, that of the on_success task tasks + 2
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
 --         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
@@ -69,9 +70,10 @@ if not last then
 end
 
 local ids = {}
-for number = 0, tasks - 1 + (on_error ~= "" and 1 or 0) do
+for number = 0, tasks + 2 do
   ids[number] = flow().node(key, number)
-  if not ids[number] or redis.call("PERSIST", task_key(ctx, ids[number])) == 0 then
+  local is_needed = number < tasks or number == tonumber(on_error)
+  if (ids[number] or is_needed) and redis.call("PERSIST", task_key(ctx, ids[number] or "")) == 0 then
     return 0
   end
 end
@@ -82,11 +84,13 @@ redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
 if row ~= "" then
   redis.call("ZADD", base_key(ctx, K.outbox), ctx.now_us, row)
 end
-if on_error ~= "" then
-  redis.call("HSET", key, FLOW.on_error, on_error)
+for offset, field in ipairs({ FLOW.on_error, FLOW.on_complete, FLOW.on_success }) do
+  if ids[tasks + offset - 1] then
+    redis.call("HSET", key, field, tasks + offset - 1)
+  end
 end
 for number, id in pairs(ids) do
-  if number == tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
+  if number >= tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
     flow().hold(ctx, number, id)
   end
 end

@@ -4,9 +4,10 @@
 -- ARGV[1] flow_id  id
 -- ARGV[2] limit  how many tasks, and failed tasks, are read in detail
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
--- Returns {now_us, tasks, states, rows, failed, on_error}: tasks is how many the flow has; states a flat list of state
+-- Returns {now_us, tasks, states, rows, failed, callbacks}: tasks is how many the flow has; states a flat list of state
 --         and number; each row {number, id, followers, state, name, queue}, in rows the first tasks, in failed
---         the first failed ones; on_error is such a row, or empty; state is not_run if a task before it has failed
+--         the first failed ones; callbacks has such a row, or an empty list, for on_error, on_complete and on_success;
+--         state is not_run if a task before it has failed, and ignored if it ended without success and may
 -- Returns {}: no flow has this id
 -- Cost: O(tasks)
 local base = KEYS[1]
@@ -25,8 +26,11 @@ end
 local function state_of(number)
   local node, failed_parents = unpack(redis.call("HMGET", key, number, FLOW.failed_parents .. number))
   local id, followers = string.match(node or "", "^(%S+) ?(.*)$")
-  local state = id and redis.call("HGET", task_key(ctx, id), F.state) or S.cancelled
-  if state == S.failed and tonumber(failed_parents or 0) > 0 then
+  local state, on_failure = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure))
+  state = state or S.cancelled
+  if on_failure == "ignore" and (state == S.failed or state == S.cancelled or state == S.expired) then
+    state = "ignored"
+  elseif state == S.failed and tonumber(failed_parents or 0) > 0 then
     state = "not_run"
   end
   return id or "", state, followers or ""
@@ -53,6 +57,9 @@ for state, count in pairs(counts) do
   states[#states + 1] = state
   states[#states + 1] = count
 end
-local id, state = state_of(tasks)
-local on_error = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(tasks, id, state, "") or {}
-return { ctx.now_us, tasks, states, rows, failed, on_error }
+local callbacks = {}
+for number = tasks, tasks + 2 do
+  local id, state = state_of(number)
+  callbacks[#callbacks + 1] = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(number, id, state, "") or {}
+end
+return { ctx.now_us, tasks, states, rows, failed, callbacks }
