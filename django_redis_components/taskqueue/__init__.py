@@ -127,6 +127,7 @@ from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
+    GroupNotOpen,
     InvalidTask,
     LeaseLost,
     NotPending,
@@ -152,6 +153,7 @@ from django_redis_components.taskqueue.exceptions import (
     WorkerLost,
 )
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
 from django_redis_components.taskqueue.flows.parents import MemberFailure
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
@@ -179,11 +181,13 @@ __all__ = [
     "ErrorSample",
     "FlowDoesNotExist",
     "FlowResult",
+    "GroupNotOpen",
     "Histogram",
     "Interval",
     "InvalidTask",
     "LeaseLost",
     "MemberFailure",
+    "MemberFlow",
     "Metrics",
     "Middleware",
     "NewTask",

@@ -14,6 +14,7 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
@@ -55,6 +56,14 @@ class TaskContext:
         self._limiter = WriteLimiter()
         self._is_pending = False
         self._is_lost = False
+        self._flow: MemberFlow | None = None
+
+    @property
+    def flow(self) -> MemberFlow:
+        """The flow of the task; `flow.add(…)` adds tasks to its group."""
+        if self._flow is None:
+            self._flow = MemberFlow(self._shard, self.task_result.id, self._token, self._read_flow_ref)
+        return self._flow
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -137,6 +146,12 @@ class TaskContext:
                 return False
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         return (yield from _save(self._shard, self.task_result.id, self._token, encoded))
+
+    def _read_flow_ref(self) -> Flow[str]:
+        """Return "flow/number" of the task; "" if it is in no flow."""
+        if self._metadata is None:  # the record could not be read when the run began
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
+        return self.task_result._fields.get(Field.flow_ref, b"").decode()
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
         if not is_leased:

@@ -220,6 +220,12 @@ class FlowField:
     #: int: tasks of the flow, without the callbacks. Their numbers come behind those of the tasks: on_error,
     #: on_complete, on_success, whether the flow has them or not.
     tasks = "tasks"
+    #: int: tasks that running members have added. Their numbers come behind those of the callbacks.
+    added = "added"
+    #: With the id of such a task behind it, int: its number. With its number behind it: id of the member to whose group
+    #: it belongs, one of those that the flow was enqueued with.
+    number = "number:"
+    added_by = "a"
     #: int: tasks that have not finished.
     unfinished = "unfinished"
     #: int: how long the flow is kept when all tasks have succeeded, and otherwise.
@@ -239,7 +245,7 @@ class FlowField:
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
-    #: With a task's id behind it: "on_failure name reason" of one that failed and let its followers go on.
+    #: With a task's id behind it: "on_failure name reason" of one that failed and may, so that its followers run.
     failure = "failure:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
     open_parents = "o"

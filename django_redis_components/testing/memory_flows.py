@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
@@ -20,12 +21,15 @@ class MemoryFlow:
     """The tasks of a flow, their dependencies, and its first error.
 
     Attributes:
-        ids: of its tasks in order, without the callbacks.
+        ids: of its tasks in order, without the callbacks; those that were added come last.
+        added: those that were added and have not been taken to run.
     """
 
     def __init__(self, sent: dict[str, Any]) -> None:
         self.ids: list[str] = []
+        self.added: list[str] = []
         self._sent = sent
+        self._added_by: dict[str, str] = {}
         self._followers: list[str] = []
         self._parents: dict[int, list[int]] = {}
         self._error_task: str | None = None
@@ -36,13 +40,37 @@ class MemoryFlow:
 
     def add(self, number: int, task_id: str, followers: str) -> None:
         """Add a task. Its parents must have been added before it."""
-        if number >= self._sent["tasks"]:
+        if number >= self._sent["tasks"] and task_id not in self._added_by:
             setattr(self, ("_error_task", "_complete_task", "_success_task")[number - self._sent["tasks"]], task_id)
             return
         self.ids.append(task_id)
         self._followers.append(followers)
         for follower in request_parser.parse_numbers(followers):
             self._parents.setdefault(follower, []).append(number)
+
+    def extend(self, member_id: str, sent: Sequence[dict[str, Any]]) -> tuple[list[int], list[dict[str, Any]]]:
+        """Add tasks to the group of a member. Return the numbers of all, and those that were not added before."""
+        member = self.ids.index(member_id)
+        new = [each for each in sent if each["id"] not in self.ids]
+        for each in new:
+            self._added_by[each["id"]] = self._added_by.get(member_id, member_id)
+            self.added.append(each["id"])
+            self.add(len(self.ids), each["id"], self._followers[member])
+        return [self._number(self.ids.index(each["id"])) for each in sent], new
+
+    def take_added(self) -> list[str]:
+        """Return the tasks that were added since the last call."""
+        added, self.added = self.added, []
+        return added
+
+    def is_complete(self, member_id: str, records: Records) -> bool:
+        """Return whether a task has started that waits for this member."""
+        followers = request_parser.parse_numbers(self._followers[self.ids.index(member_id)])
+        return any(records[self.ids[each]].get(Field.state) != b"waiting" for each in followers)
+
+    def _number(self, position: int) -> int:
+        """Return the number of the task at a position: those of the callbacks lie between."""
+        return position if position < self._sent["tasks"] else position + 3
 
     def is_waiting(self, number: int) -> bool:
         """Return whether a task waits for its parents, or for what starts a callback."""
@@ -87,10 +115,16 @@ class MemoryFlow:
     def fields(self, records: Records) -> dict[str, bytes]:
         """Return the fields of the flow's hash that are read."""
         nodes = {
-            str(number): f"{task_id} {self._followers[number]}".encode() for number, task_id in enumerate(self.ids)
+            str(self._number(position)): f"{task_id} {self._followers[position]}".encode()
+            for position, task_id in enumerate(self.ids)
         }
         named: dict[str, Any] = {
-            FlowField.tasks: len(self.ids),
+            FlowField.tasks: self._sent["tasks"],
+            FlowField.added: len(self._added_by) or "",
+            **{
+                f"{FlowField.added_by}{self._number(self.ids.index(each))}": member
+                for each, member in self._added_by.items()
+            },
             FlowField.result_of: self._sent["result_of"],
             FlowField.first_error: self._first_error,
             FlowField.failed_at_end: len(self._failed(records)),

@@ -47,7 +47,6 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ("defaults", "options", "record", "registry", "shards"),
     ("store",),
     (
-        "context",
         "enqueue",
         "log_handler",
         "logs",
@@ -60,6 +59,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "task_update",
     ),
     ("flows",),
+    ("context",),
     ("decorator", "task"),
     ("stats",),
     ("queue", "schedules"),

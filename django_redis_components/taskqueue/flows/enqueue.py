@@ -80,11 +80,12 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
             metadata[PARENTS] = map_shape(node.inputs, lambda parent: results[parent].id)
-            if any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents):
-                metadata[FLOW] = flow_id
+            may_fail = any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents)
+            if may_fail or isinstance(node.inputs, list):
+                metadata[FLOW] = f"{flow_id}/{number}"
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
-        result, message = _message(node, metadata)
+        result, message = message_of(node.call, metadata)
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
@@ -97,8 +98,12 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
     return PreparedFlow(flow, calls, graph.database, uses_outbox)
 
 
-def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
-    call = node.call
+def message_of(call: Any, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
+    """Return the result of a call in a flow, and the message that enqueues it.
+
+    Args:
+        metadata: sent to the worker beside the arguments.
+    """
     try:
         prepared = prepare(call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata))
     except (TypeError, ValueError) as exc:

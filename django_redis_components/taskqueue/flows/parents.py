@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, Union
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.shards import Shard, home
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
-#: Key in the metadata of a task of which a parent may fail: the flow.
+#: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
 FLOW = "flow"
 #: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
 FIRST_ERROR = "first_error"
@@ -27,6 +27,23 @@ A = TypeVar("A")
 B = TypeVar("B")
 #: A value or a list of shapes: of a group, of a group of groups.
 Shape = Union[A, list["Shape[A]"]]  # noqa: UP007 - mypy knows recursive aliases in this form only
+
+
+#: Tasks read in one round trip.
+CHUNK = 500
+
+
+class AddedTask(NamedTuple):
+    """A task that a running member has added.
+
+    Attributes:
+        member: id of the member to whose group it belongs, one of those that the flow was enqueued with.
+        followers: numbers of the tasks that depend on it.
+    """
+
+    id: str
+    member: str
+    followers: list[int]
 
 
 #: Why a task has no result, by its state.
@@ -98,15 +115,63 @@ def value_of(result: TaskRecord[Any]) -> Any:
 
 def _inputs(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
     if PARENTS in metadata:
-        return (yield from _values(shard, metadata[PARENTS], metadata.get(FLOW)))
+        return (yield from _values(shard, metadata[PARENTS], metadata.get(FLOW, "")))
     if SUMMARY in metadata:
         return (yield from _summary(shard, metadata[SUMMARY]))
     return (yield from _first_error(shard, metadata[FIRST_ERROR]))
 
 
-def _values(shard: Shard, parents: Shape[str], flow_id: str | None) -> Flow[Any]:
-    ids = flatten(parents)
-    replies = yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in ids])
+def with_added(shape: Shape[A], added: Mapping[A, list[A]]) -> Shape[A]:
+    """Append what members have added to the lists that have these members."""
+    if not isinstance(shape, list):
+        return shape
+    appended = [one for each in shape if not isinstance(each, list) for one in added.get(each, [])]
+    return [*(with_added(each, added) for each in shape), *appended]
+
+
+def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list[AddedTask]]:
+    """Return the tasks that running members have added.
+
+    Args:
+        first: number of the first of them.
+        number: how many they are.
+    """
+    added: list[AddedTask] = []
+    for start in range(first, first + number, CHUNK):
+        numbers = range(start, min(start + CHUNK, first + number))
+        names = [name for each in numbers for name in (each, f"{FlowField.added_by}{each}")]
+        found = yield Read("HMGET", shard.flow(flow_id), *names)
+        for node, member in zip(found[::2], found[1::2], strict=True):
+            task_id, _, followers = node.decode().partition(" ")
+            links = [int(follower) for follower in followers.split(",") if follower]
+            added.append(AddedTask(task_id, member.decode(), links))
+    return added
+
+
+def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, tasks: int) -> Flow[Shape[str]]:
+    flow_id, _, own = flow_ref.rpartition("/")
+    by_member: dict[str, list[str]] = {}
+    for each in (yield from read_added(shard, flow_id, tasks + 3, added)):
+        if int(own) in each.followers:
+            by_member.setdefault(each.member, []).append(each.id)
+    return with_added(parents, by_member)
+
+
+def _values(shard: Shard, parents: Shape[str], flow_ref: str) -> Flow[Any]:
+    ids, flow_id = flatten(parents), flow_ref.rpartition("/")[0]
+    reads = [Read("HGET", shard.record(task_id), Field.return_value) for task_id in ids]
+    if flow_id:
+        reads.append(Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks))
+    replies = yield Batch(reads)
+    added, tasks = replies.pop() if flow_id else (None, 0)
+    if added is not None:
+        parents = yield from _with_added(shard, parents, flow_ref, int(added), int(tasks))
+        known = set(ids)
+        more = [task_id for task_id in flatten(parents) if task_id not in known]
+        for start in range(0, len(more), CHUNK):
+            some = more[start : start + CHUNK]
+            replies += yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in some])
+        ids += more
     values = {task_id: unpack(value) for task_id, value in zip(ids, replies, strict=True) if value is not None}
     if flow_id and (failed := [task_id for task_id in ids if task_id not in values]):
         values |= yield from _failures(shard, flow_id, failed)
@@ -144,14 +209,15 @@ def _failure_of(action: str, task_id: str, name: str, reason: str, error: Any) -
 
 def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
     """Return how many tasks a flow has, and how many of them had failed when all had finished."""
-    tasks, failed = yield Read("HMGET", shard.flow(flow_id), FlowField.tasks, FlowField.failed_at_end)
+    fields = (FlowField.tasks, FlowField.failed_at_end, FlowField.added)
+    tasks, failed, added = yield Read("HMGET", shard.flow(flow_id), *fields)
     if tasks is None:
         raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
     failed = int(failed or 0)
     return {
         "flow_id": flow_id,
         "state": "failed" if failed > 0 else "successful",
-        "tasks": int(tasks),
+        "tasks": int(tasks) + int(added or 0),
         "failed": failed,
     }
 

@@ -23,7 +23,7 @@ local skip = ARGV[5]
 -- @include idempotency
 -- @include selection
 -- @lazy unique: reacquire_key
--- @lazy flow: parse_ref, node, is_in_state, each_successful, hold
+-- @lazy flow: parse_ref, node, is_in_state, each_successful, hold, is_callback
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
@@ -31,7 +31,7 @@ if earlier_reply then
   return earlier_reply
 end
 
--- Return the followers of a task that failed because of it, and count it as not failed. None, if it let them go on.
+-- Return the followers of a task that failed because of it, and count it as not failed. None if it may fail.
 local function failed_followers(key, number, id)
   if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
     redis.call("HINCRBY", key, FLOW.failed, -1)
@@ -40,7 +40,7 @@ local function failed_followers(key, number, id)
   return redis.call("HEXISTS", key, FLOW.failure .. id) == 1 and "" or followers
 end
 
--- Let the flow of a retried task go on: its on_success task waits again.
+-- Count a retried task as unfinished. The on_success task of its flow waits again.
 local function revive_flow(key, flow_ref)
   if redis.call("HINCRBY", key, FLOW.unfinished, 1) == 1 then
     redis.call("PERSIST", key)
@@ -63,8 +63,8 @@ local function revive_followers(flow_ref, root)
   end
   local tasks = redis.call("HGET", key, FLOW.tasks)
   revive_flow(key, flow_ref)
-  if tonumber(number) >= tonumber(tasks) then
-    return -- a callback
+  if flows.is_callback(number, tasks) then
+    return
   end
   local revived = { failed_followers(key, number, root) }
   while #revived > 0 do

@@ -26,7 +26,7 @@ local failed_ttl_ms = ARGV[5]
 local on_error = ARGV[6]
 local result_of = ARGV[7]
 local row = ARGV[8]
--- @include limit_key
+-- @include flow_accept
 -- @lazy flow: node, hold, start
 
 local ctx = new_context(base)
@@ -37,31 +37,14 @@ if accepted_before then
   return tonumber(accepted_before)
 end
 
--- Write the record and the node of one task; args[first] to args[last] are the arguments of enqueue.lua.
-local function accept_node(number, followers, open_parents, args, first_arg, last_arg)
-  local id, queue, due, _, _, expires = unpack(args, first_arg, first_arg + 5)
-  local record = task_key(ctx, id)
-  redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting,
-    F.flow_ref, flow_id .. "/" .. number)
-  redis.call("HSET", record, unpack(args, first_arg + 6, last_arg))
-  store_limits(ctx, args, first_arg + 6, last_arg)
-  redis.call("PEXPIRE", record, T.partial_flow_ms)
-  redis.call("HSET", key, number, id .. " " .. followers)
-  if open_parents > 0 then
-    redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
-  end
-  if due ~= "" then
-    redis.call("HSET", key, FLOW.due .. number, due)
-  end
-  if expires ~= "" then
-    redis.call("HSET", key, FLOW.expires .. number, expires)
-  end
-end
-
 local index = 9
 while index <= #ARGV do
   local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
-  accept_node(number, followers, tonumber(open_parents), ARGV, index + 4, index + 3 + count)
+  accept_node(ctx, key, flow_id, number, followers, ARGV, index + 4, index + 3 + count)
+  redis.call("PEXPIRE", task_key(ctx, ARGV[index + 4]), T.partial_flow_ms)
+  if tonumber(open_parents) > 0 then
+    redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
+  end
   index = index + 4 + count
 end
 redis.call("PEXPIRE", key, T.partial_flow_ms)

@@ -98,8 +98,8 @@ local function name_of(ctx, id)
   return (string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?"))
 end
 
--- Note that a task ended without success. Return what happens to its followers: they go on, once, if it may fail, and
--- are not run otherwise.
+-- Note that a task ended without success. Return what happens to its followers: they stop waiting for it, once, if it
+-- may fail, and are not run otherwise.
 local function followers_of_failed(ctx, key, number, id, reason, not_run)
   local _, followers = node(key, number)
   local on_failure = redis.call("HGET", task_key(ctx, id), F.on_failure)
@@ -185,11 +185,7 @@ local function end_callback(ctx, key, number)
   count_finished(ctx, key, 1)
 end
 
-local function is_callback(number, tasks)
-  return tasks and tonumber(number) >= tonumber(tasks)
-end
-
--- A task cannot succeed any more: its followers fail, or go on if it may fail.
+-- A task cannot succeed any more: its followers fail, or stop waiting for it if it may fail.
 local function fail_followers(ctx, id, flow_ref, reason)
   local key, number = parse_ref(ctx, flow_ref)
   local line, tasks = unpack(redis.call("HMGET", key, number, FLOW.tasks))
@@ -206,8 +202,8 @@ local function delete_failed_followers(ctx, flow_ref)
   local parents, budget = { number }, MAX_DELETED
   while #parents > 0 and budget > 0 do
     local id, followers = node(key, table.remove(parents))
-    local has_gone_on = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
-    for follower in string.gmatch(not has_gone_on and followers or "", "%d+") do
+    local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
+    for follower in string.gmatch(not was_tolerated and followers or "", "%d+") do
       local after = node(key, follower)
       if budget > 0 and after and is_in_state(ctx, after, S.failed) then
         redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
@@ -218,8 +214,8 @@ local function delete_failed_followers(ctx, flow_ref)
   end
 end
 
--- Start the followers of a successful task that wait for no other. They do not wait for one that has failed before, and let
--- them go on.
+-- Start the followers of a successful task that wait for no other. They do not wait for one that had failed before and may
+-- fail.
 local function task_succeeded(ctx, id, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
   local line, tasks, failure = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id))

@@ -17,9 +17,19 @@ local function is_in_state(ctx, id, state)
   return redis.call("HGET", task_key(ctx, id), F.state) == state
 end
 
+-- Return whether a number is that of a callback: those of added tasks come behind them.
+local function is_callback(number, tasks)
+  return tasks and tonumber(number) >= tonumber(tasks) and tonumber(number) <= tasks + 2
+end
+
+local function last_number(key)
+  local tasks, added = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added))
+  return (tasks or 0) + 2 + (added or 0)
+end
+
 -- Run a command on the record of each successful task, also of callbacks.
 local function each_successful(ctx, key, command, ...)
-  for number = 0, tonumber(redis.call("HGET", key, FLOW.tasks)) + 2 do
+  for number = 0, last_number(key) do
     local id = node(key, number)
     if id and is_in_state(ctx, id, S.successful) then
       redis.call(command, task_key(ctx, id), ...)

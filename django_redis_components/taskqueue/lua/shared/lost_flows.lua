@@ -1,6 +1,6 @@
 -- Flows that would wait for ever, since the record of a task or the flow itself was evicted or deleted: their tasks fail.
 -- @include context
--- @lazy flow: parse_ref, node, fail_followers, fail_waiting, not_run_error
+-- @lazy flow: parse_ref, node, last_number, fail_followers, fail_waiting, not_run_error
 
 -- Tasks of flows that one call examines, about: a flow has 5,000 at most.
 local MAX_EXAMINED = 10000
@@ -18,7 +18,7 @@ local function examine(ctx, key, tasks)
     waiting[tonumber(number) or -1] = true
   end
   local has_failed_once = redis.call("HEXISTS", key, FLOW.first_error) == 1
-  for number = 0, tasks + 2 do
+  for number = 0, flow().last_number(key) do
     local id = not waiting[number] and (number ~= tasks or has_failed_once) and flow().node(key, number)
     local state = id and redis.call("HGET", task_key(ctx, id), F.state)
     if UNFINISHED[state] then
