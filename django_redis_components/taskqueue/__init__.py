@@ -154,7 +154,7 @@ from django_redis_components.taskqueue.exceptions import (
 )
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.flows.member_flow import MemberFlow
-from django_redis_components.taskqueue.flows.parents import MemberFailure
+from django_redis_components.taskqueue.flows.parents import MemberFailure, ResultReference
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
 from django_redis_components.taskqueue.limits import Concurrency, Rate
@@ -203,6 +203,7 @@ __all__ = [
     "QueueInfo",
     "QueuePause",
     "Rate",
+    "ResultReference",
     "ResultTooLarge",
     "RunContext",
     "RunOutcome",

@@ -87,6 +87,8 @@ class MemoryQueue:
             return [part for name, value in fields.items() for part in (name.encode(), value)]
         if verb == "HGET":
             return fields.get(str(rest[0]))
+        if verb == "HSTRLEN":
+            return len(fields.get(str(rest[0]), b""))
         if verb == "HMGET":
             return [fields.get(str(name)) for name in rest]
         raise RuntimeError(f"{verb} {key} {_NEEDS_REDIS}")

@@ -189,7 +189,9 @@ def test_hostile_task_names_are_escaped(name: str, redis_server: Store, operator
     assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
 
 
-@pytest.mark.parametrize("wrong", [{"tasks": "x"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}])
+@pytest.mark.parametrize(
+    "wrong", [{"tasks": "x"}, {"added": "x"}, {"added": "7"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}]
+)
 def test_corrupt_flow_is_no_server_error(wrong: dict[str, str], redis_server: Store, operator: Client) -> None:
     flow = chain(note.s("a"), note.s()).enqueue()
     redis_server.raw.hset(f"{base_key(redis_server)}:flow:{flow.id}", mapping=wrong)

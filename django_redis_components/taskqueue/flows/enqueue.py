@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,15 @@ from django_redis_components.taskqueue.enqueue import call_on_commit, prepare, s
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
-from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, FLOW, PARENTS, SUMMARY, has_inputs, map_shape
+from django_redis_components.taskqueue.flows.parents import (
+    BY_REFERENCE,
+    FIRST_ERROR,
+    FLOW,
+    PARENTS,
+    SUMMARY,
+    has_inputs,
+    map_shape,
+)
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
@@ -80,6 +88,8 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
             metadata[PARENTS] = map_shape(node.inputs, lambda parent: results[parent].id)
+            if node.call.reference_above is not None:
+                metadata[BY_REFERENCE] = node.call.reference_above
             may_fail = any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents)
             if may_fail or isinstance(node.inputs, list):
                 metadata[FLOW] = f"{flow_id}/{number}"
@@ -98,14 +108,21 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
     return PreparedFlow(flow, calls, graph.database, uses_outbox)
 
 
-def message_of(call: Any, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
+def message_of(
+    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
+) -> tuple[TaskResult, TaskMessage]:
     """Return the result of a call in a flow, and the message that enqueues it.
 
     Args:
         metadata: sent to the worker beside the arguments.
+        id_of: returns the id of the call; None: it gets a new one.
     """
+    gets_result = has_inputs(metadata)
     try:
-        prepared = prepare(call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata))
+        task_id = id_of(call) if id_of else ""
+        prepared = prepare(
+            call.task, call.args, call.kwargs, task_id=task_id, body_options=metadata, gets_result=gets_result
+        )
     except (TypeError, ValueError) as exc:
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments

@@ -130,9 +130,7 @@ class MemberFlow:
 
     def _prepared(self, calls: Sequence[Signature]) -> Iterator[tuple[TaskResult, TaskMessage]]:
         for call in calls:
-            result, message = message_of(call, {})
-            result.id = message.id = self._id_of(call)
-            yield result, message
+            yield message_of(call, {}, self._id_of)
 
     def _id_of(self, call: Signature) -> str:
         """Return the id of a call: the same in each run of the task."""

@@ -18,6 +18,8 @@ from django_redis_components.taskqueue.shards import Shard, home
 PARENTS = "parents"
 #: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
 FLOW = "flow"
+#: Key in the metadata of a task that receives references: bytes above which a result is passed as one.
+BY_REFERENCE = "by_reference"
 #: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
 FIRST_ERROR = "first_error"
 #: Key in the metadata of the other callbacks: the flow that their argument describes.
@@ -56,6 +58,39 @@ class MemberFailure(dict[str, Any]):
     A dict with `task_id`, `task_name`, `reason` ("failed", "was cancelled", "expired", "was deleted" or "was not run")
     and `error` (class path, message, traceback; None without an exception). It is JSON: a task may return it.
     """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResultReference:
+    """What a step declared with `by_reference` receives in place of a large result.
+
+    Attributes:
+        id: of the task that returned it.
+        size: bytes of its JSON.
+    """
+
+    id: str
+    size: int
+    _shard: Shard = dataclasses.field(repr=False)
+
+    def get(self) -> Any:
+        """Read the result. It is kept until the flow has finished.
+
+        Raises:
+            ParentsLost: it is no longer in Redis.
+            redis.exceptions.RedisError: Redis did not answer.
+        """
+        return self._shard.run(self._read())
+
+    async def aget(self) -> Any:
+        """See `get`."""
+        return await self._shard.arun(self._read())
+
+    def _read(self) -> Flow[Any]:
+        value = yield Read("HGET", self._shard.record(self.id), Field.return_value)
+        if value is None:
+            raise _lost(self.id)
+        return unpack(value)
 
 
 class _Ignored:
@@ -115,7 +150,7 @@ def value_of(result: TaskRecord[Any]) -> Any:
 
 def _inputs(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
     if PARENTS in metadata:
-        return (yield from _values(shard, metadata[PARENTS], metadata.get(FLOW, "")))
+        return (yield from _values(shard, metadata))
     if SUMMARY in metadata:
         return (yield from _summary(shard, metadata[SUMMARY]))
     return (yield from _first_error(shard, metadata[FIRST_ERROR]))
@@ -157,31 +192,38 @@ def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, ta
     return with_added(parents, by_member)
 
 
-def _values(shard: Shard, parents: Shape[str], flow_ref: str) -> Flow[Any]:
-    ids, flow_id = flatten(parents), flow_ref.rpartition("/")[0]
-    reads = [Read("HGET", shard.record(task_id), Field.return_value) for task_id in ids]
+def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
+    parents, flow_ref = metadata[PARENTS], metadata.get(FLOW, "")
+    flow_id = flow_ref.rpartition("/")[0]
     if flow_id:
-        reads.append(Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks))
-    replies = yield Batch(reads)
-    added, tasks = replies.pop() if flow_id else (None, 0)
-    if added is not None:
-        parents = yield from _with_added(shard, parents, flow_ref, int(added), int(tasks))
-        known = set(ids)
-        more = [task_id for task_id in flatten(parents) if task_id not in known]
-        for start in range(0, len(more), CHUNK):
-            some = more[start : start + CHUNK]
-            replies += yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in some])
-        ids += more
-    values = {task_id: unpack(value) for task_id, value in zip(ids, replies, strict=True) if value is not None}
+        added, tasks = yield Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks)
+        if added is not None:
+            parents = yield from _with_added(shard, parents, flow_ref, int(added), int(tasks))
+    ids = flatten(parents)
+    values = yield from _stored_values(shard, ids, metadata.get(BY_REFERENCE))
     if flow_id and (failed := [task_id for task_id in ids if task_id not in values]):
         values |= yield from _failures(shard, flow_id, failed)
     for task_id in ids:
         if task_id not in values:
-            raise ParentsLost(
-                f"The result of parent task {task_id} is no longer in Redis."
-                " It is kept until the flow has finished: it was evicted or deleted."
-            )
+            raise _lost(task_id)
     return without_ignored(map_shape(parents, values.__getitem__))
+
+
+def _stored_values(shard: Shard, ids: Sequence[str], above: int | None) -> Flow[dict[str, Any]]:
+    """Return the results of those tasks that have one, or references to those with more bytes than `above`."""
+    values: dict[str, Any] = {}
+    for start in range(0, len(ids), CHUNK):
+        some = ids[start : start + CHUNK]
+        if above is not None:
+            sizes = yield Batch([Read("HSTRLEN", shard.record(task_id), Field.return_value) for task_id in some])
+            by_id = dict(zip(some, sizes, strict=True))
+            values |= {each: ResultReference(each, size, shard) for each, size in by_id.items() if size > above}
+            some = [task_id for task_id in some if 0 < by_id[task_id] <= above]
+        if some:
+            replies = yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in some])
+            found = zip(some, replies, strict=True)
+            values |= {task_id: unpack(value) for task_id, value in found if value is not None}
+    return values
 
 
 def _failures(shard: Shard, flow_id: str, ids: Sequence[str]) -> Flow[dict[str, Any]]:
@@ -205,6 +247,13 @@ def _failure_of(action: str, task_id: str, name: str, reason: str, error: Any) -
     if action == "ignore":
         return _IGNORED
     return MemberFailure(task_id=task_id, task_name=name, reason=reason, error=error)
+
+
+def _lost(task_id: str) -> ParentsLost:
+    return ParentsLost(
+        f"The result of parent task {task_id} is no longer in Redis."
+        " It is kept until the flow has finished: it was evicted or deleted."
+    )
 
 
 def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from asgiref.sync import sync_to_async
 
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.enqueue import (
@@ -24,6 +24,10 @@ from django_redis_components.taskqueue.flows.result import FlowResult
 
 #: What follows when a member fails, see `Signature.on_failure`.
 FailureAction = Literal["cancel", "continue", "ignore"]
+
+
+#: Default of `Signature.by_reference`, in bytes.
+REFERENCE_BYTES = 65_536
 
 
 class Step:
@@ -45,6 +49,7 @@ class Signature(Step):
         task: the task, with the options of `using`.
         immutable: whether it receives only these arguments, and no result of the step before it.
         failure_action: what follows when it fails, see `on_failure`.
+        reference_above: bytes above which it receives a result as a reference, see `by_reference`; None: never.
     """
 
     kind: ClassVar[str] = "task"
@@ -53,6 +58,7 @@ class Signature(Step):
     kwargs: dict[str, Any]
     immutable: bool = False
     failure_action: FailureAction = "cancel"
+    reference_above: int | None = None
 
     def on_failure(self, action: FailureAction) -> Signature:
         """Return the call with another action when it fails, is cancelled, expires, is deleted or is not run.
@@ -68,6 +74,22 @@ class Signature(Step):
         if action not in get_args(FailureAction):
             raise InvalidTask(f'on_failure({short_repr(action)}): expected "cancel", "continue" or "ignore".')
         return dataclasses.replace(self, failure_action=action)
+
+    def by_reference(self, above: int = REFERENCE_BYTES) -> Signature:
+        """Return the call with large results of the steps before it passed as references.
+
+        The task receives a `ResultReference` in place of each, and reads the result with its `get()`.
+
+        Args:
+            above: bytes of JSON; smaller results are passed as they are. 0: none is.
+
+        Raises:
+            InvalidTask: the call receives no result.
+            TypeError, ValueError: `above` is not an integer, or below 0.
+        """
+        if self.immutable:
+            raise InvalidTask(f"{self.task.name}: a call of si() receives no result. Use s(…).by_reference().")
+        return dataclasses.replace(self, reference_above=check_int(above, "above", 0))
 
 
 class Sendable(Step):

@@ -18,6 +18,8 @@ from django_redis_components.taskqueue import (
     GroupNotOpen,
     InvalidTask,
     LeaseLost,
+    Middleware,
+    NewTask,
     Signature,
     TaskContext,
     TaskResult,
@@ -29,6 +31,7 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.context import result_of_run
 from django_redis_components.taskqueue.flows import member_flow
+from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
@@ -164,6 +167,24 @@ def test_group_before_an_immutable_step_takes_tasks(redis_server: Store) -> None
 
     assert recorded == [7, "next"]
     assert fields(redis_server, flow)["unfinished"] == "0"
+
+
+def test_middleware_sees_the_ids_of_added_tasks(redis_server: Store) -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Witness(Middleware):
+        def before_enqueue(self, task: NewTask) -> None:
+            seen.append(("before", task.id))
+
+        def after_enqueue(self, result: TaskResult) -> None:
+            seen.append(("after", result.id))
+
+    group(split.s(0)).then(echo.s()).enqueue()
+    _, context = start()
+    with pipeline.installed(Witness()):
+        [added] = context.flow.add(note.s(1))
+
+    assert seen == [("before", added.id), ("after", added.id)]
 
 
 # -- repetition
