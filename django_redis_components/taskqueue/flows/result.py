@@ -182,8 +182,8 @@ class FlowResult:
         return without_ignored(map_shape(self.ends, values.__getitem__))
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
-        if self.on_error_result:  # not counted: it has not started unless a task has failed. `on_complete` will run
-            yield task_control.cancel_call(self._shard, self.on_error_result.id, "")
+        for callback in filter(None, (self.on_error_result, self.on_success_result)):  # not counted. on_complete runs
+            yield task_control.cancel_call(self._shard, callback.id, "")
         yield from self._read_added()
         force_ms = task_control.force_ms(force_after)
         ordered = [*reversed(self.results[: self._count]), *self.results[self._count :]]

@@ -81,6 +81,7 @@ def fields(store: Store, flow: FlowResult) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in pairs.items()}
 
 
+@pytest.mark.contract
 def test_next_step_waits_for_added_tasks_and_receives_their_results_last(store: Store) -> None:
     flow = group(add_pages.s([7, 8]), add.s(1, 2)).enqueue(callback=echo.s(), on_complete=note.s())
 
@@ -205,6 +206,7 @@ def test_repeated_run_adds_only_what_is_new(store: Store) -> None:
     assert [sorted(results[1:]) for [results] in [flow.get(0)[0]]] == [[1, 2, 2, 2, 3]]
 
 
+@pytest.mark.contract
 def test_run_after_a_crash_adds_nothing_twice(store: Store) -> None:
     flow = group(split.s(1)).then(echo.s()).enqueue()
     job, context = start("dies:1")
@@ -261,6 +263,7 @@ def test_lost_reply_adds_nothing_twice(proxy: Proxy, redis_server: Store) -> Non
     assert flow.results[3].id == result.id
 
 
+@pytest.mark.contract
 def test_two_members_add_at_once(store: Store) -> None:
     flow = group(split.s(0), split.s(0)).then(echo.s()).enqueue()
     started = [start(f"w:{number}") for number in range(2)]
@@ -285,6 +288,7 @@ def test_two_members_add_at_once(store: Store) -> None:
     assert sorted(flow.get(0)[0][0][2:]) == sorted([*range(20)] * 2)
 
 
+@pytest.mark.contract
 def test_retry_adds_nothing_to_a_complete_group(store: Store) -> None:
     flow = (
         group(add_pages.using(max_attempts=1).s([1], [1], []).on_failure("continue"), add.s(1, 2))

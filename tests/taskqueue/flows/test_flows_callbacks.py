@@ -49,6 +49,7 @@ def summary(flow: FlowResult, state: str, tasks: int, failed: int) -> dict[str, 
     return {"flow_id": flow.id, "state": state, "tasks": tasks, "failed": failed}
 
 
+@pytest.mark.contract
 def test_callbacks_run_when_all_tasks_have_succeeded(store: Store) -> None:
     flow = chain(group(add.s(1, 2), add.s(3, 4)), echo.s()).enqueue(on_error=note.si("error"), **BOTH)
     assert flow.on_complete_result is not None
@@ -94,6 +95,7 @@ def test_only_on_complete_runs_when_a_task_failed(store: Store) -> None:
     assert get_queue("default").info().waiting == 0
 
 
+@pytest.mark.contract
 def test_on_success_runs_after_a_retry_of_what_failed(store: Store) -> None:
     flow = chain(add.s(1, 2), fail.si("no"), echo.s()).enqueue(**BOTH)
     work_off()
@@ -151,6 +153,19 @@ def test_cancelled_flow_runs_on_complete(store: Store) -> None:
     work_off()
 
     assert recorded == [summary(flow, "failed", 2, 2)]
+    assert unfinished(store, flow) == 0
+
+
+def test_cancelled_flow_of_ignored_members_is_no_success(store: Store) -> None:
+    flow = group(add.s(1, 2).on_failure("ignore"), add.s(3, 4).on_failure("ignore")).enqueue(**BOTH)
+
+    assert flow.cancel() == 2
+    work_off()
+
+    assert recorded == [summary(flow, "successful", 2, 0)], "of on_complete"
+    assert flow.on_success_result is not None
+    flow.on_success_result.refresh()
+    assert flow.on_success_result.state == "cancelled"
     assert unfinished(store, flow) == 0
 
 
@@ -322,6 +337,7 @@ def test_callbacks_run_after_a_worker_crash(store: Store) -> None:
     assert recorded == ["complete", "success"]
 
 
+@pytest.mark.contract
 def test_callbacks_run_once_when_many_workers_finish_concurrently(store: Store) -> None:
     group(*[add.s(n, 0) for n in range(39)], fail.s().on_failure("ignore")).enqueue(
         on_complete=note.si("complete"), on_success=note.si("success")

@@ -37,6 +37,7 @@ def hash_of(store: Store, flow: FlowResult) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in pairs.items()}
 
 
+@pytest.mark.contract
 def test_step_after_a_group_receives_the_failure_of_a_member_that_continues(store: Store) -> None:
     flow = group(add.s(1, 2), may_fail("continue"), add.s(3, 4)).then(note.s(), echo.si("last")).enqueue()
 
@@ -168,6 +169,7 @@ def test_retry_of_a_member_after_the_next_step_ran_runs_only_the_member(store: S
     assert hash_of(store, flow).get("failed", "0") == "0"
 
 
+@pytest.mark.contract
 def test_retry_of_a_member_before_the_next_step_starts_passes_its_result(store: Store) -> None:
     slow = add.using(run_after=3_600)
     flow = group(may_fail("continue"), may_fail("continue", "again"), slow.s(1, 2)).then(note.s()).enqueue()

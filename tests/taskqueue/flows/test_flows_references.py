@@ -33,6 +33,7 @@ async def read_in_coroutine(result: ResultReference) -> int:
     return len(await result.aget())
 
 
+@pytest.mark.contract
 def test_results_above_a_size_are_passed_as_references(store: Store) -> None:
     flow = group(make_text.s(10), make_text.s(1_000)).then(read_all.s("own").by_reference(above=100)).enqueue()
 
