@@ -101,7 +101,7 @@ schedules_version             string  how often these two were changed          
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
 outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
-flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
+flow:<flow>                   hash    ids, followers, open parents and failures of its tasks   the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
