@@ -27,10 +27,11 @@ local function start_callback(ctx, key, field)
 end
 
 -- Take the on_success task of a flow that has failed out of the index: a retry of what failed lets it wait again.
-local function put_aside(ctx, key, number, ttl_ms)
-  local record = task_key(ctx, node(key, number))
-  redis.call("ZREM", queue_key(ctx, redis.call("HGET", record, F.queue) or "", P.waiting), node(key, number))
-  redis.call("PEXPIRE", record, ttl_ms)
+local function unlist_on_success(ctx, key, number, ttl_ms)
+  local id = node(key, number)
+  local queue = redis.call("HGET", task_key(ctx, id), F.queue) or ""
+  redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
+  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
 end
 
 -- Delete an on_error task that was not needed.
@@ -54,7 +55,7 @@ local function count_finished(ctx, key, finished)
   end
   local is_started = start_callback(ctx, key, FLOW.on_complete)
   if on_success and tonumber(failed or 0) > 0 then
-    put_aside(ctx, key, on_success, failed_ttl_ms)
+    unlist_on_success(ctx, key, on_success, failed_ttl_ms)
   elseif on_success then
     is_started = start_callback(ctx, key, FLOW.on_success) or is_started
   end
