@@ -51,6 +51,8 @@ class Field:
     origin = "O"
     #: JSON: what the task saved about itself.
     metadata = "m"
+    #: JSON: where the task continues, see `iteration.Cursor`.
+    cursor = "I"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
     #: "continue" or "ignore" of a task in a flow that may fail: its followers run all the same.

@@ -29,9 +29,9 @@ from django_redis_components.taskqueue import (
     group,
     task,
 )
-from django_redis_components.taskqueue.context import result_of_run
 from django_redis_components.taskqueue.flows import member_flow
 from django_redis_components.taskqueue.middleware import pipeline
+from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
