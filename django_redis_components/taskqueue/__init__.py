@@ -102,7 +102,7 @@ schedules_version             string  how often these two were changed          
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
 outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
-flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
+flow:<flow>                   hash    ids, followers, open parents and failures of its tasks   the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
@@ -128,6 +128,7 @@ from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
+    GroupNotOpen,
     InvalidTask,
     LeaseLost,
     NotPending,
@@ -154,6 +155,8 @@ from django_redis_components.taskqueue.exceptions import (
     WorkerLost,
 )
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
+from django_redis_components.taskqueue.flows.parents import MemberFailure, ResultReference
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
 from django_redis_components.taskqueue.iteration import Cursor
@@ -182,10 +185,13 @@ __all__ = [
     "ErrorSample",
     "FlowDoesNotExist",
     "FlowResult",
+    "GroupNotOpen",
     "Histogram",
     "Interval",
     "InvalidTask",
     "LeaseLost",
+    "MemberFailure",
+    "MemberFlow",
     "Metrics",
     "Middleware",
     "NewTask",
@@ -201,6 +207,7 @@ __all__ = [
     "QueueInfo",
     "QueuePause",
     "Rate",
+    "ResultReference",
     "ResultTooLarge",
     "RunContext",
     "RunOutcome",

@@ -18,6 +18,8 @@ from django_redis_components.taskqueue.exceptions import (
     TaskInterrupted,
     TaskResultDoesNotExist,
 )
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.iteration import CHUNK_SIZE, Loop, encode_cursor, new_loop, refuse_transaction
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
@@ -68,6 +70,14 @@ class TaskContext:
         #: The current call of `iterate`, and the run that it belongs to.
         self._loop: Loop | None = None
         self._run: logs.CurrentRun | None = None
+        self._flow: MemberFlow | None = None
+
+    @property
+    def flow(self) -> MemberFlow:
+        """The flow of the task; `flow.add(…)` adds tasks to its group."""
+        if self._flow is None:
+            self._flow = MemberFlow(self._shard, self.task_result.id, self._token, self._read_flow_ref)
+        return self._flow
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -304,6 +314,12 @@ class TaskContext:
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         cursor = b"" if loop is None else encode_cursor(loop.cursor)
         return (yield from _save(self._shard, self.task_result.id, self._token, encoded, cursor))
+
+    def _read_flow_ref(self) -> Flow[str]:
+        """Return "flow/number" of the task; "" if it is in no flow."""
+        if self._metadata is None:  # the record could not be read when the run began
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
+        return self.task_result._fields.get(Field.flow_ref, b"").decode()
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
         if not is_leased:

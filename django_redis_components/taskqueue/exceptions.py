@@ -241,6 +241,18 @@ class FlowDoesNotExist(TaskQueueError):
         self.id = flow_id
 
 
+class GroupNotOpen(TaskQueueError):
+    """Raised when a run adds tasks to its group, and its task is in no group of a flow, or the group is complete.
+
+    Attributes:
+        id: the task's id.
+    """
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(f"Task {task_id} cannot add tasks to its group: {reason}")
+        self.id = task_id
+
+
 class ParentsLost(TaskQueueError):
     """Raised when the results of the tasks before this one are no longer in Redis."""
 

@@ -352,6 +352,13 @@ def hold(name: str, every_s: float = 0.01) -> str:
     return name
 
 
+@task(takes_context=True)
+def add_and_hold(context: TaskContext, name: str, times: int) -> str:
+    """Add tasks to the group, then do as `hold`."""
+    context.flow.add(*(add.s(number, number) for number in range(times)))
+    return hold.func(name)
+
+
 @task
 def pid(ballast_mib: int = 0) -> int:
     """Return the pid; keep this much memory."""

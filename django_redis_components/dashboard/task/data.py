@@ -89,6 +89,7 @@ def _flow(task: Explanation) -> dict[str, Any] | None:
         "id": flow_id,
         "tasks": task.fact("flow_tasks"),
         "unfinished": task.fact("flow_unfinished"),
+        "on_failure": task.text(Field.on_failure) or "cancel",
         "parents": task.parents,
         "followers": task.followers,
     }

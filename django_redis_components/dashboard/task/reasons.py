@@ -112,6 +112,14 @@ def _on_error(task: Explanation, reason: Reason) -> str:
     return _("it runs only if another task of its flow fails.")
 
 
+def _on_complete(task: Explanation, reason: Reason) -> str:
+    return _("it runs when all other tasks of its flow have finished.")
+
+
+def _on_success(task: Explanation, reason: Reason) -> str:
+    return _("it runs when all other tasks of its flow have succeeded.")
+
+
 def _unregistered(task: Explanation, reason: Reason) -> str:
     return _("no worker of its queue has registered the name %(name)s.") % {"name": reason.name}
 
@@ -211,6 +219,8 @@ _SENTENCES: dict[str, _Sentence] = {
     "expired": _expired,
     "waiting": _waiting,
     "on_error": _on_error,
+    "on_complete": _on_complete,
+    "on_success": _on_success,
     "unregistered": _unregistered,
     "due": _due,
     "retry": _retry,
@@ -247,8 +257,8 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
     if key and "concurrency" not in codes and task.fact("holders") < task.fact("max_running"):
         facts = {"name": key, "held": number(task.fact("holders")), "limit": number(task.fact("max_running"))}
         conditions.append(_("Concurrency limit %(name)s: %(held)s of %(limit)s held.") % facts)
-    if task.fact("flow_tasks") and not codes & {"waiting", "on_error"}:
-        conditions.append(_("The tasks of its flow on which it depends have succeeded."))
+    if task.fact("flow_tasks") and not codes & {"waiting", "on_error", "on_complete", "on_success"}:
+        conditions.append(_("It waits for no other task of its flow."))
     return conditions
 
 
