@@ -1,7 +1,7 @@
 -- Flows: tasks that wait for other tasks. A flow's hash has for each number the task's id and the numbers of its
 -- followers, and the fields of `FlowField`. Records of successful tasks get no TTL before the flow has finished:
 -- followers read the results there.
--- @include placement
+-- @include group_placement
 -- @include times
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
@@ -58,10 +58,10 @@ local function start(ctx, key, number, id)
     return
   end
   redis.call("HSET", record, F.state, S.ready, F.placed_at_us, ctx.now_us)
-  if priority then
+  if not priority then
+    requeue_behind(ctx, id, queue, P.ready)
+  elseif not place_in_group(ctx, id, queue) then
     push_priority(ctx, queue, id, priority)
-  else
-    redis.call("RPUSH", queue_key(ctx, queue, P.ready), id)
   end
   notify_queue(ctx, queue)
 end

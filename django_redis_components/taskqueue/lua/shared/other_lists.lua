@@ -1,5 +1,6 @@
 -- Lease tasks that were leased before or have waited for a limit, and scheduled tasks that are due. Part of lease.lua.
 -- @include lease
+-- @lazy rare: holds_back
 
 -- Crash suspects: tasks whose workers have died (field deliveries: how many). Each is leased alone in a call; one that
 -- has one death left, or has seen two, only while its worker process runs no other such task. Otherwise a crash would
@@ -26,15 +27,18 @@ local function lease_requeued(ctx, queue)
     if not id then
       break
     end
-    local deliveries, max_deliveries = unpack(redis.call("HMGET", task_key(ctx, id), F.deliveries, F.max_deliveries))
+    local deliveries, max_deliveries, share = unpack(redis.call("HMGET", task_key(ctx, id),
+      F.deliveries, F.max_deliveries, F.fair_share))
     local deaths = tonumber(deliveries or 0)
     local must_run_alone = deaths >= math.min(MANY_DEATHS, tonumber(max_deliveries or 3) - 1)
-    if deaths > 0 and #ctx.tasks > 0 then
+    if share and rare().holds_back(ctx, id, queue, share) then
+      deaths = 0
+    elseif deaths > 0 and #ctx.tasks > 0 then
       redis.call("LPUSH", requeued, id)
       ctx.want = #ctx.tasks
     elseif deaths > 0 and must_run_alone and is_in_quarantine(ctx) then
       aside[#aside + 1] = id
-    elseif lease_all(ctx, { id }, queue) and deaths > 0 then
+    elseif lease_all(ctx, { id }, queue, true) and deaths > 0 then
       ctx.want = #ctx.tasks
       if must_run_alone then
         redis.call("SET", base_key(ctx, K.quarantine, ctx.worker), id, "PX", T.quarantine_ms)
@@ -48,7 +52,7 @@ end
 
 local function lease_due(ctx, queue)
   local scheduled = queue_key(ctx, queue, P.scheduled)
-  while wants_more(ctx) do
+  while reads_on(ctx) do
     local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "LIMIT", 0, ctx.want - #ctx.tasks)
     if #due == 0 then
       break
