@@ -59,8 +59,8 @@ local function leave_rest(queue, was_plain)
   if not wants_more(ctx) then
     local is_due_soon = due_ms and due_ms < ctx.now_ms + 5000
     local prefix = queue_key(ctx, queue, "")
-    if is_due_soon
-      or redis.call("EXISTS", prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority, prefix .. P.turns) > 0 then
+    if is_due_soon or redis.call("EXISTS", prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority) > 0
+      or (ctx.has_turns or ctx.grouped) and redis.call("EXISTS", prefix .. P.turns) == 1 then
       notify(ctx, "q:" .. queue)
     end
   end
@@ -104,7 +104,7 @@ for index = 10, 9 + queues do
     next_due_ms = due_ms
   end
 end
-if ctx.skipped >= MAX_SKIPPED or (ctx.grouped or 0) >= MAX_GROUPED then
+if ctx.skipped >= MAX_SKIPPED then
   next_due_ms = now_ms
 end
 if #ctx.tasks > 0 then

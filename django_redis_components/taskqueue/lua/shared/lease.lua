@@ -1,22 +1,14 @@
 -- Take tasks from a queue and lease them.
 -- Reads in ctx: worker, token, want, lease_until (when leases end, text), now_text (microseconds, text).
 -- Collects in ctx: tasks, the rows of the reply; skipped, how many tasks the call passed over; used_limits, whether one of
--- them had limits; grouped, how many of them were put into their groups.
+-- them had limits; grouped, how many of them were put into their groups; has_turns, whether a queue has groups.
 -- @include context
 -- @lazy rare: admit, enter_stray
 
 -- Most tasks that one call passes over, so that the server serves others in between.
 local MAX_SKIPPED = 500
--- Most tasks that one call puts into their groups: those of groups with turns start meanwhile.
-local MAX_GROUPED = 500
-
 local function wants_more(ctx)
   return #ctx.tasks < ctx.want and ctx.skipped < MAX_SKIPPED
-end
-
--- The same for the lists from which tasks enter their groups.
-local function reads_on(ctx)
-  return wants_more(ctx) and (ctx.grouped or 0) < MAX_GROUPED
 end
 
 -- Fields that every record has: those read here, and the queue.
@@ -39,6 +31,7 @@ local function lease(ctx, id, queue, has_turn)
     read_pending(record)
   if share and not has_turn and state ~= S.cancelled then
     rare().enter_stray(ctx, id, queue)
+    ctx.skipped = ctx.skipped + 1
     return
   end
   local is_ordinary = body and state ~= S.cancelled and not (expiry or claim or concurrency or rate)
@@ -76,8 +69,6 @@ local function lease_all(ctx, ids, queue, has_turn)
   return is_leased
 end
 
--- @lazy other_lists: lease_requeued, lease_due
-
 -- Return how many of these exist: the queue's lists and zsets but the ready list, and other keys.
 local function count_others(ctx, queue, ...)
   local prefix = queue_key(ctx, queue, "")
@@ -103,7 +94,7 @@ local function lease_next(ctx, queue, others, count)
   return popped
 end
 
--- @lazy turns: lease_in_turns
+-- @lazy other_lists: lease_requeued, lease_due, lease_grouped
 
 -- Lease tasks of a queue: requeued ones, due ones, then by priority; if it has groups, in turn with theirs. Return whether it
 -- had only ready tasks. `others`: see `count_others`.
@@ -111,14 +102,12 @@ local function lease_from(ctx, queue, others)
   if others > 0 then
     other_lists().lease_requeued(ctx, queue)
     other_lists().lease_due(ctx, queue)
-    if redis.call("EXISTS", queue_key(ctx, queue, P.turns)) == 1 then
-      turns().lease_in_turns(ctx, queue, others)
-    end
+    other_lists().lease_grouped(ctx, queue, others)
   end
-  while reads_on(ctx) and lease_next(ctx, queue, others, ctx.want - #ctx.tasks) do
+  while wants_more(ctx) and lease_next(ctx, queue, others, ctx.want - #ctx.tasks) do
   end
   if ctx.grouped and wants_more(ctx) then
-    turns().lease_in_turns(ctx, queue, others)
+    other_lists().lease_grouped(ctx, queue, others)
   end
   return others == 0
 end

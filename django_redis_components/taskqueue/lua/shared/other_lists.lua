@@ -1,6 +1,7 @@
 -- Lease tasks that were leased before or have waited for a limit, and scheduled tasks that are due. Part of lease.lua.
 -- @include lease
 -- @lazy rare: holds_back
+-- @lazy turns: lease_in_turns
 
 -- Crash suspects: tasks whose workers have died (field deliveries: how many). Each is leased alone in a call; one that
 -- has one death left, or has seen two, only while its worker process runs no other such task. Otherwise a crash would
@@ -50,14 +51,26 @@ local function lease_requeued(ctx, queue)
   end
 end
 
+-- Lease scheduled tasks that are due. Those of groups enter their groups, and start in turn: while many do, others start.
 local function lease_due(ctx, queue)
-  local scheduled = queue_key(ctx, queue, P.scheduled)
-  while reads_on(ctx) do
+  local scheduled, skipped = queue_key(ctx, queue, P.scheduled), ctx.skipped
+  while wants_more(ctx) do
     local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "LIMIT", 0, ctx.want - #ctx.tasks)
     if #due == 0 then
       break
     end
     redis.call("ZREMRANGEBYRANK", scheduled, 0, #due - 1)
     lease_all(ctx, due, queue)
+  end
+  if ctx.grouped and ctx.grouped <= MAX_SKIPPED then
+    ctx.skipped = skipped
+  end
+end
+
+-- Lease tasks in turn if a group of the queue has one.
+local function lease_grouped(ctx, queue, others)
+  if redis.call("EXISTS", queue_key(ctx, queue, P.turns)) == 1 then
+    ctx.has_turns = true
+    turns().lease_in_turns(ctx, queue, others)
   end
 end
