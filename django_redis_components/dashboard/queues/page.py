@@ -115,8 +115,8 @@ def _groups_note(snapshot: QueueSnapshot) -> str:
     if not found.is_partial and found.count <= sum(not group.paused for group in found.groups):
         return ""
     text = ngettext("%(count)s group is served in turn.", "%(count)s groups are served in turn.", found.count)
-    note = text % {"count": number(found.count)}
-    return f"{note} {_('Those with most ready tasks are shown.')}"
+    shown = _("Those with most ready tasks are shown.")
+    return " ".join([text % {"count": number(found.count)}, shown])
 
 
 def _last_hour(group: ErrorGroup, at: datetime) -> int:
