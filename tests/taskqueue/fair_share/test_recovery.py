@@ -82,10 +82,10 @@ def test_tasks_of_a_killed_worker_run_first_and_the_turns_go_on(
     first = Held(redis_server, "a")
     held = hold.using(fair="{name}").enqueue("a")
     first.started()
-    send("a1 a2 b1")
 
     kill_processes([doomed.pid, *processes_of(doomed.pid)])
     first.release()
+    send("a1 a2 b1")
 
     def is_recovered() -> bool:
         recover()

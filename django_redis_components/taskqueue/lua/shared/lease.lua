@@ -7,6 +7,7 @@
 
 -- Most tasks that one call passes over, so that the server serves others in between.
 local MAX_SKIPPED = 500
+
 local function wants_more(ctx)
   return #ctx.tasks < ctx.want and ctx.skipped < MAX_SKIPPED
 end

@@ -32,14 +32,13 @@ local function lease_requeued(ctx, queue)
       F.deliveries, F.max_deliveries, F.fair_share))
     local deaths = tonumber(deliveries or 0)
     local must_run_alone = deaths >= math.min(MANY_DEATHS, tonumber(max_deliveries or 3) - 1)
-    if share and rare().holds_back(ctx, id, queue, share) then
-      deaths = 0
-    elseif deaths > 0 and #ctx.tasks > 0 then
+    if deaths > 0 and #ctx.tasks > 0 then
       redis.call("LPUSH", requeued, id)
       ctx.want = #ctx.tasks
     elseif deaths > 0 and must_run_alone and is_in_quarantine(ctx) then
       aside[#aside + 1] = id
-    elseif lease_all(ctx, { id }, queue, true) and deaths > 0 then
+    elseif not (share and rare().holds_back(ctx, id, queue, share)) and lease_all(ctx, { id }, queue, true)
+      and deaths > 0 then
       ctx.want = #ctx.tasks
       if must_run_alone then
         redis.call("SET", base_key(ctx, K.quarantine, ctx.worker), id, "PX", T.quarantine_ms)
@@ -53,7 +52,7 @@ end
 
 -- Lease scheduled tasks that are due. Those of groups enter their groups, and start in turn: while many do, others start.
 local function lease_due(ctx, queue)
-  local scheduled, skipped = queue_key(ctx, queue, P.scheduled), ctx.skipped
+  local scheduled, grouped_before = queue_key(ctx, queue, P.scheduled), ctx.grouped or 0
   while wants_more(ctx) do
     local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "LIMIT", 0, ctx.want - #ctx.tasks)
     if #due == 0 then
@@ -63,7 +62,7 @@ local function lease_due(ctx, queue)
     lease_all(ctx, due, queue)
   end
   if ctx.grouped and ctx.grouped <= MAX_SKIPPED then
-    ctx.skipped = skipped
+    ctx.skipped = ctx.skipped - (ctx.grouped - grouped_before)
   end
 end
 
