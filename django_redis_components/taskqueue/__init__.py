@@ -28,7 +28,8 @@ outbox                      rows of `contrib.outbox`: what a database keeps unti
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
 task_update                 what a change of a pending task writes
-context                     what a task knows and reports while it runs
+context, iteration          what a task knows and reports while it runs; loops that continue at a cursor
+run_start                   the result and the context of a task that is about to run
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
 states                      states of tasks and outcomes of runs, one word for each
@@ -55,7 +56,7 @@ Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 ============================  ======  =======================================================  =====================
 key                           type    content                                                  TTL or owner
 ============================  ======  =======================================================  =====================
-t:<id>                        hash    body (opaque JSON), state, lease, metadata               result_ttl when done
+t:<id>                        hash    body (opaque JSON), state, lease, metadata, cursor       result_ttl when done
 t:<id>:errors                 list    failures as JSON, the last 50                            failed_ttl
 t:<id>:done                   list    wakeup key of callers that wait for the result           60 s
 q:<queue>:requeued            list    requeued ids: recovered, or returned by a worker         the queue
@@ -145,6 +146,7 @@ from django_redis_components.taskqueue.exceptions import (
     TaskCancelled,
     TaskFailed,
     TaskIdConflict,
+    TaskInterrupted,
     TaskNotFinished,
     TaskQueueError,
     TaskResultDoesNotExist,
@@ -159,6 +161,7 @@ from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fair_share import FairShare
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
+from django_redis_components.taskqueue.iteration import Cursor
 from django_redis_components.taskqueue.limits import Concurrency, Rate
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, RunOutcome, WorkerDescription
 from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
@@ -179,6 +182,7 @@ from django_redis_components.taskqueue.unique import Unique
 __all__ = [
     "Concurrency",
     "Counts",
+    "Cursor",
     "ErrorGroup",
     "ErrorSample",
     "FairShare",
@@ -217,6 +221,7 @@ __all__ = [
     "TaskError",
     "TaskFailed",
     "TaskIdConflict",
+    "TaskInterrupted",
     "TaskMetrics",
     "TaskNotFinished",
     "TaskOrigin",

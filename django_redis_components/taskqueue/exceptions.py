@@ -165,6 +165,13 @@ class TaskCancelled(BaseInterruption):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
+class TaskInterrupted(BaseInterruption):
+    """Raised by `TaskContext.iterate` when the worker stops. Do not suppress it.
+
+    The task returns to the head of its queue, uses no attempt, and continues at its cursor.
+    """
+
+
 class WorkerDoesNotExist(TaskQueueError):
     """Raised when a command cannot reach a worker: no worker has this id, it is lost, or it does not read commands."""
 

@@ -53,6 +53,8 @@ class Field:
     origin = "O"
     #: JSON: what the task saved about itself.
     metadata = "m"
+    #: JSON: where the task continues, see `iteration.Cursor`.
+    cursor = "I"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
     #: Token of the latest lease: "worker/thread/request".

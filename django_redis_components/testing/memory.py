@@ -274,9 +274,10 @@ class MemoryQueue:
         return self.answer(Command("HGETALL", home().record(task_id)))
 
     def _save_metadata(self, arguments: dict[str, Any]) -> int:
-        self._records[request_parser.id_from_key(arguments["record"])][Field.metadata] = request_parser.to_bytes(
-            arguments["metadata"]
-        )
+        record = self._records[request_parser.id_from_key(arguments["record"])]
+        record[Field.metadata] = request_parser.to_bytes(arguments["metadata"])
+        if arguments["cursor"]:
+            record[Field.cursor] = request_parser.to_bytes(arguments["cursor"])
         return 1
 
     def _hash(self, key: str) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -340,6 +341,11 @@ def pid(ballast_mib: int = 0) -> int:
     """Return the pid; keep this much memory."""
     recorded.append(bytearray(b"x") * (ballast_mib << 20))
     return os.getpid()
+
+
+@task
+def frozen_objects() -> int:
+    return gc.get_freeze_count()
 
 
 @task(takes_context=True, max_attempts=3, backoff=0)

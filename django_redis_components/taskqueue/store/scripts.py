@@ -55,7 +55,7 @@ MAINTAIN = _script(
         "first",
     ),
 )
-SAVE_METADATA = _script("fetch/save_metadata", keys=("record",), args=("token", "metadata"))
+SAVE_METADATA = _script("fetch/save_metadata", keys=("record",), args=("token", "metadata", "cursor"))
 REGISTER_WAITER = _script("fetch/register_waiter", keys=("record",))
 REQUEUE_UNREGISTERED = _script(
     "admin/requeue_unregistered",

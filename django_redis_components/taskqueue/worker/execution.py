@@ -21,11 +21,12 @@ from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import failpoints, logs, registry, retry
-from django_redis_components.taskqueue.context import TaskContext, result_of_run
+from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
     SoftTimeLimitExceeded,
     TaskCancelled,
+    TaskInterrupted,
     TimeLimitExceeded,
 )
 from django_redis_components.taskqueue.failure import describe
@@ -35,6 +36,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
+from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
@@ -304,6 +306,8 @@ class Execution:
             return Ack(job.id, job.token, Outcome.requeued)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
+        if issubclass(kind, TaskInterrupted):
+            return Ack(job.id, job.token, Outcome.interrupted)
         if issubclass(kind, TaskDelayed):
             exc = cast(TaskDelayed, exc)
             try:

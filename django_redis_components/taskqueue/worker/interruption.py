@@ -64,11 +64,13 @@ class Run:
     Attributes:
         job: the leased task.
         cancel_asked: whether the task was asked to stop; a task may check it and return.
+        stop_asked: whether the worker stops; `iterate` ends after the current item then.
         interrupted: whether an interruption was sent.
     """
 
     # Class attributes as defaults: each task creates a run, and few runs change them.
     cancel_asked = False
+    stop_asked = False
     interrupted = False
     is_open = False
 

@@ -175,8 +175,13 @@ class Worker:
         self._on_limit()
 
     def stop(self) -> None:
-        """Fetch nothing more, and return jobs that have not started to their queue. Running tasks continue."""
+        """Fetch nothing more, and return jobs that have not started to their queue.
+
+        Running tasks continue; those that iterate end after the current item.
+        """
         self._stopping = True
+        for run in list(self._running.values()):
+            run.stop_asked = True
         self._loop.close()
         self.job_source.stop()
 
@@ -293,6 +298,8 @@ class Worker:
 
     def _run_in_thread(self, job: Job, thread: int) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
+        if self._stopping:  # since `_run_or_return` has looked
+            run.stop_asked = True
         self.fetcher.mark_started(job, thread)
         if RECORDER.is_open:
             record_start(self._using, job)
@@ -363,6 +370,8 @@ class Worker:
             RECORDER.leave_out()
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
+        if self._stopping:
+            run.stop_asked = True
         prepared = Context().run(prepare, job)
         if isinstance(prepared, Ack):
             self._finish(prepared)

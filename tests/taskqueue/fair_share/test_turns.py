@@ -135,7 +135,7 @@ def test_delayed_task_enters_its_group_when_it_is_due(store: Store) -> None:
 
 def _is_due(store: Store, task_id: str) -> bool:
     seconds, micros = store.raw.time()
-    return bool(store.raw.zscore(queue_key(store, "scheduled"), task_id) <= seconds * 1_000 + micros / 1_000)
+    return bool(store.raw.zscore(queue_key(store, "scheduled"), task_id) <= seconds * 1_000 + micros // 1_000)
 
 
 def test_many_due_tasks_of_one_group_do_not_keep_others_from_their_turns(store: Store) -> None:

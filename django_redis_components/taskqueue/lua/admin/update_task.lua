@@ -83,6 +83,9 @@ end
 local changes_limits, changes_group, task = false, false, nil
 for index = 8, #ARGV, 2 do
   changes_group = changes_group or ARGV[index] == F.fair_share
+  if ARGV[index] == F.body and ARGV[index + 1] ~= body then
+    redis.call("HDEL", record, F.cursor) -- it is a position in what the earlier arguments named
+  end
   changes_limits = changes_limits or ARGV[index] == F.concurrency or ARGV[index] == F.rate
 end
 local has_place = state ~= S.waiting and state ~= S.unregistered
