@@ -15,5 +15,6 @@ local function holds_back(ctx, id, queue, share)
     return false
   end
   enter_stray(ctx, id, queue)
+  ctx.skipped = ctx.skipped + 1
   return true
 end
